@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Counters: one writer each, any number of readers, no lock and no locked instruction.
 //
-// Modules declare their counters once, in an X-macro table (name, kind, unit, help), and build from it the struct of
-// counters, the stats output and the documentation.
+// Modules declare their counters once, in an X-macro table (name, help) that makes the struct of counters and its rows
+// (base/stat_row.h); everything else iterates over the rows.
 #pragma once
 
 #include <atomic>

@@ -34,4 +34,6 @@ base_libbase_a_SOURCES = \
 	base/random_word.h \
 	base/recorder.cc \
 	base/recorder.h \
-	base/renamed_stats.h
+	base/renamed_stats.h \
+	base/result.h \
+	base/stat_row.h

@@ -16,12 +16,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/stat_row.h"
+
 namespace farcached {
 
 class MetricsText {
   public:
     enum class Kind : uint8_t { counter, gauge, histogram };
     enum class Format : uint8_t { prometheus, openmetrics };
+    static constexpr Kind kind_of(StatKind kind) { return kind == StatKind::counter ? Kind::counter : Kind::gauge; }
     using Label = std::pair<std::string_view, std::string_view>;
     using Labels = std::vector<Label>;  // names are valid; values are any text
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <new>
 
 namespace farcached {
@@ -64,5 +65,11 @@ void OutBuffer::append_number(uint64_t n) {
 }
 
 char* write_number(char* to, uint64_t n) { return std::to_chars(to, to + 20, n).ptr; }
+
+std::string hex_text(uint64_t n, int digits) {
+    char text[17];
+    std::snprintf(text, sizeof text, "%0*llx", digits, static_cast<unsigned long long>(n));
+    return text;
+}
 
 }  // namespace farcached

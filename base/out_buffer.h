@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -131,5 +132,7 @@ class OutBuffer {
 
 // Writes `n` in decimal at `to` (at most 20 bytes, no terminator); returns the end.
 char* write_number(char* to, uint64_t n);
+// `n` in this many hexadecimal digits, which suffice for it.
+std::string hex_text(uint64_t n, int digits = 16);
 
 }  // namespace farcached

@@ -261,7 +261,7 @@ void take_memcached_conf(const std::string& text, const std::string& path, const
 }
 
 bool read_or_fail(const std::string& path, std::string& text, CommandLine& line) {
-    std::variant<std::string, Problem> read = read_whole_file(path);
+    Result<std::string> read = read_whole_file(path);
     if (auto* problem = std::get_if<Problem>(&read)) {
         fail({problem->exit_status, problem->text + "\n"}, line);
         return false;

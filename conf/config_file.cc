@@ -284,7 +284,7 @@ std::vector<std::string> read_config_text(std::string_view text, const std::stri
     return lines;
 }
 
-std::variant<std::string, Problem> read_whole_file(const std::string& path) {
+Result<std::string> read_whole_file(const std::string& path) {
     const auto fail = [&](const std::string& why) { return Problem{exit_usage, path + ": " + why}; };
     std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
     if (file == nullptr) return fail(std::string("cannot be opened: ") + std::strerror(errno));

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "conf/option.h"
@@ -17,7 +16,7 @@ namespace farcached::conf {
 constexpr size_t config_bytes_max = 1 << 20;  // longer files are refused
 
 // The file's bytes, or the error: "PATH: cannot be opened: ...".
-std::variant<std::string, Problem> read_whole_file(const std::string& path);
+Result<std::string> read_whole_file(const std::string& path);
 
 // Sets all valid values. Returns all errors in the text's order, each a line without its end: "NAME:LINE:COLUMN: key: what was
 // found; what is allowed". Empty: all values are set. A TOML syntax error is the only error reported: the rest cannot be

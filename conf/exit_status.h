@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exit statuses, and the type that carries a startup error to main. The numbers are memcached's, from sysexits.h: harnesses and
-// units check them.
+// Exit statuses, of errors that end a program (base/result.h). The numbers are memcached's, from sysexits.h: harnesses and units
+// check them.
 #pragma once
 
-#include <optional>
-#include <string>
+#include "base/result.h"
 
 namespace farcached::conf {
 
@@ -14,11 +13,7 @@ constexpr int exit_usage = 64;        // EX_USAGE
 constexpr int exit_no_user = 67;      // EX_NOUSER
 constexpr int exit_system = 71;       // EX_OSERR: the system refused (sockets, limits, users)
 
-struct Problem {
-    int exit_status;
-    std::string text;  // whole lines
-};
-
-using Refusal = std::optional<Problem>;  // empty: no error
+using farcached::Problem;
+using farcached::Refusal;
 
 }  // namespace farcached::conf

@@ -13,9 +13,9 @@
 #include <type_traits>
 
 #include "conf/listen_address.h"
-#include "conf/log_words.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
+#include "conf/words.h"
 
 namespace farcached::conf {
 

@@ -200,9 +200,9 @@ Refusal set_http(const Option& option, Settings& settings, const char* text, std
     const std::string_view given = text;
     const bool only_port = !given.empty() && given.find_first_not_of("0123456789") == given.npos;
     const std::string full = only_port ? "127.0.0.1:" + std::string(given) : std::string(given);
-    const Refused wrong = parse_host_and_port(full, "", 0, settings.admin.http_host, settings.admin.http_port);
+    const Refusal wrong = parse_host_and_port(full, "", 0, settings.admin.http_host, settings.admin.http_port);
     if (!wrong) return {};
-    return Problem{option.exit_status, spelled(option) + " " + std::string(given) + ": " + *wrong + "\n"};
+    return Problem{option.exit_status, spelled(option) + " " + std::string(given) + ": " + wrong->text + "\n"};
 }
 
 std::string show_http(const Option&, const Settings& settings) {

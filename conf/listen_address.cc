@@ -123,7 +123,7 @@ Refusal take_host_and_port(std::string_view text, ListenAddress& address,
 
 }  // namespace
 
-std::variant<std::vector<ListenAddress>, Problem> listen_addresses(const ListenSettings& settings) {
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings) {
     std::vector<ListenAddress> addresses;
     if (!settings.unix_path.empty() || settings.port == 0) return addresses;
     ListenAddress fallback;

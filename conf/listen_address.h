@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "conf/exit_status.h"
@@ -29,6 +28,6 @@ struct ListenAddress {
 };
 
 // Empty with -s or -p 0.
-std::variant<std::vector<ListenAddress>, Problem> listen_addresses(const ListenSettings& settings);
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings);
 
 }  // namespace farcached::conf

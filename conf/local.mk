@@ -3,7 +3,6 @@
 folder_libraries += conf/libconf.a
 
 conf_libconf_a_SOURCES = \
-	conf/access_tracking.h \
 	conf/check_settings.cc \
 	conf/check_settings.h \
 	conf/command_line.cc \
@@ -21,29 +20,21 @@ conf_libconf_a_SOURCES = \
 	conf/kinds_single.cc \
 	conf/listen_address.cc \
 	conf/listen_address.h \
-	conf/log_words.h \
 	conf/node_option_table.cc \
-	conf/node_settings.h \
 	conf/nodes.cc \
 	conf/nodes.h \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
-	conf/option_tables.h \
 	conf/program.h \
 	conf/proxy_option_table.cc \
-	conf/proxy_settings.h \
-	conf/reload.cc \
-	conf/reload.h \
 	conf/resource_limits.cc \
 	conf/resource_limits.h \
 	conf/settings.h \
-	conf/settings_stats.cc \
-	conf/settings_stats.h \
-	conf/socket_backend.h \
 	conf/units.cc \
 	conf/units.h \
-	conf/version.h
+	conf/version.h \
+	conf/words.h
 
 # Samples; a test loads each.
 EXTRA_DIST += conf/farcached.toml conf/farnode.toml

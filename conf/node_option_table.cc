@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "conf/option_tables.h"
+#include "conf/option.h"
 
 #include "base/limits.h"
 #include "conf/check_settings.h"
@@ -21,9 +21,9 @@ constexpr double megabytes_max = 256.0 * 1024;  // the maximum that one node's i
 
 template <std::string N::* host, uint16_t N::* port>
 Refusal set_address(const Option& option, Settings& settings, const char* text, std::string&) {
-    Refused wrong = parse_host_and_port(text, "", 0, settings.node.*host, settings.node.*port);
+    const Refusal wrong = parse_host_and_port(text, "", 0, settings.node.*host, settings.node.*port);
     if (!wrong) return {};
-    return Problem{option.exit_status, spelled(option) + " " + text + ": " + *wrong + "\n"};
+    return Problem{option.exit_status, spelled(option) + " " + text + ": " + wrong->text + "\n"};
 }
 template <std::string N::* host, uint16_t N::* port>
 std::string show_address(const Option&, const Settings& settings) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/nearest.h"
@@ -45,6 +46,8 @@ bool parse_whole(std::string_view text, uint64_t min, uint64_t max, Number& numb
     return true;
 }
 
+Refusal wrong(std::string text) { return Problem{exit_usage, std::move(text)}; }
+
 bool is_ipv6(std::string_view text) {
     std::string address(text.substr(0, text.find('%')));  // a zone may follow
     in6_addr bytes;
@@ -63,33 +66,33 @@ bool is_socket_path(std::string_view path) {
     return std::none_of(path.begin(), path.end(), is_control);
 }
 
-Refused parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
+Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port) {
     const std::string prefix(channel), lead = channel.empty() ? "" : prefix + " ";
     size_t colon = text.rfind(':');
     std::string_view found = text.substr(0, colon);
     if (text.starts_with('[')) {
         size_t close = text.find(']');
-        if (close == std::string_view::npos) return "the bracket of " + in_quotes(text) + " is not closed";
+        if (close == std::string_view::npos) return wrong("the bracket of " + in_quotes(text) + " is not closed");
         found = text.substr(1, close - 1);
-        if (!is_ipv6(found)) return in_quotes(found) + " in brackets is not an IPv6 address";
+        if (!is_ipv6(found)) return wrong(in_quotes(found) + " in brackets is not an IPv6 address");
         colon = close + 1;
-        if (colon == text.size()) return lead + "needs a port after " + in_quotes(text);
+        if (colon == text.size()) return wrong(lead + "needs a port after " + in_quotes(text));
         if (text[colon] != ':') {
-            return in_quotes(text.substr(colon)) + " follows the bracket instead of :PORT";
+            return wrong(in_quotes(text.substr(colon)) + " follows the bracket instead of :PORT");
         }
     } else if (is_ipv6(text) || found.find(':') != std::string_view::npos) {
-        return "an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + in_quotes(text);
+        return wrong("an IPv6 address needs brackets, as in " + prefix + "[::1]:11300; found " + in_quotes(text));
     } else if (colon == std::string_view::npos) {
-        return lead + "needs a host and a port, as in " + prefix + "10.0.0.1:11300; found " + in_quotes(text);
+        return wrong(lead + "needs a host and a port, as in " + prefix + "10.0.0.1:11300; found " + in_quotes(text));
     }
     if (found.empty() || found.size() > host_bytes_max ||
         !std::all_of(found.begin(), found.end(), is_host_character)) {
-        return in_quotes(found) + " is not a host";
+        return wrong(in_quotes(found) + " is not a host");
     }
     if (!parse_whole(text.substr(colon + 1), port_min, 65535, port)) {
-        return in_quotes(text.substr(colon + 1)) + " is not a port; allowed: " + std::to_string(port_min) +
-               " to 65535";
+        return wrong(in_quotes(text.substr(colon + 1)) + " is not a port; allowed: " + std::to_string(port_min) +
+                     " to 65535");
     }
     host = found;
     return {};
@@ -97,51 +100,51 @@ Refused parse_host_and_port(std::string_view text, std::string_view channel, uin
 
 namespace {
 
-Refused take_name(NodeSpec& spec, std::string_view text) {
-    if (!is_node_name(text)) return "";
+Refusal take_name(NodeSpec& spec, std::string_view text) {
+    if (!is_node_name(text)) return wrong("");
     spec.name = text;
     return {};
 }
 
-Refused take_path(NodeSpec& spec, std::string_view path) {
-    if (path.empty()) return "shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock";
+Refusal take_path(NodeSpec& spec, std::string_view path) {
+    if (path.empty()) return wrong("shm: needs the path of the node's Unix socket, as in shm:/run/farnode/a.sock");
     if (path.size() > path_bytes_max) {
-        return "the path of a Unix socket has " + std::to_string(path_bytes_max) + " bytes at most, " +
-               in_quotes(path) + " has " + std::to_string(path.size());
+        return wrong("the path of a Unix socket has " + std::to_string(path_bytes_max) + " bytes at most, " +
+                     in_quotes(path) + " has " + std::to_string(path.size()));
     }
     if (std::any_of(path.begin(), path.end(), is_control)) {
-        return "the path has a character that is not printable";
+        return wrong("the path has a character that is not printable");
     }
     spec.channel = NodeChannel::shm;
     spec.path = path;
     return {};
 }
 
-Refused take_host_and_port(NodeSpec& spec, NodeChannel channel, std::string_view prefix,
+Refusal take_host_and_port(NodeSpec& spec, NodeChannel channel, std::string_view prefix,
                            std::string_view text) {
-    Refused wrong = parse_host_and_port(text, prefix, 1, spec.host, spec.port);
+    Refusal wrong = parse_host_and_port(text, prefix, 1, spec.host, spec.port);
     if (!wrong) spec.channel = channel;
     return wrong;
 }
 
-Refused take_address(NodeSpec& spec, std::string_view text) {
+Refusal take_address(NodeSpec& spec, std::string_view text) {
     size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return "";
+    if (colon == std::string_view::npos) return wrong("");
     std::string_view channel = text.substr(0, colon), rest = text.substr(colon + 1);
     if (channel == "shm") return take_path(spec, rest);
     if (channel == "tcp") return take_host_and_port(spec, NodeChannel::tcp, "tcp:", rest);
     if (channel == "verbs") return take_host_and_port(spec, NodeChannel::verbs, "verbs:", rest);
-    return unknown_word("channel", channel, channel_names);
+    return wrong(unknown_word("channel", channel, channel_names));
 }
 
-Refused take_weight(NodeSpec& spec, std::string_view text) {
-    if (!parse_whole(text, 1, limits::node_weight_max, spec.weight)) return "";
+Refusal take_weight(NodeSpec& spec, std::string_view text) {
+    if (!parse_whole(text, 1, limits::node_weight_max, spec.weight)) return wrong("");
     return {};
 }
 
-Refused take_hash_as(NodeSpec& spec, std::string_view text) {
-    if (text.empty() || text.size() > hash_as_bytes_max) return "";
-    if (!std::all_of(text.begin(), text.end(), is_printable)) return "";
+Refusal take_hash_as(NodeSpec& spec, std::string_view text) {
+    if (text.empty() || text.size() > hash_as_bytes_max) return wrong("");
+    if (!std::all_of(text.begin(), text.end(), is_printable)) return wrong("");
     spec.hash_as = text;
     return {};
 }
@@ -179,12 +182,12 @@ std::vector<std::string_view> node_key_names() {
 }
 
 void take_node_key(const NodeKey& key, std::string_view text, NodeSpec& spec, Complaints& complaints) {
-    Refused why = key.take(spec, text);
+    const Refusal why = key.take(spec, text);
     if (!why) return;
     std::string complaint = std::string(key.name) + ": ";
-    complaint += why->empty() ? "found " + in_quotes(text.substr(0, given_bytes_max)) + "; allowed: " +
+    complaint += why->text.empty() ? "found " + in_quotes(text.substr(0, given_bytes_max)) + "; allowed: " +
                                     std::string(key.allowed)
-                              : *why;
+                              : why->text;
     complaints.push_back(std::move(complaint));
 }
 

@@ -3,7 +3,6 @@
 // table describes the keys of a node, for both and for their help.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,12 +10,11 @@
 #include <vector>
 
 #include "conf/option.h"
-#include "conf/proxy_settings.h"
+#include "conf/settings.h"
 
 namespace farcached::conf {
 
 using Complaints = std::vector<std::string>;  // one sentence each
-using Refused = std::optional<std::string>;    // the error; empty: none
 
 struct NodeKey {
     std::string_view name;
@@ -24,8 +22,8 @@ struct NodeKey {
     bool required = false;
     std::string_view allowed;           // for messages, after "allowed: "
     std::string_view help;
-    // Stores the value in the spec, or returns an error; "": the value is not allowed.
-    Refused (*take)(NodeSpec& spec, std::string_view text) = nullptr;
+    // Stores the value in the spec, or returns an error; text "": the value is not allowed.
+    Refusal (*take)(NodeSpec& spec, std::string_view text) = nullptr;
 };
 
 std::span<const NodeKey> node_keys();
@@ -47,7 +45,7 @@ constexpr std::string_view socket_path_allowed =
 
 // "10.0.0.1:11300", "[::1]:11300": the host without brackets, not looked up. `channel`: the prefix as written, "tcp:" or empty,
 // for messages.
-Refused parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
+Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port);
 
 // "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300".

@@ -16,7 +16,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/function_ref.h"
 #include "conf/exit_status.h"
 #include "conf/settings.h"
 #include "conf/units.h"
@@ -102,6 +104,11 @@ struct Option {
 };
 
 std::span<const Option> option_table();  // farcached's own
+std::span<const Option> proxy_option_table();
+// farcached's own rows, followed by these.
+std::vector<Option> option_table_with_nodes();
+// The options of a farnode. Each is also a key of the file of --config, except those that print something.
+std::span<const Option> node_option_table();
 
 // The name in a file.
 std::string_view key_of(const Option& option);
@@ -125,5 +132,9 @@ std::string allowed_text(const Option& option);
 std::string complaint(const Option& option, std::string_view value);
 // The error for a refused value, in the option's words.
 Problem refuse(const Option& option, std::string_view value);
+
+// `stats settings`: 77 names and values, in memcached 1.6.45's order and formats. With nodes configured, their names and the
+// options about them follow.
+void settings_stats(const Settings& settings, FunctionRef<void(std::string_view name, std::string_view value)> visit);
 
 }  // namespace farcached::conf

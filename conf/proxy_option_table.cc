@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The options of a farcached with nodes: each is a flag or an -o option. All but --config are also keys of the file that
 // --config names, under the same name.
-#include "conf/option_tables.h"
+#include "conf/option.h"
 
 #include <algorithm>
 

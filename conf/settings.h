@@ -10,11 +10,11 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "conf/log_words.h"
-#include "conf/node_settings.h"
-#include "conf/proxy_settings.h"
-#include "conf/socket_backend.h"
+#include "base/placement_words.h"
+#include "base/policy_kind.h"
+#include "conf/words.h"
 
 namespace farcached::conf {
 
@@ -94,6 +94,63 @@ struct CrawlerSettings {
 // memcached options without effect here: `stats settings` shows them. Keyed by the shown name, or by the option's own if none
 // is shown; the value as shown.
 using CompatSettings = std::map<std::string, std::string, std::less<>>;
+// ---- of a farcached with nodes ------------------------------------------------------------------------------
+enum class NodeChannel : uint8_t { shm, tcp, verbs };
+
+// One node as configured. conf/nodes.h has the table of its keys.
+struct NodeSpec {
+    std::string name;                 // unique; letters, digits and ._-
+    NodeChannel channel = NodeChannel::shm;
+    std::string path;                 // shm: its Unix socket
+    std::string host;                 // tcp, verbs: a name or an address, without brackets
+    uint16_t port = 0;                // tcp, verbs: not 0
+    uint32_t weight = 1;              // 1 to limits::node_weight_max
+    std::string hash_as;              // "host:port" for hashing; empty: the name
+    std::string origin;               // place in the configuration, for messages: "file:12:1", "--node a=shm:/x"
+};
+
+// How a GET without a remote pointer finds its item.
+enum class PointerMiss : uint8_t {
+    rpc,     // by RPC
+    index,   // reads the node's published index, and uses RPC only on a miss there
+};
+
+struct ProxySettings {
+    std::vector<NodeSpec> nodes;             // empty: the node in this process
+    Distribution distribution = Distribution::ketama;
+    KeyHash hash = KeyHash::automatic;
+    std::string hash_tag;                    // two characters; empty: keys are hashed whole
+    bool shm_group = false;                  // also accept nodes over shm of this process's group
+    bool local_read = false;                 // read the index of a node whose region is mapped
+    PointerMiss pointer_miss = PointerMiss::rpc;
+    AccessTracking access_tracking = AccessTracking::automatic;
+    uint32_t report_interval_ms = 0;         // between reports of accesses, if reports are sent
+    uint32_t report_items = 0;               // keys classified for reports
+    std::string pointer_table_path;          // a POSIX shared-memory name
+    uint64_t pointer_table_entries = 0;      // a power of two
+    uint32_t node_timeout_ms = 0;            // timeout of a request to a node
+    bool failover = false;                   // keys of a node that is down move along the ring
+};
+
+// ---- of a farnode -------------------------------------------------------------------------------------------
+struct NodeSettings {
+    std::string name;            // empty: generated
+    std::string shm_path;        // of the Unix socket; empty: none
+    bool shm_group = false;      // also admit proxies of this process's group
+    std::string tcp_host;        // a name or an address without brackets, "*": all; empty: no TCP
+    uint16_t tcp_port = 0;       // 0: chosen by the kernel
+    std::string verbs_host;      // as tcp_host, on an RDMA device; empty: no RDMA
+    uint16_t verbs_port = 0;
+    uint32_t greeting_timeout_ms = 0;
+    PolicyKind policy = PolicyKind::s3fifo;
+    uint32_t lease_ms = 0;       // the term of all leases, where there is one
+    uint32_t lease_ms_min = 0;   // of leases by popularity
+    uint32_t lease_ms_max = 0;
+    bool lease = false;
+    AccessTracking access_tracking = AccessTracking::none;
+    uint32_t dead_share_percent = 6;
+    uint32_t report_share_percent = 0;
+};
 
 struct Settings {
     MemorySettings memory;

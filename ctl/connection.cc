@@ -92,59 +92,55 @@ Connection::~Connection() {
     if (fd_ >= 0) close(fd_);
 }
 
-bool Connection::fill(int64_t deadline_ms, std::string& why) {
+std::optional<Failure> Connection::fill(int64_t deadline_ms) {
     for (;;) {
         char bytes[receive_bytes_max];
         const ssize_t got = recv(fd_, bytes, sizeof bytes, 0);
         if (got > 0) {
             input_.append(bytes, size_t(got));
-            return true;
+            return std::nullopt;
         }
-        if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-            why = "the daemon closed the connection without a reply";
-            return false;
-        }
+        if (got == 0 || (errno != EAGAIN && errno != EINTR))
+            return failure("the daemon closed the connection without a reply");
         const int64_t left_ms = deadline_ms - now_ms();
         pollfd wanted{fd_, POLLIN, 0};
-        if (left_ms <= 0 || poll(&wanted, 1, int(left_ms)) == 0) {
-            why = "no reply within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy";
-            return false;
-        }
+        if (left_ms <= 0 || poll(&wanted, 1, int(left_ms)) == 0)
+            return failure("no reply within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy");
     }
 }
 
-bool Connection::take_line(int64_t deadline_ms, std::string& line, std::string& why) {
+Or<std::string> Connection::take_line(int64_t deadline_ms) {
     size_t end = 0;
     for (size_t searched = 0; (end = input_.find('\n', searched)) == std::string::npos;) {
         searched = input_.size();
-        if (searched > line_bytes_max) {
-            why = "the server is neither farcached nor farnode: its reply line does not end";
-            return false;
-        }
-        if (!fill(deadline_ms, why)) return false;
+        if (searched > line_bytes_max)
+            return failure("the server is neither farcached nor farnode: its reply line does not end");
+        if (std::optional<Failure> why = fill(deadline_ms)) return std::move(*why);
     }
-    line = input_.substr(0, end);
+    std::string line = input_.substr(0, end);
     input_.erase(0, end + 1);
     if (line.ends_with('\r')) line.pop_back();
-    return true;
+    return line;
 }
 
-Or<Answer> Connection::ask(std::string_view line) {
-    const std::string request = std::string(line) + "\r\n";
+Or<Answer> Connection::ask(std::string_view words) {
+    const std::string request = std::string(words) + "\r\n";
     // If the send fails, the daemon's last answer, if any, explains more.
     (void)send(fd_, request.data(), request.size(), MSG_NOSIGNAL);
     const int64_t deadline_ms = now_ms() + timeout_ms_;
     Answer answer;
-    std::string got, why;
+    std::string got;
     for (size_t rows = 0; rows < rows_max; rows++) {
-        if (!take_line(deadline_ms, got, why)) return Failure{path_ + ": " + why};
+        Or<std::string> line = take_line(deadline_ms);
+        if (auto* why = std::get_if<Failure>(&line)) return std::move(*why);
+        got = std::get<std::string>(std::move(line));
         if (!got.starts_with("STAT ")) break;
         const size_t name_end = std::min(got.find(' ', 5), got.size());
         answer.stats.add(got.substr(5, name_end - 5), got.substr(std::min(name_end + 1, got.size())));
     }
     if (!is_status(got))
-        return Failure{path_ + ": the server is neither farcached nor farnode: its reply was '" +
-                       printable(std::string_view(got).substr(0, shown_bytes_max)) + "'"};
+        return failure("the server is neither farcached nor farnode: its reply was '" +
+                       printable(std::string_view(got).substr(0, shown_bytes_max)) + "'");
     answer.status = std::move(got);
     return answer;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,8 +31,9 @@ class Connection {
 
   private:
     Connection(std::string path, int fd, uint32_t timeout_ms);
-    bool fill(int64_t deadline_ms, std::string& why);
-    bool take_line(int64_t deadline_ms, std::string& line, std::string& why);
+    std::optional<Failure> fill(int64_t deadline_ms);
+    Or<std::string> take_line(int64_t deadline_ms);
+    Failure failure(std::string_view why) const { return {path_ + ": " + std::string(why)}; }
 
     std::string path_;
     int fd_;

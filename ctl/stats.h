@@ -8,8 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include "base/result.h"
 
 namespace farcached::ctl {
 
@@ -20,7 +21,7 @@ struct Failure {
 };
 
 template <class Value>
-using Or = std::variant<Value, Failure>;
+using Or = Result<Value, Failure>;
 
 class Stats {
   public:

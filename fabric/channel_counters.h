@@ -5,7 +5,9 @@
 // Owner: the owner of the channel (Channel::count_in()); any thread may read (base/counters.h).
 #pragma once
 
-#include "base/counters.h"
+#include <span>
+
+#include "base/stat_row.h"
 
 namespace farcached::fabric {
 
@@ -24,10 +26,18 @@ namespace farcached::fabric {
     X(rdma_write_bytes, "bytes in them")                            \
     X(rdma_atomics, "RDMA FETCH_AND_ADDs of 8 bytes, which count reads (access_tracking)")
 
-struct ChannelCounters {
-#define X(name, help) Counter name;
+template <class Cell>
+struct ChannelCells {
+#define X(name, help) Cell name{};
     CHANNEL_COUNTERS(X)
 #undef X
+    static std::span<const StatRow<Cell ChannelCells::*>> rows() {
+#define X(name, help) {#name, help, &ChannelCells::name},
+        static constexpr StatRow<Cell ChannelCells::*> table[] = {CHANNEL_COUNTERS(X)};
+#undef X
+        return table;
+    }
 };
+using ChannelCounters = ChannelCells<Counter>;
 
 }  // namespace farcached::fabric

@@ -80,7 +80,7 @@ struct LeaseStats {
 
 // One size class, summed over partitions; source of `stats items` and `stats slabs`.
 struct ClassStats {
-    uint32_t slot_bytes = 0;   // 0 for the class of large items
+    uint64_t slot_bytes = 0;   // 0 for the class of large items
     uint64_t pages = 0;
     uint64_t slots_used = 0;
     uint64_t slots_total = 0;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prometheus metrics of a node: the rows of node/service_counters.h, with the values of `stats`. Any thread.
-#include <iterator>
+// Prometheus metrics of a node: the rows of node/node_stats.h and ServiceCounters, with the values of `stats`. Any thread.
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "base/metrics_text.h"
 #include "base/renamed_stats.h"
-#include "node/node.h"
 #include "node/node_stats.h"
 
 namespace farcached::node {
@@ -14,8 +13,6 @@ namespace farcached::node {
 namespace {
 
 using Kind = MetricsText::Kind;
-
-constexpr Kind kind_of(StatKind kind) { return kind == StatKind::counter ? Kind::counter : Kind::gauge; }
 
 // Rows that differ in their last word form one metric family, with that word as a label.
 struct Grouped {
@@ -40,15 +37,12 @@ void put_classes(MetricsText& out, const Stats& s) {
         const ClassStats& c = s.classes[i];
         if (c.pages == 0) continue;
         const std::string id = std::to_string(i);
-        auto row = [&](Kind kind, std::string_view name, std::string_view help, uint64_t value) {
-            out.stat(kind, "class_" + std::string(MetricsText::conventional(name)), help, value, {{"class", id}});
+        auto put = [&](const ClassRow& row) {
+            out.stat(MetricsText::kind_of(row.kind), "class_" + std::string(MetricsText::conventional(row.name)), row.help,
+                     row.of(c), {{"class", id}});
         };
-#define X(name, value, help) row(Kind::gauge, #name, help, uint64_t(value));
-        NODE_CLASS_STATS(X)
-#undef X
-#define X(name, value, help) row(Kind::counter, #name, help, uint64_t(value));
-        NODE_CLASS_SUMS(X)
-#undef X
+        std::ranges::for_each(class_rows, put);
+        std::ranges::for_each(class_sum_rows, put);
     }
 }
 
@@ -61,42 +55,16 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
                {{"node", name_}, {"policy", name_of(node_.config().policy)}});
     out.number(Kind::gauge, "uptime_seconds", "time since the node began to serve", seconds_since(started_, now));
     out.number(Kind::gauge, "lease_enabled", "1: leases are granted", config.enabled ? 1 : 0);
-#define X(name, kind, value, help) put(out, kind_of(StatKind::kind), #name, help, uint64_t(value));
-    NODE_STATS(X)
-    LEASE_STATS(X)
-#undef X
-#define X(name, value, help)                                    \
-    {                                                           \
-        uint64_t sum = 0;                                       \
-        for (const ClassStats& c : s.classes) sum += (value);   \
-        put(out, Kind::counter, #name, help, sum);              \
-    }
-    NODE_CLASS_SUMS(X)
-#undef X
-    auto total = [&](auto counter_of) {
-        uint64_t sum = 0;
-        for (const ServiceCounters* one : counters_) sum += counter_of(*one).get();
-        return sum;
+    const auto put_row = [&](const auto& row, uint64_t value) {
+        put(out, MetricsText::kind_of(row.kind), row.name, row.help, value);
     };
-#define X(name, help) \
-    put(out, Kind::counter, #name, help, total([](const ServiceCounters& c) -> const Counter& { return c.name; }));
-    SERVICE_COUNTERS(X)
-#undef X
-    auto reasons = [&](std::string_view family, std::string_view help, const auto& names, auto array) {
-        for (size_t i = 0; i < std::size(names); i++)
-            out.number(Kind::counter, family, help,
-                       total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }), {{"reason", names[i]}});
-    };
-#define X(name, help) #name,
-    constexpr std::string_view ends[] = {SERVICE_ENDS(X)};
-    constexpr std::string_view channel_ends[] = {CHANNEL_ENDS(X)};
-    constexpr std::string_view refusals[] = {REFUSALS(X)};
-    constexpr std::string_view frame_errors[] = {FRAME_ERRORS(X)};
-#undef X
-    reasons("connections_ended", "connections ended, by reason", ends, &ServiceCounters::ends);
-    reasons("channel_ends", "ends of channels, by reason", channel_ends, &ServiceCounters::channel_ends);
-    reasons("greetings_refused", "greetings refused, by reason", refusals, &ServiceCounters::refusals);
-    reasons("frame_errors", "invalid frames, by reason", frame_errors, &ServiceCounters::frame_errors);
+    for (const auto& row : node_rows) put_row(row, row.of(s));
+    for (const auto& row : lease_rows) put_row(row, row.of(s));
+    for (const ClassRow& row : class_sum_rows) put_row(row, sum_of(row, s.classes));
+    for (const auto& row : ServiceCounters::rows()) put_row(row, total(row.where));
+    each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
+        out.number(Kind::counter, kind.family, kind.help, count, {{"reason", reason}});
+    });
     put_classes(out, s);
 }
 

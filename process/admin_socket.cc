@@ -26,7 +26,7 @@ constexpr std::string_view strangers =
     "ERROR only root and the user of the process may use this socket\r\n";
 constexpr std::string_view too_many = "ERROR too many connections to this socket: close one first\r\n";
 
-conf::Problem refusal(const std::string& path, const std::string& why) {
+Problem refusal(const std::string& path, const std::string& why) {
     return {conf::exit_system, "--admin " + path + ": " + why + "\n"};
 }
 
@@ -71,7 +71,7 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<AdminSocket>, conf::Problem> AdminSocket::listen(const std::string& path) {
+Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path) {
     const sockaddr_un address = address_of(path);
     struct stat there {};
     if (lstat(path.c_str(), &there) == 0) {

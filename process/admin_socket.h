@@ -20,7 +20,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 
 #include "conf/exit_status.h"
 #include "process/passed_sockets.h"
@@ -34,7 +33,7 @@ class AdminSocket {
     using Enter = std::function<void(int fd)>;
 
     // Binds and listens. `path`: conf::is_socket_path().
-    static std::variant<std::unique_ptr<AdminSocket>, conf::Problem> listen(const std::string& path);
+    static Result<std::unique_ptr<AdminSocket>> listen(const std::string& path);
     // From a passed Unix socket; takes ownership of its descriptor.
     static std::unique_ptr<AdminSocket> adopt(const PassedSocket& socket);
     ~AdminSocket();  // calls shut()

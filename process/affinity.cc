@@ -31,12 +31,12 @@ std::string list_of(const cpu_set_t& cpus) {
 
 }  // namespace
 
-conf::Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus) {
+Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus) {
     cpu_set_t usable;
     if (cpus.empty() || sched_getaffinity(0, sizeof usable, &usable) != 0) return {};
     const auto refused = std::ranges::find_if(cpus, [&](uint32_t cpu) { return !CPU_ISSET(cpu, &usable); });
     if (refused == cpus.end()) return {};
-    return conf::Problem{conf::exit_usage, "ERROR: " + std::string(option) + ": CPU " + std::to_string(*refused) +
+    return Problem{conf::exit_usage, "ERROR: " + std::string(option) + ": CPU " + std::to_string(*refused) +
                                                " is not among the CPUs that this process may use (" + list_of(usable) + ").\n"};
 }
 

@@ -12,7 +12,7 @@
 namespace farcached::process {
 
 // Refuses CPUs that this process may not use. `option`: names the option in the message.
-conf::Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus);
+Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus);
 
 // Pins the calling thread, and the threads that it starts, to that CPU. If the process lost the CPU since check_cpus(),
 // a warning is logged and the thread runs unpinned.

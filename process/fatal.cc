@@ -8,14 +8,14 @@
 
 namespace farcached::process {
 
-void fatal(const conf::Problem& problem) {
+void fatal(const Problem& problem) {
     say(Level::error, problem.text);
     std::exit(problem.exit_status);
 }
 
-void fatal(const std::string& sentence) { fatal(conf::Problem{conf::exit_system, sentence + "\n"}); }
+void fatal(const std::string& sentence) { fatal(Problem{conf::exit_system, sentence + "\n"}); }
 
-void or_fatal(const conf::Refusal& refusal) {
+void or_fatal(const Refusal& refusal) {
     if (refusal) fatal(*refusal);
 }
 

@@ -12,15 +12,15 @@
 
 namespace farcached::process {
 
-[[noreturn]] void fatal(const conf::Problem& problem);
+[[noreturn]] void fatal(const Problem& problem);
 // For a failed system call. sentence: without a line end.
 [[noreturn]] void fatal(const std::string& sentence);
 
-void or_fatal(const conf::Refusal& refusal);
+void or_fatal(const Refusal& refusal);
 
 template <class Value>
-Value or_fatal(std::variant<Value, conf::Problem> result) {
-    if (auto* problem = std::get_if<conf::Problem>(&result)) fatal(*problem);
+Value or_fatal(Result<Value> result) {
+    if (auto* problem = std::get_if<Problem>(&result)) fatal(*problem);
     return std::move(std::get<Value>(result));
 }
 

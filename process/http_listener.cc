@@ -83,7 +83,7 @@ constexpr uint32_t accepted_per_turn = 8;
 constexpr ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
                                 EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT | EVHTTP_REQ_PATCH;
 
-conf::Problem refusal(const std::string& host, uint16_t port, const std::string& why) {
+Problem refusal(const std::string& host, uint16_t port, const std::string& why) {
     const std::string shown = host.find(':') == host.npos ? host : "[" + host + "]";
     return {conf::exit_system, "--http " + shown + ":" + std::to_string(port) + ": " + why + "\n"};
 }
@@ -123,7 +123,7 @@ bool is_over(bufferevent* stream) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<HttpListener>, conf::Problem> HttpListener::listen(const std::string& host, uint16_t port,
+Result<std::unique_ptr<HttpListener>> HttpListener::listen(const std::string& host, uint16_t port,
                                                                                 std::vector<std::string> names) {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;

@@ -31,7 +31,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "conf/exit_status.h"
@@ -76,7 +75,7 @@ class HttpListener {
     using Handler = std::function<void(const HttpRequest&, Reply)>;
 
     // host: a name or an address; "*": all addresses. Port 0: the kernel chooses. names: from own_host_names().
-    static std::variant<std::unique_ptr<HttpListener>, conf::Problem> listen(const std::string& host, uint16_t port,
+    static Result<std::unique_ptr<HttpListener>> listen(const std::string& host, uint16_t port,
                                                                              std::vector<std::string> names);
     ~HttpListener();  // calls stop()
     HttpListener(const HttpListener&) = delete;

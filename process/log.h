@@ -20,11 +20,11 @@
 #include <string>
 #include <string_view>
 
-#include "conf/log_words.h"
+#include "conf/words.h"
 
 namespace farcached::process {
 
-// A log line in each of its formats (conf/log_words.h). Pure; any thread.
+// A log line in each of its formats (conf/words.h). Pure; any thread.
 // A searchable attribute of a line: {"node", "a"}. Borrowed until the call returns.
 struct LogField {
     std::string_view name, value;

@@ -16,7 +16,6 @@
 
 namespace farcached::process {
 
-using conf::Problem;
 
 namespace {
 
@@ -108,7 +107,7 @@ std::string describe(const PassedSocket& socket) {
     return text + " from the service manager";
 }
 
-std::variant<PassedSockets, Problem> PassedSockets::of_environment() {
+Result<PassedSockets> PassedSockets::of_environment() {
     const Passed passed = read_environment();
     PassedSockets all;
     if (passed.pid.empty() || number_in(passed.pid.c_str()) != getpid()) return all;  // unset, or for another process
@@ -138,7 +137,7 @@ std::vector<PassedSocket> PassedSockets::take(std::string_view name) {
     return taken;
 }
 
-std::variant<PassedSocket, Problem> take_admin(PassedSockets& sockets) {
+Result<PassedSocket> take_admin(PassedSockets& sockets) {
     std::vector<PassedSocket> found = sockets.take(PassedSockets::admin);
     if (found.empty()) return PassedSocket();
     if (found.size() > 1)

@@ -16,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "conf/exit_status.h"
@@ -41,7 +40,7 @@ class PassedSockets {
     static constexpr std::string_view admin = "admin";
 
     // Reads and removes the variables. Without passed sockets: empty. Sockets that are not taken stay open.
-    static std::variant<PassedSockets, conf::Problem> of_environment();
+    static Result<PassedSockets> of_environment();
 
     // Moves out all sockets of that name.
     std::vector<PassedSocket> take(std::string_view name);
@@ -53,7 +52,7 @@ class PassedSockets {
 
 // Takes the operator's socket. More than one is a problem, and so is TCP, which does not identify its users. fd -1:
 // none was passed.
-std::variant<PassedSocket, conf::Problem> take_admin(PassedSockets& sockets);
+Result<PassedSocket> take_admin(PassedSockets& sockets);
 
 // "socket 4 (farcached.socket) from the service manager".
 std::string describe(const PassedSocket& socket);

@@ -23,8 +23,6 @@
 
 namespace farcached::process {
 
-using conf::Problem;
-using conf::Refusal;
 
 namespace {
 
@@ -73,7 +71,7 @@ Refusal raise_file_limit(uint64_t connections, uint64_t others) {
 
 // -- User --------------------------------------------------------------------------------------------
 
-std::variant<Identity, Problem> find_identity(const std::string& user) {
+Result<Identity> find_identity(const std::string& user) {
     Identity identity;
     if (getuid() != 0 && geteuid() != 0) {
         if (const passwd* own = getpwuid(geteuid()); own != nullptr && !user.empty() && user != own->pw_name)

@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "base/function_ref.h"
 #include "conf/exit_status.h"
@@ -26,10 +25,10 @@ void outlive_readers();
 
 // -- Limits ---------------------------------------------------------------------------------------------
 
-conf::Refusal raise_core_limit();
+Refusal raise_core_limit();
 
 // Raises the limit for `connections` and, if the system allows it, for `others` too.
-conf::Refusal raise_file_limit(uint64_t connections, uint64_t others);
+Refusal raise_file_limit(uint64_t connections, uint64_t others);
 
 // -- User --------------------------------------------------------------------------------------------
 
@@ -43,13 +42,13 @@ struct Identity {
 
 // -u is required for root. Any other user stays unchanged; if -u differs, a warning is logged. Privileges are kept
 // until drop_privileges().
-std::variant<Identity, conf::Problem> find_identity(const std::string& user);
+Result<Identity> find_identity(const std::string& user);
 
 // Changes the owner of an existing file to that user.
 void give_away(const std::string& path, const Identity& identity);
 
 // Afterwards the process may dump core only if `core_dumps`.
-conf::Refusal drop_privileges(const Identity& identity, bool core_dumps);
+Refusal drop_privileges(const Identity& identity, bool core_dumps);
 
 // -- Background --------------------------------------------------------------------------------------
 
@@ -57,7 +56,7 @@ conf::Refusal drop_privileges(const Identity& identity, bool core_dumps);
 bool may_leave(bool asked, const ServiceManager& manager);
 
 // Returns in a child without a terminal; the parent exits with 0. Call before any thread starts.
-conf::Refusal go_to_background(bool keep_folder, bool keep_output);
+Refusal go_to_background(bool keep_folder, bool keep_output);
 
 // Background mode with a readiness signal: the parent waits until the child serves, so that startup errors appear where
 // the program was started.
@@ -65,7 +64,7 @@ class Background {
   public:
     // Returns in a child without a terminal. The parent exits with 0 when the child is ready(), or with its exit
     // status. Call before any thread starts.
-    conf::Refusal start();
+    Refusal start();
     // No effect without start().
     void ready(bool keep_output);
 

@@ -133,13 +133,9 @@ void Reloader::failed(const std::vector<std::string>& errors) {
 
 void Reloader::each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {
     std::lock_guard hold(lock_);
-    const std::string config_age = std::to_string(node_now() - read_at_);
-    const std::string config_reloads = std::to_string(reloads_), config_reload_failures = std::to_string(failures_);
-    const std::string &config_file = file_, &config_last_result = result_, &config_last_error = error_;
-    const std::string &config_changed = changed_, &config_needs_restart = waiting_;
-#define X(name, help) visit(#name, name);
-    CONFIG_STATS(X)
-#undef X
+    const ConfigShown shown{file_, std::to_string(node_now() - read_at_), std::to_string(reloads_), std::to_string(failures_),
+                            result_, error_, changed_, waiting_};
+    for (const auto& row : config_rows) visit(row.name, row.of(shown));
 }
 
 }  // namespace farcached::process

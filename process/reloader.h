@@ -14,23 +14,29 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "base/stat_row.h"
+#include "conf/check_settings.h"
 #include "conf/option.h"
 #include "conf/program.h"
-#include "conf/reload.h"
 #include "conf/settings.h"
 
 namespace farcached::process {
 
-//        name                 help
-#define CONFIG_STATS(X)                                                                               \
-    X(config_file, "the file of --config, or else of --memcached-conf; empty: none")                  \
-    X(config_age, "seconds since the settings in use were read")                                      \
-    X(config_reloads, "reloads that succeeded")                                                       \
-    X(config_reload_failures, "reloads refused, without any change, or failed for lack of memory")    \
-    X(config_last_result, "result of the last reload: ok or failed; none: no reload yet")             \
-    X(config_last_error, "errors of the last failed reload: the first one, and the number of others") \
-    X(config_changed, "keys changed by the last successful reload")                                   \
-    X(config_needs_restart, "keys whose value in the file needs a restart")
+// The texts of `stats config`.
+struct ConfigShown {
+    std::string file, age, reloads, failures, result, error, changed, waiting;
+};
+inline constexpr StatRow<std::string ConfigShown::*> config_rows[] = {
+    {"config_file", "the file of --config, or else of --memcached-conf; empty: none", &ConfigShown::file},
+    {"config_age", "seconds since the settings in use were read", &ConfigShown::age},
+    {"config_reloads", "reloads that succeeded", &ConfigShown::reloads},
+    {"config_reload_failures", "reloads refused, without any change, or failed for lack of memory", &ConfigShown::failures},
+    {"config_last_result", "result of the last reload: ok or failed; none: no reload yet", &ConfigShown::result},
+    {"config_last_error", "errors of the last failed reload: the first one, and the number of others",
+     &ConfigShown::error},
+    {"config_changed", "keys changed by the last successful reload", &ConfigShown::changed},
+    {"config_needs_restart", "keys whose value in the file needs a restart", &ConfigShown::waiting},
+};
 
 class Reloader {
   public:
@@ -47,7 +53,7 @@ class Reloader {
 
     const conf::Settings& running() const { return running_; }  // for main's thread
 
-    // The rows of CONFIG_STATS. Any thread.
+    // The values of config_rows. Any thread.
     void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
 
   private:

@@ -47,7 +47,7 @@ namespace {
 
 StartGuard::StartGuard() { std::set_terminate(fatal_at_start); }
 
-conf::Refusal StartGuard::room_for(uint32_t threads) {
+Refusal StartGuard::room_for(uint32_t threads) {
     constexpr size_t others = 8;  // threads that accept, watch, crawl, ...
     constexpr size_t bytes_each = size_t(16) << 20;
     const size_t bytes = (threads + others) * bytes_each;
@@ -56,7 +56,7 @@ conf::Refusal StartGuard::room_for(uint32_t threads) {
         munmap(room, bytes);
         return {};
     }
-    return conf::Problem{conf::exit_system, "failed to start " + std::to_string(threads) +
+    return Problem{conf::exit_system, "failed to start " + std::to_string(threads) +
                                                 " threads: no address space for them (" + std::to_string(bytes >> 20) +
                                                 " megabytes); raise the limit on it (LimitAS), or lower the memory limit\n"};
 }

@@ -18,7 +18,7 @@ class StartGuard {
 
     // Before threads start: is there address space for their stacks and the allocator's part for each? The allocator
     // (libjemalloc 5.3) would crash without it.
-    static conf::Refusal room_for(uint32_t threads);
+    static Refusal room_for(uint32_t threads);
 
     // The start is complete: an uncaught exception from now on is a bug and ends as one; if memory ran out, a message
     // comes first.

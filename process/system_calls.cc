@@ -22,8 +22,6 @@
 
 namespace farcached::process {
 
-using conf::Problem;
-using conf::Refusal;
 
 namespace {
 

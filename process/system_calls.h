@@ -24,9 +24,9 @@ struct SystemCallUse {
 };
 
 // Why a filter is impossible: the build or the kernel lacks support.
-conf::Refusal check_system_calls();
+Refusal check_system_calls();
 // Installs the filter; it is permanent.
-conf::Refusal limit_system_calls(SystemCallUse use);
+Refusal limit_system_calls(SystemCallUse use);
 // Any thread: does the filter allow all calls of this use?
 bool system_calls_cover(SystemCallUse use);
 }  // namespace farcached::process

@@ -4,13 +4,13 @@
 
 namespace farcached::process {
 
-conf::Refusal check_system_calls() {
-    return conf::Problem{conf::exit_system,
+Refusal check_system_calls() {
+    return Problem{conf::exit_system,
                          "drop_privileges: this program was built without libseccomp, so every system call would stay allowed; "
                          "build it with libseccomp, or leave the option out\n"};
 }
 
-conf::Refusal limit_system_calls(SystemCallUse) { return check_system_calls(); }
+Refusal limit_system_calls(SystemCallUse) { return check_system_calls(); }
 
 bool system_calls_cover(SystemCallUse) { return true; }
 

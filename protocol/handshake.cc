@@ -29,9 +29,7 @@ std::string range(uint32_t lowest, uint32_t highest) {
 }
 
 std::string layout_name(uint32_t version, uint64_t hash) {
-    char hex[17];
-    std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-    return std::to_string(version) + " (" + hex + ")";
+    return std::to_string(version) + " (" + hex_text(hash) + ")";
 }
 
 bool overlap(const Versions& a, const Versions& b) {

@@ -29,14 +29,15 @@ enum class LeaseDenial : uint8_t {
         count
 };
 
-constexpr std::string_view lease_denial_name(LeaseDenial why) {
-    constexpr std::string_view names[] = {
-        "none",
-#define X(name, help) #name,
-        LEASE_DENIALS(X)
+struct LeaseDenialText {
+    std::string_view name, help;
+};
+inline constexpr LeaseDenialText lease_denial_texts[] = {
+    {"none", "none"},
+#define X(name, help) {#name, help},
+    LEASE_DENIALS(X)
 #undef X
-    };
-    return names[size_t(why)];
-}
+};
+constexpr std::string_view lease_denial_name(LeaseDenial why) { return lease_denial_texts[size_t(why)].name; }
 
 }  // namespace farcached::protocol

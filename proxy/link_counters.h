@@ -7,15 +7,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
-#include "base/counters.h"
+#include "base/stat_row.h"
 #include "fabric/channel.h"
 #include "protocol/frame_error.h"
 #include "protocol/lease_denial.h"
 
 namespace farcached::proxy {
-
 
 //        name                     help
 #define LINK_COUNTERS(X)                                                                                               \
@@ -116,28 +117,68 @@ enum class LinkDown : uint8_t {
 #undef X
         count
 };
-constexpr std::string_view link_down_name(LinkDown why) {
-    constexpr std::string_view names[] = {
-#define X(name, help) #name,
-        LINK_DOWNS(X)
+inline constexpr StatRow<LinkDown> link_down_rows[] = {
+#define X(name, help) {#name, help, LinkDown::name},
+    LINK_DOWNS(X)
 #undef X
-    };
-    return names[size_t(why)];
-}
+};
+constexpr std::string_view link_down_name(LinkDown why) { return link_down_rows[size_t(why)].name; }
 
-struct LinkCounters {
-    fabric::ChannelCounters channel;  // over all connections of the link
-#define X(name, help) Counter name;
+// Counters first, then gauges; and counts by reason.
+template <class Cell>
+struct LinkCells {
+#define X(name, help) Cell name{};
     LINK_COUNTERS(X)
     LINK_GAUGES(X)
 #undef X
-    std::array<Counter, size_t(protocol::LeaseDenial::count)> lease_denied_by;  // printed as lease_denied_<name>
+    std::array<Cell, size_t(protocol::LeaseDenial::count)> lease_denied_by{};  // printed as lease_denied_<name>
+    std::array<Cell, size_t(LinkDown::count)> downs{};
+    std::array<Cell, size_t(fabric::ChannelEnd::count)> channel_ends{};
+    std::array<Cell, size_t(protocol::FrameError::count)> frame_errors{};
+
+    static std::span<const StatRow<Cell LinkCells::*>> rows() {
+#define X(name, help) {#name, help, &LinkCells::name},
+#define X_GAUGE(name, help) {#name, help, &LinkCells::name, StatKind::gauge},
+        static constexpr StatRow<Cell LinkCells::*> table[] = {LINK_COUNTERS(X) LINK_GAUGES(X_GAUGE)};
+#undef X_GAUGE
+#undef X
+        return table;
+    }
+};
+
+struct LinkCounters : LinkCells<Counter> {
+    fabric::ChannelCounters channel;  // over all connections of the link
+
     void count_denied(protocol::LeaseDenial why) {
         if (why != protocol::LeaseDenial::none) lease_denied_by[size_t(why)].add(1);
     }
-    std::array<Counter, size_t(LinkDown::count)> downs;
-    std::array<Counter, size_t(fabric::ChannelEnd::count)> channel_ends;
-    std::array<Counter, size_t(protocol::FrameError::count)> frame_errors;
 };
+
+// visit(name, help, count) for each reason of an end: down_*, channel_end_* and frame_*.
+template <class Visit>
+void each_end(const LinkCells<uint64_t>& c, Visit visit) {
+    for (size_t i = 0; i < c.downs.size(); i++)
+        visit("down_" + std::string(link_down_rows[i].name), link_down_rows[i].help, c.downs[i]);
+    for (size_t i = 0; i < c.channel_ends.size(); i++) {
+        const auto end = fabric::ChannelEnd(i);
+        visit("channel_end_" + std::string(channel_end_name(end)), channel_end_help(end), c.channel_ends[i]);
+    }
+    for (size_t i = 0; i < c.frame_errors.size(); i++) {
+        const auto error = protocol::FrameError(i);
+        visit("frame_" + std::string(frame_error_name(error)), frame_error_help(error), c.frame_errors[i]);
+    }
+}
+
+// visit(cell of `to`, cell of `from`) for each count of a reason.
+template <class To, class From, class Visit>
+void each_reason(LinkCells<To>& to, const LinkCells<From>& from, Visit visit) {
+    const auto each = [&](auto& cells, const auto& others) {
+        for (size_t i = 0; i < cells.size(); i++) visit(cells[i], others[i]);
+    };
+    each(to.lease_denied_by, from.lease_denied_by);
+    each(to.downs, from.downs);
+    each(to.channel_ends, from.channel_ends);
+    each(to.frame_errors, from.frame_errors);
+}
 
 }  // namespace farcached::proxy

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/counters.h"
 #include "base/node_clock.h"
+#include "base/stat_row.h"
 #include "fabric/local_read.h"
 #include "protocol/op.h"
 
@@ -31,11 +31,19 @@ namespace farcached::proxy {
     X(local_tokens, "mg reads of an item with a stale or win state")                            \
     X(local_bounds, "lock-free reads refused because a length or offset was out of bounds")
 
-struct LocalGetCounters {
-#define X(name, help) Counter name;
+template <class Cell>
+struct LocalGetCells {
+#define X(name, help) Cell name{};
     LOCAL_GET_COUNTERS(X)
 #undef X
+    static std::span<const StatRow<Cell LocalGetCells::*>> rows() {
+#define X(name, help) {#name, help, &LocalGetCells::name},
+        static constexpr StatRow<Cell LocalGetCells::*> table[] = {LOCAL_GET_COUNTERS(X)};
+#undef X
+        return table;
+    }
 };
+using LocalGetCounters = LocalGetCells<Counter>;
 
 // An access for node::Node::record(); it mirrors node::Access, which this folder cannot include.
 struct SeenAccess {

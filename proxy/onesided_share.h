@@ -9,63 +9,62 @@
 // O4  Denials are not further reasons: a reply that denies a pointer is why the next GET of the key has none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
+#include "base/stat_row.h"
 #include "protocol/lease_denial.h"
+#include "proxy/link_counters.h"
 
 namespace farcached::proxy {
 
-//        name         counters of `c`                                           help
-#define ONESIDED_REASONS(X)                                                                                    \
-    X(no_pointer, c.pointer_misses, "the key had no remote pointer")                                           \
-    X(lease_over, c.pointer_expired + c.read_invalid_lease, "the lease had expired before or during the read") \
-    X(dead, c.read_invalid_dead, "the item was dead: deleted, moved, or being overwritten")                    \
-    X(grown, c.read_invalid_grown, "the item was longer than the bytes read")                                  \
-    X(torn, c.read_invalid_crc, "the check did not match: the item changed during the read")                   \
-    X(expired, c.read_invalid_expired + c.read_invalid_flushed, "the item had expired or was flushed")         \
-    X(place, c.read_invalid_generation + c.read_invalid_key + c.read_invalid_length,                           \
-      "the pointer led to an older generation, a foreign key or impossible bounds")                            \
-    X(order, c.pointer_bypassed, "its session has a mutation of the key in flight")                            \
-    X(transport, c.read_failed + c.read_unposted, "the transport failed, or too many reads were in flight")    \
-    X(tokens, c.read_tokens, "the item was stale, or its recache token was issued")                            \
-    X(index, c.index_not_found, "the index did not lead to the key")
+// The counters of one link or of several.
+using LinkCounts = LinkCells<uint64_t>;
 
-// ---- `c`: the counters of one link or of several, by their names in LINK_COUNTERS -----------------------
+// help: follows "because".
+inline constexpr StatRow<uint64_t (*)(const LinkCounts&)> onesided_reasons[] = {
+    {"no_pointer", "the key had no remote pointer", [](const LinkCounts& c) { return c.pointer_misses; }},
+    {"lease_over", "the lease had expired before or during the read",
+     [](const LinkCounts& c) { return c.pointer_expired + c.read_invalid_lease; }},
+    {"dead", "the item was dead: deleted, moved, or being overwritten",
+     [](const LinkCounts& c) { return c.read_invalid_dead; }},
+    {"grown", "the item was longer than the bytes read", [](const LinkCounts& c) { return c.read_invalid_grown; }},
+    {"torn", "the check did not match: the item changed during the read",
+     [](const LinkCounts& c) { return c.read_invalid_crc; }},
+    {"expired", "the item had expired or was flushed",
+     [](const LinkCounts& c) { return c.read_invalid_expired + c.read_invalid_flushed; }},
+    {"place", "the pointer led to an older generation, a foreign key or impossible bounds",
+     [](const LinkCounts& c) { return c.read_invalid_generation + c.read_invalid_key + c.read_invalid_length; }},
+    {"order", "its session has a mutation of the key in flight", [](const LinkCounts& c) { return c.pointer_bypassed; }},
+    {"transport", "the transport failed, or too many reads were in flight",
+     [](const LinkCounts& c) { return c.read_failed + c.read_unposted; }},
+    {"tokens", "the item was stale, or its recache token was issued", [](const LinkCounts& c) { return c.read_tokens; }},
+    {"index", "the index did not lead to the key", [](const LinkCounts& c) { return c.index_not_found; }},
+};
 
-template <class Counts>
-uint64_t gets_onesided(const Counts& c) {
-    return c.get_onesided + c.get_index;
-}
-
-template <class Counts>
-uint64_t gets_through_links(const Counts& c) {
-    return gets_onesided(c) + c.get_twosided;
-}
+inline uint64_t gets_onesided(const LinkCounts& c) { return c.get_onesided + c.get_index; }
+inline uint64_t gets_through_links(const LinkCounts& c) { return gets_onesided(c) + c.get_twosided; }
 
 // From 0 to 1; 0 without GETs.
-template <class Counts>
-double onesided_share(const Counts& c) {
+inline double onesided_share(const LinkCounts& c) {
     const uint64_t all = gets_through_links(c);
     return all == 0 ? 0 : double(gets_onesided(c)) / double(all);
 }
 
 // Calls visit(name, help, count) for each reason.
-template <class Counts, class Visit>
-void each_onesided_reason(const Counts& c, Visit visit) {
-#define X(name, counters, help) visit(std::string_view(#name), std::string_view(help), uint64_t(counters));
-    ONESIDED_REASONS(X)
-#undef X
+template <class Visit>
+void each_onesided_reason(const LinkCounts& c, Visit visit) {
+    for (const auto& row : onesided_reasons) visit(row.name, row.help, row.of(c));
 }
 
 // Calls visit(name, help, count) for each bound that denied pointers; a name is "denied_" and a row of LEASE_DENIALS.
-template <class Counts, class Visit>
-void each_pointer_denial(const Counts& c, Visit visit) {
-    using protocol::LeaseDenial;
-#define X(name, help) \
-    visit(std::string_view("denied_" #name), std::string_view(help), uint64_t(c.lease_denied_by[size_t(LeaseDenial::name##_)]));
-    LEASE_DENIALS(X)
-#undef X
+template <class Visit>
+void each_pointer_denial(const LinkCounts& c, Visit visit) {
+    for (size_t i = 1; i < c.lease_denied_by.size(); i++)
+        visit("denied_" + std::string(protocol::lease_denial_texts[i].name), protocol::lease_denial_texts[i].help,
+              c.lease_denied_by[i]);
 }
 
 }  // namespace farcached::proxy

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "protocol/lease_denial.h"
-#include "proxy/link_counters.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::bench {
@@ -19,14 +18,6 @@ constexpr double connect_wait_s = 5;
 constexpr double first_wait_s = 2;  // for a server that may not answer
 constexpr double answer_wait_s = 30;
 
-// The growth of each of LINK_COUNTERS.
-struct Grown {
-#define X(name, help) uint64_t name = 0;
-    LINK_COUNTERS(X)
-#undef X
-    std::array<uint64_t, size_t(protocol::LeaseDenial::count)> lease_denied_by{};
-};
-
 uint64_t number_of(const ProxyStats& stats, const std::string& name) {
     const auto found = stats.find(name);
     if (found == stats.end()) return 0;
@@ -35,15 +26,14 @@ uint64_t number_of(const ProxyStats& stats, const std::string& name) {
     return number;
 }
 
-Grown grown(const ProxyStats& before, const ProxyStats& after) {
+// The growth of each counter.
+proxy::LinkCounts grown(const ProxyStats& before, const ProxyStats& after) {
     const auto by = [&](const std::string& name) {
         const uint64_t then = number_of(before, name), now = number_of(after, name);
         return now - std::min(now, then);
     };
-    Grown grown;
-#define X(name, help) grown.name = by(#name);
-    LINK_COUNTERS(X)
-#undef X
+    proxy::LinkCounts grown;
+    for (const auto& row : proxy::LinkCounts::rows()) row.of(grown) = by(std::string(row.name));
     for (size_t i = 1; i < grown.lease_denied_by.size(); i++)
         grown.lease_denied_by[i] = by("lease_denied_" + std::string(protocol::lease_denial_name(protocol::LeaseDenial(i))));
     return grown;
@@ -54,7 +44,7 @@ Grown grown(const ProxyStats& before, const ProxyStats& after) {
 std::optional<GetShares> get_shares(const ProxyStats& before, const ProxyStats& after) {
     for (const ProxyStats* stats : {&before, &after})
         if (!stats->contains("get_onesided") || !stats->contains("get_twosided")) return std::nullopt;
-    const Grown counts = grown(before, after);
+    const proxy::LinkCounts counts = grown(before, after);
     GetShares shares;
     shares.onesided = proxy::gets_onesided(counts);
     shares.all = proxy::gets_through_links(counts);

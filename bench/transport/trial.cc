@@ -137,25 +137,18 @@ proxy::LinkConfig link_config(const Point& point) {
 }
 
 // A client's counters, for differences.
-struct Counted {
+struct Counted : fabric::ChannelCells<uint64_t> {
     uint64_t onesided = 0;
-#define X(name, help) uint64_t name = 0;
-    CHANNEL_COUNTERS(X)
-#undef X
 
     static Counted of(const proxy::LinkCounters& counters) {
         Counted counted;
         counted.onesided = counters.get_onesided.get() + counters.get_index.get();
-#define X(name, help) counted.name = counters.channel.name.get();
-        CHANNEL_COUNTERS(X)
-#undef X
+        add_cells<fabric::ChannelCells>(counted, counters.channel);
         return counted;
     }
     void add(const Counted& now, const Counted& before) {
         onesided += now.onesided - before.onesided;
-#define X(name, help) name += now.name - before.name;
-        CHANNEL_COUNTERS(X)
-#undef X
+        for (const auto& row : rows()) row.of(*this) += row.of(now) - row.of(before);
     }
 };
 

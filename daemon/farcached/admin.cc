@@ -54,17 +54,12 @@ constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
 constexpr std::string_view no_pointer_table =
     "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
 
-constexpr std::string_view node_groups[] = {
-#define X(name, help) #name,
-    NODE_STAT_GROUPS(X)
-#undef X
-};
-
 constexpr std::string_view hot_keys_usage = "CLIENT_ERROR usage: stats hotkeys [reset]";
 constexpr std::string_view route_usage = "CLIENT_ERROR usage: stats route KEY, which has 1 to 250 bytes";
 
 bool is_node_group(std::string_view group) {
-    return group.empty() || std::find(std::begin(node_groups), std::end(node_groups), group) != std::end(node_groups);
+    const auto named = [&](const node::NodeStats::Group& one) { return one.name == group; };
+    return group.empty() || std::ranges::any_of(node::NodeStats::groups(), named);
 }
 
 std::string node_names(const NodesView& nodes) {
@@ -215,7 +210,7 @@ std::string AdminImpl::one_node_refusal(const LineWords& words) const {
     if (!has_node(*nodes, words[1])) return "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes);
     if (is_node_group(words[2])) return "SERVER_ERROR node " + std::string(words[1]) + " is unavailable";
     std::string refusal = "CLIENT_ERROR nodes have no group of this name; groups:";
-    for (std::string_view group : node_groups) refusal.append(" ").append(group);
+    for (const node::NodeStats::Group& group : node::NodeStats::groups()) refusal.append(" ").append(group.name);
     return refusal;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "conf/settings_stats.h"
+#include "conf/option.h"
 #include "conf/version.h"
 #include "process/http_listener.h"
 #include "process/log.h"

@@ -12,7 +12,7 @@
 #include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/listen_address.h"
-#include "conf/option_tables.h"
+#include "conf/option.h"
 #include "conf/units.h"
 #include "conf/version.h"
 #include "daemon/engine/engine.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
-#include "conf/socket_backend.h"
+#include "conf/words.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/farcached/acceptor.h"
 #include "daemon/session/worker.h"

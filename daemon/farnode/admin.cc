@@ -37,11 +37,8 @@ void close_gently(int fd) {
 
 std::string group_names() {
     std::string names;
-#define X(name, help) names.append(names.empty() ? "" : ", ").append(#name);
-    NODE_STAT_GROUPS(X)
-#undef X
-    names.append(", config");
-    return names;
+    for (const node::NodeStats::Group& group : node::NodeStats::groups()) names.append(group.name).append(", ");
+    return names + "config";
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "conf/exit_status.h"
-#include "conf/node_settings.h"
+#include "conf/settings.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
 #include "fabric/shm_channel.h"

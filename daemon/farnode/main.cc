@@ -20,7 +20,7 @@
 #include "base/recorder.h"
 #include "conf/command_line.h"
 #include "conf/nodes.h"
-#include "conf/option_tables.h"
+#include "conf/option.h"
 #include "conf/version.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/listen.h"

@@ -37,49 +37,30 @@ std::string this_host() {
 
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
 
-void add_counter(Counter& to, const Counter& from) { to.add(from.get()); }
-
-template <class Array>
-void add_cells(Array& to, const Array& from) {
-    for (size_t i = 0; i < to.size(); i++) add_counter(to[i], from[i]);
-}
-
 // Counters only, no gauges.
-void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
-#define X(name, help) add_counter(to.name, from.name);
-    LINK_COUNTERS(X)
-#undef X
-#define X(name, help) add_counter(to.channel.name, from.channel.name);
-    CHANNEL_COUNTERS(X)
-#undef X
-    add_cells(to.downs, from.downs);
-    add_cells(to.channel_ends, from.channel_ends);
-    add_cells(to.frame_errors, from.frame_errors);
+template <template <class> class Cells>
+void add_counters(Cells<Counter>& to, const Cells<Counter>& from) {
+    each_cell(to, from, [](StatKind kind, Counter& sum, const Counter& cell) {
+        if (kind == StatKind::counter) sum.add(cell.get());
+    });
 }
 
-void add_local_counters(proxy::LocalGetCounters& to, const proxy::LocalGetCounters& from) {
-#define X(name, help) add_counter(to.name, from.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
+void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
+    add_counters<proxy::LinkCells>(to, from);
+    add_counters(to.channel, from.channel);
+    each_reason(to, from, [](Counter& sum, const Counter& cell) { sum.add(cell.get()); });
 }
 
 // After they were added to others.
-void clear_link_counters(proxy::LinkCounters& counters) {
-#define X(name, help) counters.name.set(0);
-    LINK_COUNTERS(X)
-#undef X
-#define X(name, help) counters.channel.name.set(0);
-    CHANNEL_COUNTERS(X)
-#undef X
-    for (Counter& counter : counters.downs) counter.set(0);
-    for (Counter& counter : counters.channel_ends) counter.set(0);
-    for (Counter& counter : counters.frame_errors) counter.set(0);
+template <template <class> class Cells>
+void clear_counters(Cells<Counter>& cells) {
+    for (const auto& row : Cells<Counter>::rows()) row.of(cells).set(0);
 }
 
-void clear_local_counters(proxy::LocalGetCounters& counters) {
-#define X(name, help) counters.name.set(0);
-    LOCAL_GET_COUNTERS(X)
-#undef X
+void clear_link_counters(proxy::LinkCounters& counters) {
+    clear_counters<proxy::LinkCells>(counters);
+    clear_counters(counters.channel);
+    each_reason(counters, counters, [](Counter& cell, const Counter&) { cell.set(0); });
 }
 
 }  // namespace
@@ -208,9 +189,9 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
         if (is_member(*member.one)) continue;
         member.one->drained.store(false, std::memory_order_relaxed);  // for the case that it returns
         add_link_counters(past_, member.one->past);
-        add_local_counters(past_local_, member.one->past_local);
+        add_counters(past_local_, member.one->past_local);
         clear_link_counters(member.one->past);
-        clear_local_counters(member.one->past_local);
+        clear_counters(member.one->past_local);
         if (!member.one->links.empty()) leaving_.push_back(member.one);
     }
 }
@@ -388,7 +369,7 @@ void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounte
     CHECK(at != node->links.end());
     const bool stays = is_member(*node);
     add_link_counters(stays ? node->past : past_, *at->link);
-    add_local_counters(stays ? node->past_local : past_local_, *at->local);
+    add_counters(stays ? node->past_local : past_local_, *at->local);
     node->links.erase(at);
     if (!stays && node->links.empty()) std::erase(leaving_, node);
 }

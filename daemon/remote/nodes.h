@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "conf/exit_status.h"
-#include "conf/proxy_settings.h"
 #include "conf/settings.h"
 #include "daemon/remote/host_addresses.h"
 #include "daemon/stats/nodes_view.h"

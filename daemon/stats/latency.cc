@@ -10,7 +10,8 @@ namespace farcached::daemon {
 namespace {
 
 // Encodes as memcached's logger does with keys, and every byte that could end a word.
-void append_encoded(std::string& out, std::string_view text) {
+std::string encoded(std::string_view text) {
+    std::string out;
     constexpr char digits[] = "0123456789ABCDEF";
     for (char c : text) {
         if (c > ' ' && c < 0x7f && c != '%') {
@@ -21,7 +22,10 @@ void append_encoded(std::string& out, std::string_view text) {
         out += digits[static_cast<unsigned char>(c) >> 4];
         out += digits[static_cast<unsigned char>(c) & 15];
     }
+    return out;
 }
+
+std::string us_text(uint64_t ns) { return std::to_string(ns / 1000); }
 
 uint64_t between(uint64_t from_ns, uint64_t to_ns) { return to_ns > from_ns ? to_ns - from_ns : 0; }
 
@@ -61,7 +65,6 @@ void LatencyTotals::add(const LatencyCounters& counters) {
 }
 
 void LatencyTotals::subtract(const LatencyTotals& earlier) {
-    auto less = [](uint64_t& now, uint64_t before) { now -= std::min(now, before); };
     for (size_t way = 0; way < of.size(); way++)
         for (size_t verb = 0; verb < verbs_measured; verb++) {
             const One& from = earlier.of[way][verb];
@@ -140,15 +143,32 @@ void Latencies::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
     for (const SlowRequest& one : slow_) visit(one);
 }
 
+std::span<const SlowRequest::Word> SlowRequest::words() {
+    static constexpr Word rows[] = {
+        {"took_us", "microseconds from receiving the request to writing its reply",
+         [](const SlowRequest& slow) { return us_text(slow.took_ns); }},
+        {"queue_us", "of these, until it was sent to its node: waiting for room, or for another request of its key",
+         [](const SlowRequest& slow) { return us_text(slow.queue_ns); }},
+        {"answer_us", "until its reply arrived: network and waiting at the node",
+         [](const SlowRequest& slow) { return us_text(slow.answer_ns); }},
+        {"reply_us", "until its reply was written: waiting for replies to earlier requests",
+         [](const SlowRequest& slow) { return us_text(slow.reply_ns); }},
+        {"op", "get, set or other", [](const SlowRequest& slow) { return std::string(verb_names[size_t(slow.verb)]); }},
+        {"path", "as in stats latency; none: no reply", [](const SlowRequest& slow) { return std::string(slow.way); }},
+        {"node", "its node; -: none", [](const SlowRequest& slow) { return slow.node.empty() ? "-" : slow.node; }},
+        {"requests", "number of requests: those answered at once are measured in batches per session",
+         [](const SlowRequest& slow) { return std::to_string(slow.requests); }},
+        {"worker", "the worker thread, from 0", [](const SlowRequest& slow) { return std::to_string(slow.worker); }},
+        {"cfd", "the descriptor of the client's connection, as in stats conns",
+         [](const SlowRequest& slow) { return std::to_string(slow.fd); }},
+        {"key", "the key, as in watch; of a batch, the first one", [](const SlowRequest& slow) { return encoded(slow.what); }},
+    };
+    return rows;
+}
+
 std::string SlowRequest::line() const {
-    auto us = [](uint64_t ns) { return std::to_string(ns / 1000); };
-    std::string text = "took_us=" + us(took_ns) + " queue_us=" + us(queue_ns) + " answer_us=" + us(answer_ns) +
-                       " reply_us=" + us(reply_ns);
-    text.append(" op=").append(verb_names[size_t(verb)]).append(" path=").append(way);
-    text.append(" node=").append(node.empty() ? "-" : node);
-    text.append(" requests=").append(std::to_string(requests)).append(" worker=").append(std::to_string(worker));
-    text.append(" cfd=").append(std::to_string(fd)).append(" key=");
-    append_encoded(text, what);
+    std::string text;
+    for (const Word& word : words()) text.append(text.empty() ? "" : " ").append(word.name).append("=").append(word.of(*this));
     return text;
 }
 

@@ -18,13 +18,14 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/adjustable.h"
 #include "base/boottime.h"
-#include "base/counters.h"
 #include "base/function_ref.h"
+#include "base/stat_row.h"
 #include "daemon/stats/watch.h"
 #include "daemon/stats/worker_counters.h"
 
@@ -88,6 +89,7 @@ struct LatencyTotals {
         uint64_t sum_ns = 0;
 
         uint64_t count() const;
+        uint64_t mean_us() const { return count() == 0 ? 0 : sum_ns / 1000 / count(); }
         // Upper bound of a share of the requests, interpolated within a power of two. 0 if there are none.
         uint64_t quantile_us(double share) const;
     };
@@ -112,7 +114,9 @@ struct SlowRequest {
     int fd = -1;                 // of the client's connection
     std::string what;            // the key; of a batch its beginning
 
-    // "took_us=... queue_us=... answer_us=...", all on one line, the key as in `watch`.
+    using Word = StatRow<std::string (*)(const SlowRequest&)>;
+    static std::span<const Word> words();
+    // "took_us=... queue_us=... answer_us=...", all on one line.
     std::string line() const;
 };
 

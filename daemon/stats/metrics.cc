@@ -9,7 +9,7 @@
 
 #include "base/renamed_stats.h"
 #include "daemon/stats/session_end.h"
-#include "node/service_counters.h"
+#include "node/node_stats.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::daemon {
@@ -64,6 +64,11 @@ class Rows {
         const std::string_view old_name = old_name_of(name);
         if (!old_name.empty()) out_.stat(kind, std::string(prefix) + std::string(old_name), old_name_help(name), value, labels_);
     }
+    template <template <class> class Cells>
+    void stats(const Cells<uint64_t>& cells, StatKind only = StatKind::counter) {
+        for (const auto& row : Cells<uint64_t>::rows())
+            if (row.kind == only) stat(MetricsText::kind_of(only), row.name, row.help, row.of(cells));
+    }
     // A statistic of a family with a reason as its label.
     void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {
         out_.number(counter, family, help, value, with("reason", reason));
@@ -81,8 +86,6 @@ class Rows {
     MetricsText& out_;
     Labels labels_;
 };
-
-constexpr Kind kind_of(node::StatKind kind) { return kind == node::StatKind::counter ? counter : gauge; }
 
 void write_process(MetricsText& out, const MetricsSource& source) {
     rusage usage{};
@@ -128,13 +131,8 @@ void write_server(MetricsText& out, const MetricsSource& source) {
 
 void write_requests(MetricsText& out, const Sample& s) {
     Rows rows(out, "");
-#define X(name, help) rows.stat(counter, #name, help, s.workers.name);
-    WORKER_COUNTERS(X)
-#undef X
-    const ClassTotals classes = s.all_classes();
-#define X(name, help) rows.stat(counter, #name, help, classes.name);
-    CLASS_COUNTERS(X)
-#undef X
+    rows.stats(s.workers);
+    rows.stats(s.all_classes());
 }
 
 void write_latencies(MetricsText& out, const MetricsSource& source) {
@@ -150,12 +148,6 @@ void write_latencies(MetricsText& out, const MetricsSource& source) {
                           bounds, one.counts, double(one.sum_ns) / 1e9,
                           {{"op", verb_names[verb]}, {"path", way_names[way]}});
         }
-}
-
-void write_local(Rows& rows, const LocalTotals& local) {
-#define X(name, help) rows.stat(counter, #name, help, local.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
 }
 
 // The reasons for GETs without a one-sided read, and for denied pointers.
@@ -176,47 +168,28 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
     rows.plain(gauge, "node_weight", "its share of the keys, relative to the other nodes", shown.weight);
     rows.plain(gauge, "node_links", "configured connections, one per worker", shown.links);
     rows.plain(gauge, "node_links_up", "of these, those that are up", shown.links_up);
-    write_local(rows, totals.local);
+    rows.stats(totals.local);
     const LinkTotals& link = totals.link;
-#define X(name, help) rows.stat(counter, #name, help, link.name);
-    LINK_COUNTERS(X)
-    CHANNEL_COUNTERS(X)
-#undef X
-#define X(name, help) rows.stat(gauge, #name, help, link.name);
-    LINK_GAUGES(X)
-#undef X
+    rows.stats<proxy::LinkCells>(link);
+    rows.stats(link.channel);
+    rows.stats<proxy::LinkCells>(link, StatKind::gauge);
     write_reasons(rows, link);
-    const uint64_t* down = link.downs.data();
-    const uint64_t* channel_end = link.channel_ends.data();
-    const uint64_t* frame_error = link.frame_errors.data();
-#define X(name, help) rows.stat(counter, "down_" #name, help, *down++);
-    LINK_DOWNS(X)
-#undef X
-#define X(name, help) rows.stat(counter, "channel_end_" #name, help, *channel_end++);
-    CHANNEL_ENDS(X)
-#undef X
-#define X(name, help) rows.stat(counter, "frame_" #name, help, *frame_error++);
-    FRAME_ERRORS(X)
-#undef X
+    proxy::each_end(link, [&](std::string_view name, std::string_view help, uint64_t count) {
+        rows.stat(counter, name, help, count);
+    });
 }
 
 // A node's own statistics.
 void write_node(MetricsText& out, std::string_view name, const node::Stats& s, const node::ClassStats& all,
                 bool leases) {
     Rows rows(out, name);
-    auto put = [&](Kind kind, std::string_view stat, std::string_view help, uint64_t value) {
-        rows.stat(kind, MetricsText::conventional(stat), help, value, "node_");
+    auto put = [&](const auto& row) {
+        rows.stat(MetricsText::kind_of(row.kind), MetricsText::conventional(row.name), row.help, row.of(s), "node_");
     };
-#define X(name, kind, value, help) put(kind_of(node::StatKind::kind), #name, help, uint64_t(value));
-    NODE_STATS(X)
-    if (leases) {
-        LEASE_STATS(X)
-    }
-#undef X
-    const node::ClassStats& c = all;
-#define X(name, value, help) rows.stat(counter, #name, help, uint64_t(value), "node_");
-    NODE_CLASS_SUMS(X)
-#undef X
+    for (const auto& row : node::node_rows) put(row);
+    if (leases)
+        for (const auto& row : node::lease_rows) put(row);
+    for (const auto& row : node::class_sum_rows) rows.stat(counter, row.name, row.help, row.of(all), "node_");
 }
 
 void write_classes(MetricsText& out, std::string_view name, const std::vector<node::ClassStats>& classes) {
@@ -225,15 +198,12 @@ void write_classes(MetricsText& out, std::string_view name, const std::vector<no
         if (c.pages == 0) continue;
         const std::string id = std::to_string(i);
         const Labels labels = {{"node", name}, {"class", id}};
-        auto put = [&](Kind kind, std::string_view stat, std::string_view help, uint64_t value) {
-            out.stat(kind, "class_" + std::string(MetricsText::conventional(stat)), help, value, labels);
+        auto put = [&](const node::ClassRow& row) {
+            out.stat(MetricsText::kind_of(row.kind), "class_" + std::string(MetricsText::conventional(row.name)), row.help,
+                     row.of(c), labels);
         };
-#define X(name, value, help) put(gauge, #name, help, uint64_t(value));
-        NODE_CLASS_STATS(X)
-#undef X
-#define X(name, value, help) put(counter, #name, help, uint64_t(value));
-        NODE_CLASS_SUMS(X)
-#undef X
+        std::ranges::for_each(node::class_rows, put);
+        std::ranges::for_each(node::class_sum_rows, put);
     }
 }
 
@@ -248,7 +218,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
     if (source.nodes == nullptr) {
         constexpr std::string_view name = "embedded";
         Rows rows(out, name);
-        write_local(rows, sample.local);
+        rows.stats(sample.local);
         write_node(out, name, sample.node, sample.node_classes, /* leases= */ false);
         write_classes(out, name, sample.node.classes);
         rows.plain(counter, "crawler_passes", "crawls for expired items started", sample.crawler_passes);

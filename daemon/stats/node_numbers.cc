@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "node/service_counters.h"
+#include "node/node_stats.h"
 
 namespace farcached::daemon {
 
@@ -23,33 +23,16 @@ bool is_word(std::string_view text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), graphic);
 }
 
-template <class Field>
-void assign(Field& field, uint64_t number) {
-    field = Field(number);
-}
-
-// The rows of each table with at(stats), their field: one place per table.
 template <class Visit>
 void each_stat(Visit visit) {
-#define X(name, kind, value, help) visit(#name, node::StatKind::kind, [](auto& s) -> auto& { return value; });
-    NODE_STATS(X)
-    LEASE_STATS(X)
-#undef X
-}
-
-template <class Visit>
-void each_class_sum(Visit visit) {
-#define X(name, value, help) visit(#name, [](auto& c) -> auto& { return value; });
-    NODE_CLASS_SUMS(X)
-#undef X
+    std::ranges::for_each(node::node_rows, visit);
+    std::ranges::for_each(node::lease_rows, visit);
 }
 
 template <class Visit>
 void each_class_stat(Visit visit) {
-    each_class_sum(visit);
-#define X(name, value, help) visit(#name, [](auto& c) -> auto& { return value; });
-    NODE_CLASS_STATS(X)
-#undef X
+    std::ranges::for_each(node::class_sum_rows, visit);
+    std::ranges::for_each(node::class_rows, visit);
 }
 
 void take_line(NodeNumbers& node, std::string_view name, std::string_view value) {
@@ -59,25 +42,24 @@ void take_line(NodeNumbers& node, std::string_view name, std::string_view value)
     const size_t colon = name.find(':');
     uint64_t id = 0;
     if (colon == name.npos) {
-        each_stat([&](std::string_view row, node::StatKind, auto at) {
-            if (row == name) at(node.stats) = number;
+        each_stat([&](const auto& row) {
+            if (row.name == name) row.of(node.stats) = number;
         });
-        each_class_sum([&](std::string_view row, auto at) {
-            if (row == name) at(node.all_classes) = number;
-        });
+        for (const node::ClassRow& row : node::class_sum_rows)
+            if (row.name == name) row.of(node.all_classes) = number;
     } else if (parse(name.substr(0, colon), 10, id) && id != 0 && id < classes_max) {
-        each_class_stat([&](std::string_view row, auto at) {
-            if (row == name.substr(colon + 1)) assign(at(node.stats.classes[id]), number);
+        each_class_stat([&](const node::ClassRow& row) {
+            if (row.name == name.substr(colon + 1)) row.of(node.stats.classes[id]) = number;
         });
     }
 }
 
 // True: one node could have the classes of both. Classes in both have equal slot sizes, and sizes grow with the number.
 bool same_classes(const std::vector<node::ClassStats>& a, const std::vector<node::ClassStats>& b) {
-    uint32_t below = 0;
+    uint64_t below = 0;
     for (size_t i = 0; i < std::min(a.size(), b.size()); i++) {
-        const uint32_t larger = std::max(a[i].slot_bytes, b[i].slot_bytes);
-        const uint32_t smaller = std::min(a[i].slot_bytes, b[i].slot_bytes);
+        const uint64_t larger = std::max(a[i].slot_bytes, b[i].slot_bytes);
+        const uint64_t smaller = std::min(a[i].slot_bytes, b[i].slot_bytes);
         if (larger == 0) continue;  // unused, or the class of large items
         if (smaller != 0 && smaller != larger) return false;
         if (larger <= below) return false;
@@ -87,17 +69,14 @@ bool same_classes(const std::vector<node::ClassStats>& a, const std::vector<node
 }
 
 void add_class(node::ClassStats& to, const node::ClassStats& from) {
-    const uint32_t slot_bytes = std::max(to.slot_bytes, from.slot_bytes);
+    const uint64_t slot_bytes = std::max(to.slot_bytes, from.slot_bytes);
     const uint64_t age_oldest_s = std::max(to.age_oldest_s, from.age_oldest_s);
     const uint64_t evicted_age_s = std::max(to.evicted_age_s, from.evicted_age_s);
-    each_class_stat([&](std::string_view, auto at) { at(to) += at(from); });
+    each_class_stat([&](const node::ClassRow& row) { row.of(to) += row.of(from); });
     to.slot_bytes = slot_bytes;
     to.age_oldest_s = age_oldest_s;
     to.evicted_age_s = evicted_age_s;
 }
-
-// A single counter never falls, but the terms of a sum may be read in any order: the result stops at 0.
-void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
 
 }  // namespace
 
@@ -147,15 +126,13 @@ std::vector<NodeNumbers> read_numbers(std::string_view told) {
 }
 
 std::optional<uint64_t> lease_number(const node::Stats& s, std::string_view name) {
-#define X(row, kind, value, help) \
-    if (name == #row) return uint64_t(value);
-    LEASE_STATS(X)
-#undef X
+    for (const auto& row : node::lease_rows)
+        if (row.name == name) return row.of(s);
     return std::nullopt;
 }
 
 bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumbers& one) {
-    each_stat([&](std::string_view, node::StatKind, auto at) { at(sum) += at(one.stats); });
+    each_stat([&](const auto& row) { row.of(sum) += row.of(one.stats); });
     add_counters(all_classes, one.all_classes);
     sum.classes.resize(std::max(sum.classes.size(), one.stats.classes.size()));
     if (!same_classes(sum.classes, one.stats.classes)) return false;
@@ -164,19 +141,19 @@ bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumb
 }
 
 void subtract(node::Stats& now, const node::Stats& earlier) {
-    each_stat([&](std::string_view, node::StatKind kind, auto at) {
-        if (kind == node::StatKind::counter) less(at(now), at(earlier));
+    each_stat([&](const auto& row) {
+        if (row.kind == StatKind::counter) less(row.of(now), row.of(earlier));
     });
     const size_t classes = std::min(now.classes.size(), earlier.classes.size());
     for (size_t i = 0; i < classes; i++) subtract(now.classes[i], earlier.classes[i]);
 }
 
 void subtract(node::ClassStats& now, const node::ClassStats& earlier) {
-    each_class_sum([&](std::string_view, auto at) { less(at(now), at(earlier)); });
+    for (const node::ClassRow& row : node::class_sum_rows) less(row.of(now), row.of(earlier));
 }
 
 void add_counters(node::ClassStats& sum, const node::ClassStats& one) {
-    each_class_sum([&](std::string_view, auto at) { at(sum) += at(one); });
+    for (const node::ClassRow& row : node::class_sum_rows) row.of(sum) += row.of(one);
 }
 
 }  // namespace farcached::daemon

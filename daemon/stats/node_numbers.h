@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeNumbers: the nodes' statistics, parsed from their texts by the tables that wrote them (node/service_counters.h), and
+// NodeNumbers: the nodes' statistics, parsed from their texts by the tables that wrote them (node/node_stats.h), and
 // added up. Pure. The texts are untrusted: a line with an unknown name, or without a number, is ignored (S10).
 //
 // The nodes' answers (`told`, everywhere) are the value of a StatsReply; daemon/engine/links.h has its format.
@@ -32,7 +32,7 @@ struct NodeNumbers {
 // Of each node that answered. From the group `all`; `general` leaves classes empty, `leases` all but leases.
 std::vector<NodeNumbers> read_numbers(std::string_view told);
 
-// The value of a LEASE_STATS name; none for other names.
+// The value of a name of node::lease_rows; none for other names.
 std::optional<uint64_t> lease_number(const node::Stats& stats, std::string_view name);
 
 // Sums over nodes; ages are the highest. False: its size classes differ from those of `sum`, and were omitted.

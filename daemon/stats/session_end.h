@@ -2,6 +2,7 @@
 // Reasons of session ends: each has a name, and a counter in `stats proxy`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -26,22 +27,15 @@ enum class SessionEnd : uint8_t {
         count
 };
 
-constexpr std::string_view session_end_name(SessionEnd end) {
-    constexpr std::string_view names[] = {
-#define X(name, text, help) #name,
-        SESSION_ENDS(X)
+struct SessionEndText {
+    std::string_view name, text, help;
+};
+inline constexpr SessionEndText session_end_texts[] = {
+#define X(name, text, help) {#name, text, help},
+    SESSION_ENDS(X)
 #undef X
-    };
-    return names[size_t(end)];
-}
-
-constexpr std::string_view session_end_text(SessionEnd end) {
-    constexpr std::string_view texts[] = {
-#define X(name, text, help) text,
-        SESSION_ENDS(X)
-#undef X
-    };
-    return texts[size_t(end)];
-}
+};
+constexpr std::string_view session_end_name(SessionEnd end) { return session_end_texts[size_t(end)].name; }
+constexpr std::string_view session_end_text(SessionEnd end) { return session_end_texts[size_t(end)].text; }
 
 }  // namespace farcached::daemon

@@ -45,7 +45,12 @@ class StatWriter {
     explicit StatWriter(Emit emit) : emit_(emit) {}
 
     void text(std::string_view name, std::string_view value) { emit_(name, value); }
+    // One line, also of a text from a node; nothing if it is empty.
+    void shown(std::string_view name, std::string text);
     void number(std::string_view name, uint64_t value);
+    void numbers(const auto& rows, const auto& from, const std::string& prefix = "") {
+        for (const auto& row : rows) number(prefix + std::string(row.name), row.of(from));
+    }
     // seconds.microseconds
     void time(std::string_view name, int64_t seconds, int64_t microseconds);
     // <prefix><id>:<name>

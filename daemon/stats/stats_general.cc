@@ -141,6 +141,13 @@ void write_cache(StatWriter& out, const Sample& s) {
 
 }  // namespace
 
+void StatWriter::shown(std::string_view name, std::string text) {
+    if (text.empty()) return;
+    for (char& c : text)
+        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+    emit_(name, text);
+}
+
 void StatWriter::number(std::string_view name, uint64_t value) {
     char digits[20];
     emit_(name, std::string_view(digits, size_t(write_number(digits, value) - digits)));

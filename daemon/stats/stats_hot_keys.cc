@@ -16,37 +16,31 @@ void write_way(StatWriter& out, std::string_view way, const std::vector<const Sp
     const std::string prefix = std::string(way) + ":";
     uint64_t sampled = 0;
     for (const SpaceSaving* stream : streams) sampled += stream->total();
-#define X(name, help, value) out.number(prefix + #name, value);
-    HOT_KEYS_WAY_ROWS(X)
-#undef X
+    out.numbers(hot_way_rows, HotWayShown{sampled}, prefix);
     uint32_t rank = 0;
     for (const HotKey& hot : hottest(streams, HotKeys::shown_max)) {
         const std::string front = prefix + std::to_string(++rank) + ":";
-#define X(name, help, value) out.text(front + #name, value);
-        HOT_KEY_ROWS(X)
-#undef X
+        const HotKeyShown shown{hot, one_in};
+        for (const auto& row : hot_key_rows) out.text(front + std::string(row.name), row.of(shown));
     }
 }
 
 }  // namespace
 
 void write_hot_keys(StatWriter out, ServerView& server) {
-    const uint64_t one_in = server.hot_keys_one_in();
+    HotKeysShown all{.one_in = server.hot_keys_one_in()};
     std::vector<HotKeys::Copy> copies;
-    uint64_t missed = 0;
     for (uint32_t worker = 0; worker < server.worker_count(); worker++) {
         const HotKeys* keys = server.hot_keys(worker);
         if (keys == nullptr) continue;
-        missed += copies.emplace_back(keys->copy()).missed;
+        all.missed += copies.emplace_back(keys->copy()).missed;
     }
-#define X(name, help, value) out.number(#name, value);
-    HOT_KEYS_ROWS(X)
-#undef X
+    out.numbers(hot_keys_rows, all);
     for (size_t way = 0; way < way_names.size(); way++) {
         std::vector<const SpaceSaving*> streams;
         for (const HotKeys::Copy& copy : copies)
             if (copy.ways[way] != nullptr) streams.push_back(copy.ways[way].get());
-        if (!streams.empty()) write_way(out, way_names[way], streams, one_in);
+        if (!streams.empty()) write_way(out, way_names[way], streams, all.one_in);
     }
 }
 

@@ -136,12 +136,8 @@ void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes) {
         for (size_t verb = 0; verb < verbs_measured; verb++) {
             if (!can_be(Way(way), Verb(verb), nodes)) continue;
             const LatencyTotals::One& one = latency.of[way][verb];
-            const uint64_t count = one.count();
             const std::string prefix = std::string(verb_names[verb]) + "_" + std::string(way_names[way]) + ":";
-            auto put = [&](const char* name, uint64_t value) { out.number(prefix + name, value); };
-#define X(name, help, value) put(#name, value);
-            LATENCY_ROWS(X)
-#undef X
+            out.numbers(latency_rows, one, prefix);
         }
 }
 
@@ -159,19 +155,13 @@ void write_slow(StatWriter out, const ServerView& server) {
 }
 
 void write_proxy(StatWriter out, const Sample& sample) {
-#define X(name, help) out.number(#name, sample.local.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
-    const auto put = [&](std::string_view name, uint64_t value) {
-        out.number(name, value);
-        if (const std::string_view old_name = old_name_of(name); !old_name.empty()) out.number(old_name, value);
-    };
-#define X(name, help, value) put(#name, value);
-    OWN_STATS(X)
-#undef X
-#define X(name, help) out.number(#name, sample.workers.name);
-    RING_COUNTERS(X)
-#undef X
+    out.numbers(LocalTotals::rows(), sample.local);
+    for (const SampleRow& row : own_rows) {
+        out.number(row.name, row.of(sample));
+        if (const std::string_view old_name = old_name_of(row.name); !old_name.empty()) out.number(old_name, row.of(sample));
+    }
+    for (const auto& row : WorkerTotals::rows())
+        if (row.name.starts_with("ring_")) out.number(row.name, row.of(sample.workers));
     if (!sample.nodes.empty()) write_links(out, sample);
     for (const auto& [name, count] : sample.close_reasons) out.number("close_" + name, count);
 }

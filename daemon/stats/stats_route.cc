@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `stats route KEY`: a key's route as text.
 #include <algorithm>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "daemon/stats/dump.h"
@@ -13,22 +11,6 @@
 namespace farcached::daemon {
 
 namespace {
-
-// The values of ROUTE_ROWS; empty: not shown.
-struct RouteShown {
-    std::string key, hashed, distribution, hash, place, point;
-    std::string node, address, weight, state, drained, links_up, down_reason;
-    std::string failover, asked, why, ways;
-    std::string pointer, lease_left_ms, pointer_from, incarnation, region, offset, bytes, generation;
-};
-
-std::string hex32(uint32_t number) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08" PRIx32, number);
-    return digits;
-}
-
-std::string hex64(uint64_t number) { return hex32(uint32_t(number >> 32)) + hex32(uint32_t(number)); }
 
 std::string_view pointer_word(Route::Pointer pointer) {
     constexpr std::string_view words[] = {"unused", "none", "expired", "valid"};
@@ -69,7 +51,7 @@ void show_pointer(const Route& route, RouteShown& r) {
     if (route.pointer != Route::Pointer::valid) return;
     r.lease_left_ms = std::to_string(route.lease_left_ns / 1'000'000);
     r.pointer_from = route.pointer_shared ? "another process" : "this process";
-    r.incarnation = hex64(route.target.incarnation);
+    r.incarnation = hex_text(route.target.incarnation);
     r.region = std::to_string(route.target.region);
     r.offset = std::to_string(route.target.offset);
     r.bytes = std::to_string(route.target.length);
@@ -82,8 +64,8 @@ RouteShown shown_of(std::string_view key, const Route& route) {
     if (route.hashed != key) r.hashed = uri_encoded(route.hashed);
     r.distribution = name_of(route.placement.distribution);
     if (route.placement.distribution != Distribution::random) r.hash = name_of(route.placement.hash);
-    if (route.walk.size() > 1) r.place = hex32(route.place);
-    if (route.point.has_value()) r.point = hex32(*route.point);
+    if (route.walk.size() > 1) r.place = hex_text(route.place, 8);
+    if (route.point.has_value()) r.point = hex_text(*route.point, 8);
     show_node(route.walk.front(), r);
     r.failover = route.failover ? "on" : "off";
     r.asked = route.asked.has_value() ? route.walk[*route.asked].name : "none";
@@ -103,23 +85,11 @@ RouteShown embedded(std::string_view key) {
     return r;
 }
 
-// The text may come from a node: it must not end the line.
-std::string one_line(std::string text) {
-    for (char& c : text)
-        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-    return text;
-}
-
 }  // namespace
 
 void write_route(StatWriter out, std::string_view key, const Route* route) {
     const RouteShown r = route == nullptr ? embedded(key) : shown_of(key, *route);
-    auto put = [&](const char* name, const std::string& value) {
-        if (!value.empty()) out.text(name, one_line(value));
-    };
-#define X(name, help, text) put(#name, text);
-    ROUTE_ROWS(X)
-#undef X
+    for (const auto& row : route_rows) out.shown(row.name, row.of(r));
     if (route == nullptr) return;
     for (size_t i = 1; i < std::min(route->walk.size(), Route::walk_shown); i++)
         out.text("next_" + std::to_string(i),

@@ -10,66 +10,22 @@ namespace farcached::daemon {
 namespace {
 
 void add_worker(Sample& sample, const WorkerCounters& counters) {
-#define X(name, help) sample.workers.name += counters.name.get();
-    WORKER_COUNTERS(X)
-#undef X
-    for (size_t i = 0; i < sample.classes.size(); i++) {
-        ClassTotals& to = sample.classes[i];
-        const ClassCounters& from = counters.classes[i];
-#define X(name, help) to.name += from.name.get();
-        CLASS_COUNTERS(X)
-#undef X
-    }
+    add_cells<WorkerCells>(sample.workers, counters);
+    for (size_t i = 0; i < sample.classes.size(); i++) add_cells(sample.classes[i], counters.classes[i]);
 }
 
-void add_local(LocalTotals& to, const proxy::LocalGetCounters& from) {
-#define X(name, help) to.name += from.name.get();
-    LOCAL_GET_COUNTERS(X)
-#undef X
-}
-
-// A single counter never falls, but the terms of a sum may be read in any order: the result stops at 0.
-void less(uint64_t& now, uint64_t earlier) { now -= std::min(now, earlier); }
-
-template <class Cells, class Visit>
-void each_array(LinkTotals& to, const Cells& from, Visit visit) {
-    for (size_t i = 0; i < to.lease_denied_by.size(); i++) visit(to.lease_denied_by[i], from.lease_denied_by[i]);
-    for (size_t i = 0; i < to.downs.size(); i++) visit(to.downs[i], from.downs[i]);
-    for (size_t i = 0; i < to.channel_ends.size(); i++) visit(to.channel_ends[i], from.channel_ends[i]);
-    for (size_t i = 0; i < to.frame_errors.size(); i++) visit(to.frame_errors[i], from.frame_errors[i]);
-}
-
-void add_link(LinkTotals& to, const proxy::LinkCounters& from) {
-#define X(name, help) to.name += from.name.get();
-    LINK_COUNTERS(X)
-    LINK_GAUGES(X)
-#undef X
-#define X(name, help) to.name += from.channel.name.get();
-    CHANNEL_COUNTERS(X)
-#undef X
-    each_array(to, from, [](uint64_t& sum, const Counter& counter) { sum += counter.get(); });
-}
-
-void subtract_link(LinkTotals& now, const LinkTotals& earlier) {
-#define X(name, help) less(now.name, earlier.name);
-    LINK_COUNTERS(X)
-    CHANNEL_COUNTERS(X)
-#undef X
-    each_array(now, earlier, less);
-}
-
-void subtract_local(LocalTotals& now, const LocalTotals& earlier) {
-#define X(name, help) less(now.name, earlier.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
+void add_link(LinkTotals& to, const auto& from) {
+    add_cells<proxy::LinkCells>(to, from);
+    add_cells(to.channel, from.channel);
+    each_reason(to, from, [](uint64_t& sum, const auto& cell) { sum += number_in(cell); });
 }
 
 void add_nodes_counters(Sample& sample, const NodesView& nodes) {
     const auto adding_to = [&](NodeTotals& totals) {
         return [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
             add_link(totals.link, link);
-            add_local(totals.local, local);
-            add_local(sample.local, local);
+            add_cells(totals.local, local);
+            add_cells(sample.local, local);
         };
     };
     for (NodeShown& shown : nodes.all()) {
@@ -81,8 +37,10 @@ void add_nodes_counters(Sample& sample, const NodesView& nodes) {
 }
 
 void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {
-    subtract_link(now.link, earlier.link);
-    subtract_local(now.local, earlier.local);
+    subtract_cells<proxy::LinkCells>(now.link, earlier.link);
+    subtract_cells(now.link.channel, earlier.link.channel);
+    each_reason(now.link, earlier.link, less);
+    subtract_cells(now.local, earlier.local);
 }
 
 // The counters of a node removed since are in the past sums; so are the earlier ones of a node that was removed and returned.
@@ -117,28 +75,15 @@ void subtract_watch(WatchNumbers& now, const WatchNumbers& earlier) {
 
 }  // namespace
 
-void ClassTotals::add(const ClassTotals& other) {
-#define X(name, help) name += other.name;
-    CLASS_COUNTERS(X)
-#undef X
-}
-
 ClassTotals Sample::all_classes() const {
     ClassTotals sum;
-    for (const ClassTotals& one : classes) sum.add(one);
+    for (const ClassTotals& one : classes) add_cells(sum, one);
     return sum;
 }
 
 LinkTotals Sample::all_links() const {
     LinkTotals sum = past_nodes.link;
-    for (const NodeTotals& one : nodes) {
-#define X(name, help) sum.name += one.link.name;
-        LINK_COUNTERS(X)
-        LINK_GAUGES(X)
-        CHANNEL_COUNTERS(X)
-#undef X
-        each_array(sum, one.link, [](uint64_t& to, uint64_t from) { to += from; });
-    }
+    for (const NodeTotals& one : nodes) add_link(sum, one.link);
     return sum;
 }
 
@@ -150,7 +95,7 @@ Sample take_sample(const Embedded* embedded, const ServerView& server, const Wat
     sample.workers_on_ring = server.workers_on_ring();
     for (uint32_t worker = 0; worker < sample.workers_running; worker++) {
         add_worker(sample, server.worker_counters(worker));
-        if (const auto* local = server.local_counters(worker)) add_local(sample.local, *local);
+        if (const auto* local = server.local_counters(worker)) add_cells(sample.local, *local);
         if (const LatencyCounters* latency = server.latency_counters(worker)) sample.latency.add(*latency);
     }
     sample.server = server.numbers();
@@ -171,15 +116,9 @@ Sample take_sample(const Embedded* embedded, const ServerView& server, const Wat
 }
 
 void subtract(Sample& sample, const Sample& earlier) {
-#define X(name, help) less(sample.workers.name, earlier.workers.name);
-    WORKER_COUNTERS(X)
-#undef X
-    for (size_t i = 0; i < sample.classes.size(); i++) {
-#define X(name, help) less(sample.classes[i].name, earlier.classes[i].name);
-        CLASS_COUNTERS(X)
-#undef X
-    }
-    subtract_local(sample.local, earlier.local);
+    subtract_cells(sample.workers, earlier.workers);
+    for (size_t i = 0; i < sample.classes.size(); i++) subtract_cells(sample.classes[i], earlier.classes[i]);
+    subtract_cells(sample.local, earlier.local);
     sample.latency.subtract(earlier.latency);
     subtract_nodes(sample, earlier);
     subtract_server(sample.server, earlier.server);

@@ -23,35 +23,12 @@
 
 namespace farcached::daemon {
 
-struct WorkerTotals {
-#define X(name, help) uint64_t name = 0;
-    WORKER_COUNTERS(X)
-#undef X
-};
+using WorkerTotals = WorkerCells<uint64_t>;
+using ClassTotals = ClassCells<uint64_t>;
+using LocalTotals = proxy::LocalGetCells<uint64_t>;
 
-struct ClassTotals {
-#define X(name, help) uint64_t name = 0;
-    CLASS_COUNTERS(X)
-#undef X
-    void add(const ClassTotals& other);
-};
-
-struct LocalTotals {
-#define X(name, help) uint64_t name = 0;
-    LOCAL_GET_COUNTERS(X)
-#undef X
-};
-
-struct LinkTotals {
-#define X(name, help) uint64_t name = 0;
-    LINK_COUNTERS(X)
-    LINK_GAUGES(X)
-    CHANNEL_COUNTERS(X)
-#undef X
-    std::array<uint64_t, size_t(protocol::LeaseDenial::count)> lease_denied_by{};
-    std::array<uint64_t, size_t(proxy::LinkDown::count)> downs{};
-    std::array<uint64_t, size_t(fabric::ChannelEnd::count)> channel_ends{};
-    std::array<uint64_t, size_t(protocol::FrameError::count)> frame_errors{};
+struct LinkTotals : proxy::LinkCells<uint64_t> {
+    fabric::ChannelCells<uint64_t> channel;
 };
 
 // This process's counters of one node.

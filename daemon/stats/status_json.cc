@@ -39,17 +39,13 @@ void add_latency(JsonText& out, const LatencyTotals& latency, bool nodes) {
 // Reads that failed their checks or were not made, by counter name.
 void add_failed_reads(JsonText& out, const Sample& sample) {
     out.begin("failed_reads", '{');
-#define X(name, help) \
-    if (std::string_view(#name) != "local_hits") out.add(#name, sample.local.name);
-    LOCAL_GET_COUNTERS(X)
-#undef X
+    for (const auto& row : LocalTotals::rows())
+        if (row.name != "local_hits") out.add(row.name, row.of(sample.local));
     const LinkTotals links = sample.all_links();
-#define X(name, help)                                                                                          \
-    if (std::string_view(#name).starts_with("read_") || std::string_view(#name).starts_with("reads_failed_") || \
-        std::string_view(#name) == "index_not_found" || std::string_view(#name) == "index_unproven")            \
-        out.add(#name, links.name);
-    LINK_COUNTERS(X)
-#undef X
+    for (const auto& row : proxy::LinkCells<uint64_t>::rows())
+        if (row.name.starts_with("read_") || row.name.starts_with("reads_failed_") || row.name == "index_not_found" ||
+            row.name == "index_unproven")
+            out.add(row.name, row.of(links));
     out.end('}');
 }
 

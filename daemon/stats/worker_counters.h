@@ -3,9 +3,9 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
+#include <span>
 
-#include "base/counters.h"
+#include "base/stat_row.h"
 
 namespace farcached::daemon {
 
@@ -68,16 +68,35 @@ namespace farcached::daemon {
     X(cas_badval, "cas whose unique did not match") \
     X(touch_hits, "touches of present keys")
 
-struct ClassCounters {
-#define X(name, help) Counter name;
+template <class Cell>
+struct ClassCells {
+#define X(name, help) Cell name{};
     CLASS_COUNTERS(X)
 #undef X
+    static std::span<const StatRow<Cell ClassCells::*>> rows() {
+#define X(name, help) {#name, help, &ClassCells::name},
+        static constexpr StatRow<Cell ClassCells::*> table[] = {CLASS_COUNTERS(X)};
+#undef X
+        return table;
+    }
 };
 
-struct WorkerCounters {
-#define X(name, help) Counter name;
+using ClassCounters = ClassCells<Counter>;
+
+template <class Cell>
+struct WorkerCells {
+#define X(name, help) Cell name{};
     WORKER_COUNTERS(X)
 #undef X
+    static std::span<const StatRow<Cell WorkerCells::*>> rows() {
+#define X(name, help) {#name, help, &WorkerCells::name},
+        static constexpr StatRow<Cell WorkerCells::*> table[] = {WORKER_COUNTERS(X)};
+#undef X
+        return table;
+    }
+};
+
+struct WorkerCounters : WorkerCells<Counter> {
     std::array<ClassCounters, 64> classes;  // by 1-based size class
 };
 

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "conf/config_file.h"
 #include "conf/nodes.h"
-#include "conf/option_tables.h"
+#include "conf/option.h"
 #include "proxy/placement.h"
 
 namespace {

@@ -76,12 +76,12 @@ def check_counters(page):
 
 
 def check_tables():
-    """The X-macro tables themselves: a row without help would print an empty line without an error."""
+    """The tables themselves: a row without help would print an empty line without an error."""
     found = []
     for path in ("daemon/stats/worker_counters.h", "daemon/stats/own_stats.h", "daemon/stats/session_end.h", "proxy/local_get.h",
-                 "proxy/link_counters.h"):
+                 "proxy/link_counters.h", "node/node_stats.h", "process/reloader.h"):
         # The last string of a row is its help.
-        rows = re.findall(r'\bX\(\s*(\w+),\s*(?:"\w*",\s*)?("(?:[^"\\]|\\.)*")', read(TOP, path))
+        rows = re.findall(r'(?:\bX\(\s*|\{")(\w+)"?,\s*(?:"\w*",\s*)?("(?:[^"\\]|\\.)*")', read(TOP, path))
         tap.ok(rows, "%s has a table" % path)
         found += ["%s: %s" % (path, name) for name, text in rows if len(text) < 10]
     check_none(found, "every counter has a help text")

@@ -10,7 +10,6 @@
 #include "conf/command_line.h"
 #include "conf/help.h"
 #include "conf/option.h"
-#include "conf/settings_stats.h"
 #include "conf/version.h"
 #include "t/lib/tap.h"
 #include "t/unit/conf/words.h"

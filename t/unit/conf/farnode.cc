@@ -11,7 +11,7 @@
 #include "conf/command_line.h"
 #include "conf/config_file.h"
 #include "conf/help.h"
-#include "conf/option_tables.h"
+#include "conf/option.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

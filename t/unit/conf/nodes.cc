@@ -17,8 +17,7 @@
 #include "conf/config_file.h"
 #include "conf/help.h"
 #include "conf/nodes.h"
-#include "conf/option_tables.h"
-#include "conf/settings_stats.h"
+#include "conf/option.h"
 #include "proxy/pointer_table_layout.h"
 #include "t/lib/tap.h"
 

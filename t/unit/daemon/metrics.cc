@@ -222,13 +222,8 @@ class Values {
 };
 
 void fill_link(proxy::LinkCounters& link, Values& values) {
-#define X(name, help) link.name.set(values.next());
-    LINK_COUNTERS(X)
-    LINK_GAUGES(X)
-#undef X
-#define X(name, help) link.channel.name.set(values.next());
-    CHANNEL_COUNTERS(X)
-#undef X
+    for (const auto& row : proxy::LinkCells<Counter>::rows()) row.of(link).set(values.next());
+    for (const auto& row : fabric::ChannelCounters::rows()) row.of(link.channel).set(values.next());
     for (size_t i = 1; i < link.lease_denied_by.size(); i++) link.lease_denied_by[i].set(values.next());
     for (Counter& counter : link.downs) counter.set(values.next());
     for (Counter& counter : link.channel_ends) counter.set(values.next());
@@ -236,9 +231,7 @@ void fill_link(proxy::LinkCounters& link, Values& values) {
 }
 
 void fill_local(proxy::LocalGetCounters& local, Values& values) {
-#define X(name, help) local.name.set(values.next());
-    LOCAL_GET_COUNTERS(X)
-#undef X
+    for (const auto& row : proxy::LocalGetCounters::rows()) row.of(local).set(values.next());
 }
 
 std::string metrics_of(fixture::Rig& rig, const std::vector<daemon::NodeNumbers>& told) {
@@ -253,12 +246,9 @@ std::string metrics_of(fixture::Rig& rig, const std::vector<daemon::NodeNumbers>
 void test_embedded_counters() {
     fixture::Rig rig;
     Values values;
-#define X(name, help) rig.server.workers[0].name.set(values.next());
-    WORKER_COUNTERS(X)
-#undef X
-#define X(name, help) rig.server.workers[0].classes[1].name.set(values.next());
-    CLASS_COUNTERS(X)
-#undef X
+    daemon::WorkerCounters& worker = rig.server.workers[0];
+    for (const auto& row : daemon::WorkerCounters::rows()) row.of(worker).set(values.next());
+    for (const auto& row : daemon::ClassCounters::rows()) row.of(worker.classes[1]).set(values.next());
     fill_local(rig.server.locals[0], values);
     rig.server.fixed.total_connections = values.next();
     rig.server.fixed.rejected_connections = values.next();

@@ -14,12 +14,7 @@ using namespace farcached;
 
 namespace {
 
-struct Counts {
-#define X(name, help) uint64_t name = 0;
-    LINK_COUNTERS(X)
-#undef X
-    std::array<uint64_t, size_t(protocol::LeaseDenial::count)> lease_denied_by{};
-};
+using Counts = proxy::LinkCounts;
 
 uint64_t sum_of_reasons(const Counts& c) {
     uint64_t sum = 0;
@@ -54,16 +49,13 @@ void test_share() {
 void test_reasons() {
     std::set<std::string> without;
     bool once = true;
-#define X(counter, help)                                             \
-    {                                                                \
-        Counts c;                                                    \
-        c.counter = 3;                                               \
-        const uint64_t sum = sum_of_reasons(c);                      \
-        once = once && (sum == 0 || sum == 3);                       \
-        if (sum == 0) without.insert(#counter);                      \
+    for (const auto& row : Counts::rows()) {
+        Counts c;
+        row.of(c) = 3;
+        const uint64_t sum = sum_of_reasons(c);
+        once = once && (sum == 0 || sum == 3);
+        if (sum == 0) without.insert(std::string(row.name));
     }
-    LINK_COUNTERS(X)
-#undef X
     tap::ok(once, "no counter makes up two reasons");
     for (const char* name : {"pointer_misses", "pointer_expired", "pointer_bypassed", "read_invalid_generation",
                              "read_invalid_dead", "read_invalid_key", "read_invalid_length", "read_invalid_grown",

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Result: what a call returns that the world may refuse: the operator's configuration, the system, a peer. It is the value or
+// the error, and the caller cannot read a value that is not there. What only our own code can get wrong is a CHECK.
+//
+// Owner: the caller; a value type.
+// E1  The function that meets an error words it once, for the operator. Its callers pass it on unchanged, or put their
+//     subject before it.
+// E2  bad_alloc is thrown, and so is std::system_error by a constructor that the kernel gives no resource at the start.
+//     No other error is an exception.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace farcached {
+
+// An error, and the status (conf/exit_status.h) of a program that cannot start for it.
+struct Problem {
+    int exit_status;
+    std::string text;  // whole lines; a part of a sentence where the caller completes it
+};
+
+// Why: another type only where the caller must know more of an error than its text.
+template <class Value, class Why = Problem>
+using Result = std::variant<Value, Why>;
+
+// Of a call without a value; empty: no error.
+using Refusal = std::optional<Problem>;
+
+}  // namespace farcached
