@@ -51,10 +51,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs_channel.h \
 	fabric/verbs_config.cc \
 	fabric/verbs_config.h \
-	fabric/verbs_container.cc \
-	fabric/verbs_container.h \
 	fabric/verbs_credits.h \
-	fabric/verbs_datapath.cc \
 	fabric/verbs_device.cc \
 	fabric/verbs_device.h \
 	fabric/verbs_error.cc \
@@ -65,4 +62,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs_listener.cc \
 	fabric/verbs_objects.h \
 	fabric/verbs_queue.cc \
-	fabric/verbs_queue.h
+	fabric/verbs_queue.h \
+	fabric/verbs_reach.cc \
+	fabric/verbs_reach.h \
+	fabric/verbs_work.h

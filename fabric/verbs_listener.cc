@@ -179,17 +179,17 @@ bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
 bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const {
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
-    if (!queue.use_memory(view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
+    if (!queue.reach().use(queue.device(), view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
     welcome.incarnation = view.header->incarnation;
     welcome.region_address = reinterpret_cast<uint64_t>(view.base);
     welcome.region_bytes = view.region_bytes;
-    welcome.region_key = queue.shown()->rkey;
+    welcome.region_key = queue.reach().own(VerbsAccess::remote_read)->rkey;
     if (offer_.counters == nullptr || !queue.device().atomics()) return true;
-    if (!queue.use_counters(offer_.counters, offer_.counters_bytes, error)) return false;
+    if (!queue.reach().use(queue.device(), offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error)) return false;
     welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
     welcome.counters_bytes = offer_.counters_bytes;
     welcome.counters_from = view.header->arena_offset;
-    welcome.counters_key = queue.counters_memory()->rkey;
+    welcome.counters_key = queue.reach().own(VerbsAccess::counters)->rkey;
     return true;
 }
 
@@ -235,13 +235,13 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
-    queue->use_container();
-    if (queue->container() != nullptr) welcome.container = queue->container()->where();
+    queue->reports().use(queue->device());
+    if (const OwnContainer* own = queue->reports().own()) welcome.container = own->where();
     if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
         return refuse(queue->id(), VerbsRefusal::resources);
     VerbsFarMemory lent;
     if (offer_.landing.bytes > 0 && hello.lent_bytes > 0) {
-        if (!queue->use_memory(offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
+        if (!queue->reach().use(queue->device(), offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
             return refuse(queue->id(), VerbsRefusal::resources);
         welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
         lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};
