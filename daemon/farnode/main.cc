@@ -240,7 +240,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
     CrawlerOptions crawling;
-    crawling.enabled = broken::sweeps;
+    crawling.enabled = broken::faults.sweeps;
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});

@@ -277,7 +277,7 @@ proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const f
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events, std::string& error) {
         return fabric::FaultChannel::wrap(
-            fabric::fault_plan_of_environment(), events,
+            fabric::fault_plan_of_process(), events,
             [&](fabric::ChannelEvents& within) { return make(within, error); });
     };
 }
