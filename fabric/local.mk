@@ -3,13 +3,12 @@
 noinst_LIBRARIES += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
-	fabric/accept.cc \
-	fabric/accept.h \
 	fabric/buffer_pool.cc \
 	fabric/buffer_pool.h \
 	fabric/channel.cc \
 	fabric/channel.h \
 	fabric/channel_counters.h \
+	fabric/descriptor.cc \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \
@@ -24,7 +23,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/pointer_read.cc \
 	fabric/pointer_read.h \
 	fabric/rdma_library.cc \
-	fabric/rdma_library.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_view.cc \

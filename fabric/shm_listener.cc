@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/accept.h"
+#include "fabric/descriptor.h"
 #include "fabric/shm_channel.h"
 #include "fabric/shm_internal.h"
 #include "protocol/layout_hash.h"

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/rdma_library.h"
 
 namespace farcached::fabric {
 

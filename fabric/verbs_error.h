@@ -24,6 +24,9 @@ std::string verbs_memory_refused(std::string_view device, size_t bytes, int erro
 // For rdma_create_event_channel(): RDMA is missing, or forbidden to this user.
 std::string verbs_not_here(int error);
 
+// Loads the libraries of RDMA (rdma_library.cc). Returns the cause if they are missing, else an empty string.
+const std::string& rdma_libraries_missing();
+
 // For a work request that completed badly.
 struct VerbsBadCompletion {
     ChannelEnd why;

@@ -39,8 +39,6 @@ class VerbsChannel final : public StreamChannel {
     bool accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error);
 
     bool linger() override;
-    const RegionView* mapped_region(uint32_t) const override { return nullptr; }
-    bool owner_alive() const override { return true; }
     bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
     bool post_read(const ReadRequest& request) override;
     uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }

@@ -79,20 +79,18 @@ void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, cons
 }
 
 bool VerbsQueue::connected(std::string& error) {
+    auto refuse = [&](const char* call, int failed) {
+        error = verbs_call_failed(call, device_->name(), failed);
+        return false;
+    };
     ibv_qp_attr attributes{};
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     if (reach_.own(VerbsAccess::counters) != nullptr) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
-    if (failed != 0) {
-        error = verbs_call_failed("ibv_modify_qp", device_->name(), failed);
-        return false;
-    }
+    if (failed != 0) return refuse("ibv_modify_qp", failed);
     ibv_qp_init_attr ignored{};
     failed = ibv_query_qp(id_->qp, &attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &ignored);
-    if (failed != 0) {
-        error = verbs_call_failed("ibv_query_qp", device_->name(), failed);
-        return false;
-    }
+    if (failed != 0) return refuse("ibv_query_qp", failed);
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
     if (const OwnContainer* own = reports_.own(); own != nullptr && own->windowed())
         own->bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
