@@ -26,7 +26,7 @@
 #include "daemon/farnode/listen.h"
 #include "daemon/farnode/server.h"
 #include "fabric/owner.h"
-#include "fabric/verbs_device.h"
+#include "fabric/verbs/verbs_device.h"
 #include "node/crawler.h"
 #include "node/fetch_pool.h"
 #include "node/impl.h"

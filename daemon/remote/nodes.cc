@@ -17,7 +17,7 @@
 #include "conf/nodes.h"
 #include "daemon/remote/host_addresses.h"
 #include "fabric/fault_channel.h"
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "fabric/verbs_greeting.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_queue.h"
 #include "t/unit/fabric/channel_fixture.h"
 
 namespace verbs_test {

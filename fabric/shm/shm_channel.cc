@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -15,8 +15,8 @@
 
 #include "base/check.h"
 #include "base/prefetch.h"
-#include "fabric/shm_greeting.h"
-#include "fabric/shm_internal.h"
+#include "fabric/shm/shm_greeting.h"
+#include "fabric/shm/shm_internal.h"
 #include "protocol/layout_hash.h"
 #include "protocol/words.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/prefetch.h"
-#include "fabric/verbs_internal.h"
+#include "fabric/verbs/verbs_internal.h"
 
 namespace farcached::fabric {
 

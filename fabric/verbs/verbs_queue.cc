@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_queue.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

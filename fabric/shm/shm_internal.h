@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/shm_channel.h"
-#include "fabric/shm_greeting.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/shm/shm_greeting.h"
+#include "fabric/shm/shm_ring.h"
 #include "fabric/stream_channel.h"
 
 namespace farcached::fabric {

@@ -22,8 +22,8 @@
 
 #include "fabric/descriptor.h"
 #include "fabric/stream_channel.h"
-#include "fabric/verbs_channel.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_channel.h"
+#include "fabric/verbs/verbs_queue.h"
 
 namespace farcached::fabric {
 

@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "fabric/channel.h"
-#include "fabric/verbs_credits.h"
-#include "fabric/verbs_device.h"
-#include "fabric/verbs_error.h"
-#include "fabric/verbs_greeting.h"
-#include "fabric/verbs_objects.h"
-#include "fabric/verbs_reach.h"
-#include "fabric/verbs_work.h"
+#include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_objects.h"
+#include "fabric/verbs/verbs_reach.h"
+#include "fabric/verbs/verbs_work.h"
 
 namespace farcached::fabric {
 

@@ -23,9 +23,9 @@
 
 #include "base/check.h"
 #include "base/mapping.h"
-#include "fabric/verbs_device.h"
-#include "fabric/verbs_greeting.h"
-#include "fabric/verbs_objects.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_objects.h"
 #include "protocol/layout.h"
 
 namespace farcached::fabric {

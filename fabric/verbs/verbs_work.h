@@ -19,11 +19,11 @@
 
 #include "base/check.h"
 #include "base/mapping.h"
-#include "fabric/verbs_config.h"
-#include "fabric/verbs_credits.h"
-#include "fabric/verbs_device.h"
-#include "fabric/verbs_error.h"
-#include "fabric/verbs_objects.h"
+#include "fabric/verbs/verbs_config.h"
+#include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_objects.h"
 
 namespace farcached::fabric {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_reach.h"
+#include "fabric/verbs/verbs_reach.h"
 
 #include <cstring>
 

@@ -14,8 +14,8 @@
 #include "fabric/descriptor.h"
 #include "fabric/region.h"
 #include "fabric/socket_address.h"
-#include "fabric/verbs_device.h"
-#include "fabric/verbs_reach.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_reach.h"
 
 namespace farcached::fabric {
 

@@ -12,8 +12,8 @@
 
 #include "base/check.h"
 #include "fabric/descriptor.h"
-#include "fabric/shm_channel.h"
-#include "fabric/shm_internal.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/shm/shm_internal.h"
 #include "protocol/layout_hash.h"
 
 namespace farcached::fabric {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/verbs_channel.h"
-#include "fabric/verbs_internal.h"
+#include "fabric/verbs/verbs_channel.h"
+#include "fabric/verbs/verbs_internal.h"
 
 namespace farcached::fabric {
 

@@ -20,7 +20,7 @@
 #include "base/broken.h"
 #include "fabric/channel.h"
 #include "fabric/descriptor.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 #include "protocol/frame_layout.h"
 
 namespace farcached::fabric {
