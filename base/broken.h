@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deliberate faults for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty/faulty.cc). Each switch breaks one
-// safety rule (ARCHITECTURE.md), so that t/ can show that its checkers detect it. At some moments a thread may be delayed,
-// so that a window of nanoseconds lasts long enough to be hit. In every installed program the switches are constants and
-// no thread is delayed.
+// Deliberate faults for t/'s own build of libraries and programs (FARCACHED_FAULTY; t/faulty/faulty.cc), of two kinds. A switch
+// breaks one safety rule (ARCHITECTURE.md), so that t/ can show that its checkers detect it; FARCACHED_BREAK names it. A
+// fault point makes something happen that any program must stand: FARCACHED_FAULTS sets those of the table below. Both are
+// read once. In every installed program they are constants, and nothing happens.
 #pragma once
 
 #include <cstdint>
@@ -17,49 +17,68 @@ constexpr bool build = true;
 constexpr bool build = false;
 #endif
 
-enum class Moment : uint8_t {
-    probing,    // a lock-free reader, between its loads of slot, guard and header
-    reading,    // in the middle of its copy
-    replacing,  // a node's replacement of an item, before and after the old guard's flip
+// The likelihoods are from 0 to 1. Those of reads, sends, receipts and ends are the connections' (fabric/fault_channel.h).
+// type, name, value otherwise, what it does
+#define FAULT_POINTS(X)                                                                                     \
+    X(uint64_t, seed, 1, "seed of connections' faults; each connection draws another from it")              \
+    X(double, delay_read, 0, "likelihood that a read completes later than it could")                        \
+    X(double, fail_read, 0, "likelihood that a read fails, with garbage where it lands")                    \
+    X(double, tear_read, 0, "likelihood that a read of a mapped region is torn between lines")              \
+    X(double, tear_words, 0, "likelihood that it is torn between words")                                    \
+    X(double, shuffle_read, 0, "likelihood that a read is reported after others that are due")              \
+    X(double, delay_send, 0, "likelihood that flushed bytes leave later, with those flushed then")          \
+    X(double, delay_receive, 0, "likelihood that input is shown later, with what arrives until then")       \
+    X(double, split_receive, 0, "likelihood that input is shown in parts")                                  \
+    X(double, delay_end, 0, "likelihood that the end of the other side is reported later")                  \
+    X(double, delay_ms_min, 0, "the shortest of these delays")                                              \
+    X(double, delay_ms, 2, "the longest; each is drawn evenly between the two")                             \
+    X(uint64_t, fail_read_number, 0, "this read of each connection fails, counted from 1; 0: none")         \
+    X(uint64_t, drop_at_step, 0, "each connection is reset at this step; 0: never")                         \
+    X(double, probing, 0, "likelihood of a hold-up of a lock-free reader, between its loads")               \
+    X(double, reading, 0, "likelihood of a hold-up in the middle of its copy")                              \
+    X(double, replacing, 0, "likelihood of a hold-up before and after the flip of the old guard")           \
+    X(double, lying, 0, "likelihood that an item's length is a lie before it is replaced")                  \
+    X(uint32_t, hold_up_us, 100, "the longest hold-up or lie, 1 to 999999")                                 \
+    X(uint32_t, tag_mask, UINT32_MAX, "bits of an index slot's tag in use; fewer make keys collide")        \
+    X(bool, sweeps, true, "a farnode frees expired items")                                                  \
+    X(uint32_t, speaks, UINT32_MAX, "highest frame version: the process acts like a build of that version") \
+    X(bool, take_back, false, "SIGUSR2 takes registered memory back from who reads it")                     \
+    X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")
+
+struct Faults {
+#define X(type, name, otherwise, help) type name = otherwise;
+    FAULT_POINTS(X)
+#undef X
 };
 
 // Defined by t/faulty/faulty.cc.
 bool chosen(std::string_view rule);  // is it the rule that this process breaks?
-uint32_t chosen_tag_mask();
-bool chosen_sweeps();
-uint32_t chosen_speaks();
-void hold_up_sometimes(Moment moment);
+Faults chosen_faults();
+void hold_up_sometimes(double likely);
 void lie_sometimes(uint32_t& length);
 void fail_on(std::string_view key);  // fails if the key names a failure
 void on_take_back(std::function<void()> act);  // a separate thread calls `act` when lent memory is to be taken back
 
-inline void hold_up(Moment moment) {
-    if constexpr (build) hold_up_sometimes(moment);
+#ifdef FARCACHED_FAULTY
+inline const Faults faults = chosen_faults();
+#define BROKEN(rule, name) inline const bool name = chosen(rule);
+#else
+inline constexpr Faults faults{};
+#define BROKEN(rule, name) constexpr bool name = false;
+#endif
+
+// A moment when a thread may be delayed, so that a window of nanoseconds lasts long enough to be hit.
+inline void hold_up(double likely) {
+    if constexpr (build) hold_up_sometimes(likely);
 }
 // Writes a far too long length into the item for a moment; only readers without the lock see it.
 inline void lie(uint32_t& length) {
     if constexpr (build) lie_sometimes(length);
 }
-
 // Fails the whole program, to test its crash report.
 inline void fail_if_named(std::string_view key) {
     if constexpr (build) fail_on(key);
 }
-
-// Circumstances. tag_mask: the bits of an index slot's tag in use; fewer make keys collide. sweeps: a farnode frees expired
-// items, or leaves them in place. speaks: the highest frame version of a daemon, which then acts like a build of that
-// version.
-#ifdef FARCACHED_FAULTY
-inline const uint32_t tag_mask = chosen_tag_mask();
-inline const bool sweeps = chosen_sweeps();
-inline const uint32_t speaks = chosen_speaks();
-#define BROKEN(rule, name) inline const bool name = chosen(rule);
-#else
-constexpr uint32_t tag_mask = UINT32_MAX;
-constexpr bool sweeps = true;
-constexpr uint32_t speaks = UINT32_MAX;
-#define BROKEN(rule, name) constexpr bool name = false;
-#endif
 
 BROKEN("S1", s1_overwrite_in_place)         // a set of equal size writes into the published item
 BROKEN("S1_COMPOSE", s1_compose_in_slot)    // a new item is composed in the slot of the old one, from which it may copy

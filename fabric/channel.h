@@ -134,11 +134,11 @@ class Channel {
 
     // The node's regions, mapped read-only into this process; nullptr: reach them with requests (two-sided), or with
     // post_read().
-    virtual const RegionView* mapped_region(uint32_t region) const = 0;
+    virtual const RegionView* mapped_region(uint32_t) const { return nullptr; }
     // Is the owner of the mapped regions alive, with the incarnation of the greeting? Call it after a copy from a mapped
     // region (S9).
-    virtual bool owner_alive() const = 0;
-    virtual bool can_read() const = 0;  // by post_read()
+    virtual bool owner_alive() const { return true; }
+    virtual bool can_read() const { return false; }  // by post_read()
     // Only if can_read(), and for a pointer that is well_formed() and inside() its region. False: too many reads are under
     // way; try again after the next read_done().
     virtual bool post_read(const ReadRequest& request) = 0;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptor: an open file that is closed with its owner.
+// Descriptor: an open file that is closed with its owner; and the descriptors that listeners and channels make. Any thread.
 #pragma once
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace farcached::fabric {
+
+struct SocketAddress;
 
 class Descriptor {
   public:
@@ -30,5 +33,16 @@ class Descriptor {
   private:
     int fd_ = -1;
 };
+
+// A descriptor to hold in reserve; none if the process has no free descriptor.
+Descriptor reserve_descriptor();
+
+// The next connection, non-blocking and closed on exec; none: no connection waits, or accept4() failed. Out of descriptors,
+// it accepts and closes connections: a listening socket stays readable until its queue is empty. It reopens `reserve` as
+// needed, and adds to turned_away the connections that it closed.
+Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, uint64_t& turned_away);
+
+// An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno says why.
+Descriptor poller_of(int fd, unsigned events);
 
 }  // namespace farcached::fabric

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -65,7 +66,8 @@ bool FaultChannel::chance(std::mt19937_64& dice, double probability) {
 
 uint64_t FaultChannel::delay(std::mt19937_64& dice, double probability) {
     const bool late = chance(dice, probability);
-    const uint64_t ns = plan_.delay_ns_min + dice() % (plan_.delay_ns_max - plan_.delay_ns_min + 1);
+    const uint64_t least = uint64_t(plan_.delay_ms_min * 1e6), most = uint64_t(plan_.delay_ms * 1e6);
+    const uint64_t ns = least + dice() % (most - least + 1);
     return late ? now() + ns : 0;
 }
 
@@ -256,7 +258,7 @@ void FaultChannel::tell_reads() {
         held_reads_.erase(first);
         if (last_step()) return drop();
         ReadStatus status = read.status;
-        copy_units(read, read.units);
+        if (!read.units.empty()) read.copy(*inner_->mapped_region(read.request.ptr.region), read.units);
         if (status == ReadStatus::done && !inner_->owner_alive()) status = ReadStatus::owner_dead;
         if (status != ReadStatus::done)
             std::memset(read.request.landing, 0xa5, landing_bytes(read.request));
@@ -288,51 +290,53 @@ bool FaultChannel::post_read(const ReadRequest& request) {
     const uint64_t rank = read_dice_();
     read.rank = behind ? rank : 0;
     if (fails) read.status = ReadStatus::failed;
-    if (inner_->mapped_region(request.ptr.region) == nullptr) {
-        if (!inner_->post_read(request)) return false;
-    } else {
-        plan_copy(read, by_lines || by_words);
+    if (const RegionView* view = inner_->mapped_region(request.ptr.region)) {
+        const bool torn = by_lines || by_words;
+        read.begin(*view, torn, read_dice_);
+        if (torn && plan_.between) plan_.between();
+    } else if (!inner_->post_read(request)) {
+        return false;
     }
     held_reads_.push_back(std::move(read));
     arm_timer();
     return true;
 }
 
-// Copies the units that are not left for the completion.
-void FaultChannel::plan_copy(HeldRead& read, bool torn) {
-    const ReadRequest& request = read.request;
-    const RegionView& view = *inner_->mapped_region(request.ptr.region);
+void FaultChannel::HeldRead::begin(const RegionView& view, bool torn, std::mt19937_64& dice) {
     CHECK(inside(request.ptr, view.region_bytes));
-    read.arrived = true;
+    arrived = true;
     if (words::load_relaxed(&view.header->incarnation) != request.ptr.incarnation) {
-        read.status = ReadStatus::failed;
+        status = ReadStatus::failed;
         return;
     }
-    const uint64_t first = request.ptr.offset / read.unit_bytes;
-    const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / read.unit_bytes;
-    std::vector<uint32_t> units(size_t(last - first + 1));
-    std::iota(units.begin(), units.end(), 0U);
-    std::shuffle(units.begin(), units.end(), read_dice_);
-    const size_t later = torn ? read_dice_() % (units.size() + 1) : 0;
-    read.units.assign(units.end() - long(later), units.end());
-    units.resize(units.size() - later);
-    copy_units(read, units);
-    if (torn && plan_.between) plan_.between();
+    const uint64_t first = request.ptr.offset / unit_bytes;
+    const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / unit_bytes;
+    std::vector<uint32_t> now(size_t(last - first + 1));
+    std::iota(now.begin(), now.end(), 0U);
+    std::shuffle(now.begin(), now.end(), dice);
+    const size_t later = torn ? dice() % (now.size() + 1) : 0;
+    units.assign(now.end() - long(later), now.end());
+    now.resize(now.size() - later);
+    copy(view, now);
 }
 
-void FaultChannel::copy_units(const HeldRead& read, const std::vector<uint32_t>& units) {
-    if (units.empty()) return;
-    const ReadRequest& request = read.request;
-    const RegionView& view = *inner_->mapped_region(request.ptr.region);
+void FaultChannel::HeldRead::copy(const RegionView& view, const std::vector<uint32_t>& which) const {
     const uint64_t begin = request.ptr.offset, end = begin + landing_bytes(request);
-    const uint64_t first = begin / read.unit_bytes * read.unit_bytes;
-    for (uint32_t unit : units) {
-        const uint64_t from = first + uint64_t(unit) * read.unit_bytes;
-        const uint64_t stop = std::min(from + read.unit_bytes, end);
+    const uint64_t first = begin / unit_bytes * unit_bytes;
+    for (uint32_t unit : which) {
+        const uint64_t from = first + uint64_t(unit) * unit_bytes;
+        const uint64_t stop = std::min(from + unit_bytes, end);
         for (uint64_t at = std::max(from, begin); at < stop; at += word_bytes)
             request.landing[(at - begin) / word_bytes] =
                 words::load_relaxed(reinterpret_cast<const uint64_t*>(view.base + at));
     }
+}
+
+FaultPlan fault_plan_of_process() {
+    static std::atomic<uint64_t> calls{0};
+    FaultPlan plan{broken::faults, {}};
+    plan.seed += calls.fetch_add(1) << 32;
+    return plan;
 }
 
 }  // namespace farcached::fabric

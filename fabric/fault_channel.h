@@ -21,35 +21,21 @@
 #include <string_view>
 #include <vector>
 
+#include "base/broken.h"
 #include "fabric/channel.h"
 #include "fabric/descriptor.h"
 
 namespace farcached::fabric {
 
-struct FaultPlan {
-    uint64_t seed = 1;
-    // Probabilities, 0 to 1.
-    double delay_read = 0;  // it completes later than it could
-    double fail_read = 0;   // it completes as failed, with garbage in its landing buffer
-    double tear_read = 0;   // F3, between lines; only where regions are mapped
-    double tear_words = 0;  // F3, between words; only where regions are mapped
-    double shuffle_read = 0;  // F4: it is reported after others that are due, in any order
-    double delay_send = 0;  // flushed bytes leave later, together with bytes flushed until then
-    double delay_receive = 0;  // input is shown later, together with input that arrives until then
-    double split_receive = 0;  // input is shown in parts
-    double delay_end = 0;      // the end of the other side is reported later
-    uint64_t delay_ns_min = 0;          // each delay is drawn evenly from the one
-    uint64_t delay_ns_max = 2'000'000;  // to the other, which is not less
-    uint64_t fail_read_number = 0;      // this one fails, counted from 1; 0: none
-    uint64_t drop_at_step = 0;          // the connection is reset at this step; 0: never
-    std::function<void()> between;      // runs after the first part of a torn read is copied
-    std::function<uint64_t()>
-        now_ns;  // empty: CLOCK_BOOTTIME. With another clock, call ready() when it has moved
+// The likelihoods of the fault points, of this channel alone.
+struct FaultPlan : broken::Faults {
+    std::function<void()> between = {};  // runs after the first part of a torn read is copied
+    // Empty: CLOCK_BOOTTIME. With another clock, call ready() when it has moved.
+    std::function<uint64_t()> now_ns = {};
 };
 
-// The plan in the environment variable FARCACHED_FAULTS: "seed=1,tear_read=0.5,delay_ms=3". Separate programs use it;
-// t/faulty/faulty.cc defines it for them. Every call draws another seed from the first.
-FaultPlan fault_plan_of_environment();
+// The plan of a program of t/faulty. Every call draws another seed from the first.
+FaultPlan fault_plan_of_process();
 
 // Steps, as drop_at_step counts them: connected(), each receipt, each report that was written, each posting of a read, each
 // completion of a read, each flush() with bytes. The dropped step takes effect in part, as seen by the other side, or not
@@ -93,6 +79,10 @@ class FaultChannel final : public Channel, private ChannelEvents {
         uint64_t rank = 0;             // of reads due together, the least comes first
         uint32_t unit_bytes = 0;       // of a line, or of a word
         std::vector<uint32_t> units;   // copied when it is due
+
+        // Copies what is not left until it is due; a torn one leaves some.
+        void begin(const RegionView& view, bool torn, std::mt19937_64& dice);
+        void copy(const RegionView& view, const std::vector<uint32_t>& which) const;
     };
     struct Ending {
         ChannelEnd why;
@@ -117,8 +107,6 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void send_held();
     void count_unsent();
     void tell_reads();
-    void copy_units(const HeldRead& read, const std::vector<uint32_t>& units);
-    void plan_copy(HeldRead& read, bool torn);
     void settle();
     void arm_timer();
     uint64_t next_due() const;

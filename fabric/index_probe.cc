@@ -59,16 +59,11 @@ uint32_t IndexProbe::want_bytes() const {
     return bytes;
 }
 
-void IndexProbe::want(Stage stage, Want first) {
-    stage_ = stage;
-    wants_[0] = first;
-    want_count_ = 1;
-}
-
-void IndexProbe::want(Stage stage, Want first, Want second) {
+IndexProbe::Step IndexProbe::want(Stage stage, Want first, Want second) {
     stage_ = stage;
     wants_ = {first, second};
-    want_count_ = 2;
+    want_count_ = second.bytes == 0 ? 1 : 2;
+    return Step::read_on;
 }
 
 IndexProbe::Step IndexProbe::invalid(Outcome why) {
@@ -92,7 +87,7 @@ void IndexProbe::begin(const FarRegion& region, uint64_t key_hash) {
     hash_ = key_hash;
     static_assert(sizeof(layout::RegionHeader) % layout::stride_bytes == 0);
     if (!region.header_known)
-        want(Stage::header, {0, sizeof(layout::RegionHeader)});
+        want(Stage::header, {0, sizeof(layout::RegionHeader)}, {});
     else
         begin_entry(region);
 }
@@ -100,20 +95,15 @@ void IndexProbe::begin(const FarRegion& region, uint64_t key_hash) {
 // READs the entry in any case (B5), together with the first bucket if its place is known.
 IndexProbe::Step IndexProbe::begin_entry(const FarRegion& region) {
     partition_ = layout::partition_of(hash_, region.partition_count_log2);
-    if (!region.partitions[partition_].known) {
-        want(Stage::entry, entry_want(region));
-        return Step::read_on;
-    }
+    if (!region.partitions[partition_].known) return want(Stage::entry, entry_want(region), {});
     buckets_++;
-    want(Stage::entry_and_bucket, entry_want(region), bucket_want(region));
-    return Step::read_on;
+    return want(Stage::entry_and_bucket, entry_want(region), bucket_want(region));
 }
 
 IndexProbe::Step IndexProbe::another_bucket(Want bucket) {
     if (buckets_ == buckets_max) return Step::out_of_reach;
     buckets_++;
-    want(Stage::bucket, bucket);
-    return Step::read_on;
+    return want(Stage::bucket, bucket, {});
 }
 
 IndexProbe::Step IndexProbe::fed(FarRegion& region, const uint64_t* copies, const Question& question) {
@@ -162,8 +152,7 @@ IndexProbe::Step IndexProbe::next(const FarRegion& region) {
         if (capacity > region.arena_bytes - slot.offset()) return invalid(Outcome::bounds);
         if (capacity > item_bytes_most || items_ == items_max) return Step::out_of_reach;
         items_++;
-        want(Stage::item, {region.arena_offset + slot.offset(), capacity});
-        return Step::read_on;
+        return want(Stage::item, {region.arena_offset + slot.offset(), capacity}, {});
     }
     if (link_ == 0) return Step::not_found;
     const IndexShape& shape = region.partitions[partition_].shape;

@@ -94,8 +94,7 @@ class IndexProbe {
   private:
     enum class Stage : uint8_t { header, entry, entry_and_bucket, bucket, item };
 
-    void want(Stage stage, Want first);
-    void want(Stage stage, Want first, Want second);
+    Step want(Stage stage, Want first, Want second);  // second: none without bytes
     Step invalid(Outcome why);
     Step begin_entry(const FarRegion& region);
     Step first_bucket(const FarRegion& region);

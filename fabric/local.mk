@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# fabric/: memory and messages between processes.
+# fabric/: memory and messages between processes; shm/ and verbs/ have two transports.
 folder_libraries += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
-	fabric/accept.cc \
-	fabric/accept.h \
 	fabric/buffer_pool.cc \
 	fabric/buffer_pool.h \
 	fabric/channel.cc \
 	fabric/channel.h \
 	fabric/channel_counters.h \
+	fabric/descriptor.cc \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \
@@ -23,21 +22,19 @@ fabric_libfabric_a_SOURCES = \
 	fabric/owner.h \
 	fabric/pointer_read.cc \
 	fabric/pointer_read.h \
-	fabric/rdma_library.cc \
-	fabric/rdma_library.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/region_view.cc \
 	fabric/region_view.h \
 	fabric/remote_ptr.h \
-	fabric/shm_channel.cc \
-	fabric/shm_channel.h \
-	fabric/shm_greeting.cc \
-	fabric/shm_greeting.h \
-	fabric/shm_internal.h \
-	fabric/shm_listener.cc \
-	fabric/shm_ring.cc \
-	fabric/shm_ring.h \
+	fabric/shm/shm_channel.cc \
+	fabric/shm/shm_channel.h \
+	fabric/shm/shm_greeting.cc \
+	fabric/shm/shm_greeting.h \
+	fabric/shm/shm_internal.h \
+	fabric/shm/shm_listener.cc \
+	fabric/shm/shm_ring.cc \
+	fabric/shm/shm_ring.h \
 	fabric/socket_address.cc \
 	fabric/socket_address.h \
 	fabric/stream_buffers.cc \
@@ -47,22 +44,23 @@ fabric_libfabric_a_SOURCES = \
 	fabric/tcp_channel.cc \
 	fabric/tcp_channel.h \
 	fabric/validate.h \
-	fabric/verbs_channel.cc \
-	fabric/verbs_channel.h \
-	fabric/verbs_config.cc \
-	fabric/verbs_config.h \
-	fabric/verbs_container.cc \
-	fabric/verbs_container.h \
-	fabric/verbs_credits.h \
-	fabric/verbs_datapath.cc \
-	fabric/verbs_device.cc \
-	fabric/verbs_device.h \
-	fabric/verbs_error.cc \
-	fabric/verbs_error.h \
-	fabric/verbs_greeting.cc \
-	fabric/verbs_greeting.h \
-	fabric/verbs_internal.h \
-	fabric/verbs_listener.cc \
-	fabric/verbs_objects.h \
-	fabric/verbs_queue.cc \
-	fabric/verbs_queue.h
+	fabric/verbs/rdma_library.cc \
+	fabric/verbs/verbs_channel.cc \
+	fabric/verbs/verbs_channel.h \
+	fabric/verbs/verbs_config.cc \
+	fabric/verbs/verbs_config.h \
+	fabric/verbs/verbs_credits.h \
+	fabric/verbs/verbs_device.cc \
+	fabric/verbs/verbs_device.h \
+	fabric/verbs/verbs_error.cc \
+	fabric/verbs/verbs_error.h \
+	fabric/verbs/verbs_greeting.cc \
+	fabric/verbs/verbs_greeting.h \
+	fabric/verbs/verbs_internal.h \
+	fabric/verbs/verbs_listener.cc \
+	fabric/verbs/verbs_objects.h \
+	fabric/verbs/verbs_queue.cc \
+	fabric/verbs/verbs_queue.h \
+	fabric/verbs/verbs_reach.cc \
+	fabric/verbs/verbs_reach.h \
+	fabric/verbs/verbs_work.h

@@ -42,7 +42,7 @@ struct Found {
 enum class Step : uint8_t { count_read, slot_read, epoch_read, guard_read, header_read, key_read, word_copied, copied };
 struct NoSteps {
     void operator()(Step at) const {
-        broken::hold_up(at == Step::word_copied ? broken::Moment::reading : broken::Moment::probing);
+        broken::hold_up(at == Step::word_copied ? broken::faults.reading : broken::faults.probing);
     }
 };
 inline constexpr NoSteps no_steps;

@@ -10,7 +10,9 @@
 // T2  Between two calls of its owner the channel watches for every event that it waits for: no wake-up is lost.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +22,29 @@
 #include "fabric/stream_buffers.h"
 
 namespace farcached::fabric {
+
+// How long linger() polls. Polling that has found something doubles the next polls, else it halves them. Below the least it
+// has stopped to pay; a retry shows when it pays again.
+class Spins {
+  public:
+    // retry: polls of a retry, which must be enough to find something if anything comes soon.
+    Spins(uint32_t most, uint32_t retry) : most_(most), retry_(std::min(most, retry)), now_(most) {}
+    // For one linger(); 0: it does not poll.
+    uint32_t polls() {
+        if (now_ >= least) return now_;
+        return ++idle_calls_ % tries_every == 0 ? retry_ : 0;
+    }
+    void found(uint32_t polls) { now_ = std::min(most_, std::max(polls, least) * 2); }
+    void found_nothing() {
+        if (now_ >= least) now_ /= 2;
+    }
+
+    static constexpr uint32_t least = 16;        // fewer take less than a microsecond
+    static constexpr uint32_t tries_every = 64;  // calls from one retry to the next
+
+  private:
+    uint32_t most_, retry_, now_, idle_calls_ = 0;
+};
 
 class StreamChannel : public Channel {
   public:

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/accept.h"
+#include "fabric/descriptor.h"
 #include "fabric/stream_channel.h"
 
 namespace farcached::fabric {
@@ -45,9 +45,6 @@ class TcpChannel final : public StreamChannel {
         watched_ = EPOLLIN;
     }
 
-    const RegionView* mapped_region(uint32_t) const override { return nullptr; }
-    bool owner_alive() const override { return true; }
-    bool can_read() const override { return false; }
     bool post_read(const ReadRequest&) override { panic("post_read over tcp", __FILE__, __LINE__); }
 
   private:

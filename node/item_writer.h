@@ -50,7 +50,7 @@ class ItemWriter {
     // Between two steps of a replacement.
     void halfway() const {
         if (test_hook.call != nullptr) test_hook.call(test_hook.argument);
-        broken::hold_up(broken::Moment::replacing);
+        broken::hold_up(broken::faults.replacing);
     }
 
     TestHook test_hook;

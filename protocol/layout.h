@@ -107,7 +107,7 @@ constexpr uint32_t partition_of(uint64_t hash, uint32_t partition_count_log2) {
 }
 constexpr uint32_t tag_of(uint64_t hash) {
     const uint32_t tag = uint32_t(hash >> 38) & 0xfffff;
-    return std::is_constant_evaluated() ? tag : tag & broken::tag_mask;
+    return std::is_constant_evaluated() ? tag : tag & broken::faults.tag_mask;
 }
 
 // Linear hashing: `count` buckets are in use; count grows by one at each split.

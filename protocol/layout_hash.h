@@ -77,7 +77,7 @@ constexpr Identity before_in_place{2, UINT64_C(15839788792690209363)};
 
 // The layout that this process names in greetings.
 inline Identity spoken() {
-    if (broken::speaks < protocol::version_with_in_place) return before_in_place;
+    if (broken::faults.speaks < protocol::version_with_in_place) return before_in_place;
     return {layout_version, layout_hash};
 }
 

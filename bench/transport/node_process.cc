@@ -22,7 +22,7 @@
 #include <utility>
 #include <variant>
 
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/socket_address.h"
 #include "fabric/tcp_channel.h"
 

@@ -18,7 +18,7 @@
 #include "fabric/channel.h"
 #include "fabric/mapped_region.h"
 #include "fabric/socket_address.h"
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 
 namespace farcached::bench {
 

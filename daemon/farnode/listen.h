@@ -11,9 +11,9 @@
 #include "conf/settings.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 #include "process/passed_sockets.h"
 
 namespace farcached::node {

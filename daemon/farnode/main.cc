@@ -26,7 +26,7 @@
 #include "daemon/farnode/listen.h"
 #include "daemon/farnode/server.h"
 #include "fabric/owner.h"
-#include "fabric/verbs_device.h"
+#include "fabric/verbs/verbs_device.h"
 #include "node/crawler.h"
 #include "node/fetch_pool.h"
 #include "node/impl.h"
@@ -240,7 +240,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
     CrawlerOptions crawling;
-    crawling.enabled = broken::sweeps;
+    crawling.enabled = broken::faults.sweeps;
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});

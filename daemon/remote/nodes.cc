@@ -17,7 +17,7 @@
 #include "conf/nodes.h"
 #include "daemon/remote/host_addresses.h"
 #include "fabric/fault_channel.h"
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "process/node_time.h"
 
@@ -258,7 +258,7 @@ proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const f
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events, std::string& error) {
         return fabric::FaultChannel::wrap(
-            fabric::fault_plan_of_environment(), events,
+            fabric::fault_plan_of_process(), events,
             [&](fabric::ChannelEvents& within) { return make(within, error); });
     };
 }

@@ -25,7 +25,7 @@
 #include "daemon/stats/proxy_events.h"
 #include "daemon/stats/watch.h"
 #include "fabric/mapped_region.h"
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 #include "process/log.h"
 #include "proxy/node_link.h"
 #include "proxy/placement.h"

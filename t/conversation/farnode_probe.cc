@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "protocol/frame.h"
 #include "protocol/frame_reply.h"

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "base/boottime.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 #include "protocol/frame_writer.h"
 #include "protocol/handshake.h"
 #include "t/unit/fabric/shm_fixture.h"

@@ -15,9 +15,9 @@
 #include <cstdio>
 #include <list>
 
-#include "fabric/verbs_greeting.h"
-#include "fabric/verbs_internal.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_internal.h"
+#include "fabric/verbs/verbs_queue.h"
 #include "t/unit/fabric/channel_fixture.h"
 
 namespace {

@@ -71,7 +71,7 @@ class StreamEnd:
 
 
 class RingEnd:
-    """One side of a connection over shared memory (fabric/shm_ring.h)."""
+    """One side of a connection over shared memory (fabric/shm/shm_ring.h)."""
 
     def __init__(self, sock, link, ring_bytes, is_node, wake_me, wake_peer):
         self.socket, self.ring_bytes, self.wake_me, self.wake_peer = sock, ring_bytes, wake_me, wake_peer

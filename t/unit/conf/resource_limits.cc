@@ -7,7 +7,7 @@
 #include "daemon/engine/links.h"
 #include "daemon/engine/session_memory.h"
 #include "fabric/channel.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 #include "node/descriptor.h"
 #include "node/fetch_pool.h"
 #include "node/impl.h"

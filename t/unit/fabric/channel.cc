@@ -323,7 +323,7 @@ FaultPlan some_faults() {
     FaultPlan plan;
     plan.delay_send = plan.delay_receive = 0.1;
     plan.split_receive = 0.3;
-    plan.delay_ns_max = 300'000;
+    plan.delay_ms = 0.3;
     return plan;
 }
 

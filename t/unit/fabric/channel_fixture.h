@@ -29,9 +29,9 @@
 #include "fabric/mapped_region.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 #include "t/lib/tap.h"
 
 namespace channel_test {

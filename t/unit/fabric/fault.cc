@@ -86,7 +86,7 @@ std::vector<std::pair<uint64_t, ReadStatus>> late_reads(uint64_t seed, size_t& a
     plan.seed = seed;
     plan.delay_read = 0.7;
     plan.fail_read = 0.1;
-    plan.delay_ns_max = 1'000'000;
+    plan.delay_ms = 1;
     Pair pair(plan);
     if (!pair.up()) tap::bail_out("no connection");
     static uint64_t landing[50][16];

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "fabric/shm_greeting.h"
+#include "fabric/shm/shm_greeting.h"
 #include "protocol/layout_hash.h"
 #include "t/unit/fabric/channel_fixture.h"
 

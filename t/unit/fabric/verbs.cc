@@ -6,10 +6,10 @@
 #include <random>
 #include <string>
 
-#include "fabric/verbs_config.h"
-#include "fabric/verbs_credits.h"
-#include "fabric/verbs_error.h"
-#include "fabric/verbs_greeting.h"
+#include "fabric/verbs/verbs_config.h"
+#include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_greeting.h"
 #include "protocol/layout_hash.h"
 #include "t/unit/fabric/channel_fixture.h"
 

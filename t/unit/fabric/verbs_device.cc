@@ -391,7 +391,7 @@ void proxies_that_lie(Place& place) {
     tap::ok(listener.accept(server) == nullptr, "a proxy without a greeting is not accepted");
     tap::ok(said.find("is refused: its request is not a proxy's greeting") != std::string::npos,
             "and the reason is reported");
-    const CmEvent answer(wait_event(queue->events()));
+    const CmEvent answer(wait_event(queue->id()->channel));
     tap::ok(answer != nullptr && answer->event == RDMA_CM_EVENT_REJECTED, "the other side gets the rejection");
 }
 

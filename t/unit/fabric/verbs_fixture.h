@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "fabric/verbs_greeting.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_queue.h"
 #include "t/unit/fabric/channel_fixture.h"
 
 namespace verbs_test {
@@ -55,10 +55,10 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     std::string error;
     auto device = place.devices.device_of(*made, error);
     queue = VerbsQueue::make(std::move(events), std::move(id), std::move(device), error);
-    if (queue == nullptr || !queue->use_memory(place.landing, sizeof place.landing, VerbsAccess::landing, error))
+    if (queue == nullptr || !queue->reach().use(queue->device(), place.landing, sizeof place.landing, VerbsAccess::landing, error))
         tap::bail_out(error);
     if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
-    CmEvent(wait_event(queue->events())).reset();
+    CmEvent(wait_event(queue->id()->channel)).reset();
     VerbsHello hello{};
     hello.head = verbs_head(verbs_hello_magic, sizeof hello);
     hello.receives = queue->receives();
@@ -70,7 +70,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
     server.channel = listener.accept(server);
-    const CmEvent answer(wait_event(queue->events()));
+    const CmEvent answer(wait_event(queue->id()->channel));
     if (answer == nullptr || answer->event != RDMA_CM_EVENT_ESTABLISHED) tap::bail_out("not established");
     const rdma_conn_param& said = answer->param.conn;
     if (!parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}, welcome, error))
@@ -79,7 +79,8 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
 }
 
 inline std::string RawProxy::tries(ibv_send_wr work) {
-    ibv_sge piece{reinterpret_cast<uint64_t>(queue->landing()->addr), 8, queue->landing()->lkey};
+    const ibv_mr& landing = *queue->reach().own(VerbsAccess::landing);
+    ibv_sge piece{reinterpret_cast<uint64_t>(landing.addr), 8, landing.lkey};
     work.wr_id = WorkId{WorkKind::read, 0}.packed();
     work.sg_list = &piece;
     work.num_sge = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/shm_channel.h"
+#include "fabric/shm/shm_channel.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -15,8 +15,8 @@
 
 #include "base/check.h"
 #include "base/prefetch.h"
-#include "fabric/shm_greeting.h"
-#include "fabric/shm_internal.h"
+#include "fabric/shm/shm_greeting.h"
+#include "fabric/shm/shm_internal.h"
 #include "protocol/layout_hash.h"
 #include "protocol/words.h"
 
@@ -25,8 +25,6 @@ namespace farcached::fabric {
 namespace {
 
 constexpr size_t reads_max = 1024;    // posted and not reported
-constexpr uint32_t spins_least = 16;  // polls of a retry after linger() has stopped to pay
-constexpr uint32_t tries_every = 64;  // calls of linger() from one retry to the next
 
 }  // namespace
 
@@ -36,7 +34,7 @@ ShmChannel::ShmChannel(Side side, Descriptor socket, Descriptor poller, std::str
       side_(side),
       options_(options),
       socket_(std::move(socket)),
-      spins_(options.spins_max) {}
+      spins_(options.spins_max, Spins::least) {}
 
 // ---- the connection ---------------------------------------------------------------------------------
 
@@ -172,10 +170,11 @@ void ShmChannel::start(Descriptor wake_me, Descriptor wake_peer) {
     const bool node = side_ == Side::node;
     sleeps_ = node ? &shared.node_sleeps : &shared.proxy_sleeps;
     peer_sleeps_ = node ? &shared.proxy_sleeps : &shared.node_sleeps;
-    container_ = node ? link_->node_container() : link_->proxy_container();
-    peer_container_ = node ? link_->proxy_container() : link_->node_container();
-    written_ = node ? &shared.node_written : &shared.proxy_written;
-    peer_written_ = node ? &shared.proxy_written : &shared.node_written;
+    if (link_->node_container() != nullptr) {
+        const ShmReports::End of_node{link_->node_container(), &shared.node_written};
+        const ShmReports::End of_proxy{link_->proxy_container(), &shared.proxy_written};
+        node ? reports_.emplace(of_node, of_proxy) : reports_.emplace(of_proxy, of_node);
+    }
     if (node) {
         reader_.emplace(shared.to_node, link_->ring_to_node(), bytes);
         writer_.emplace(shared.to_proxy, link_->ring_to_proxy(), bytes);
@@ -248,7 +247,7 @@ void ShmChannel::woken() {
 
 bool ShmChannel::anything_for(uint32_t reasons) {
     if ((reasons & sleeps_for_input) != 0 && reader_->has_bytes()) return true;
-    if ((reasons & sleeps_for_input) != 0 && has_written()) return true;
+    if ((reasons & sleeps_for_input) != 0 && reports_.has_value() && reports_->arrived()) return true;
     return (reasons & sleeps_for_room) != 0 && writer_->has_room();
 }
 
@@ -275,12 +274,9 @@ bool ShmChannel::watch(const Interest& interest) {
 }
 
 bool ShmChannel::linger() {
-    if (!open() || ending() || ended() || armed_ == 0 || options_.spins_max == 0) return false;
-    uint32_t spins = spins_;
-    if (spins < spins_least) {
-        if (++idle_calls_ % tries_every != 0) return false;
-        spins = std::min(spins_least, options_.spins_max);
-    }
+    if (!open() || ending() || ended() || armed_ == 0) return false;
+    const uint32_t spins = spins_.polls();
+    if (spins == 0) return false;
     const uint32_t reasons = armed_ & ~armed_bit;
     if (__atomic_exchange_n(sleeps_, 0, __ATOMIC_RELAXED) != reasons) return true;  // just woken
     armed_ = 0;
@@ -289,13 +285,13 @@ bool ShmChannel::linger() {
         wake_ups_.spins++;
         if (anything_for(reasons)) {
             wake_ups_.lingered_paid++;
-            spins_ = std::min(options_.spins_max, std::max(spins, spins_least) * 2);
+            spins_.found(spins);
             lingered_ = true;
             return true;
         }
         pause_briefly();
     }
-    spins_ = spins / 2;
+    spins_.found_nothing();
     lingered_ =
         !watch({(reasons & sleeps_for_input) != 0, (reasons & sleeps_for_room) != 0, false});
     return lingered_;
@@ -342,28 +338,21 @@ void ShmChannel::tell_reads() {
 
 void ShmChannel::copy_container(char* to, size_t bytes) const {
     CHECK(has_container());
-    CHECK(bytes <= container_bytes);
-    std::memcpy(to, container_, bytes);
+    reports_->copy(to, bytes);
 }
 
 bool ShmChannel::post_report(std::string_view bytes) {
     CHECK(!bytes.empty());
     CHECK(bytes.size() <= container_bytes);
-    if (peer_container_ == nullptr || ending()) return false;
-    std::memcpy(peer_container_, bytes.data(), bytes.size());
-    words::store_release(peer_written_, written_word(++reports_posted_, uint32_t(bytes.size())));
+    if (!has_container() || ending()) return false;
+    reports_->write(bytes);
     wake_peer(sleeps_for_input);
     return true;
 }
 
-bool ShmChannel::has_written() const {
-    return container_ != nullptr && words::load_relaxed(written_) != written_seen_;
-}
-
 void ShmChannel::tell_written() {
-    if (!has_written()) return;
-    written_seen_ = words::load_acquire(written_);
-    const uint32_t bytes = uint32_t(written_seen_);
+    if (!has_container() || !reports_->arrived()) return;
+    const uint32_t bytes = reports_->take();
     if (bytes == 0 || bytes > container_bytes) return end(ChannelEnd::corrupt, "the length of a report");
     events().written(bytes);
 }

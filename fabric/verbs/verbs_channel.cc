@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -14,17 +14,13 @@
 
 #include "base/check.h"
 #include "base/prefetch.h"
-#include "fabric/verbs_internal.h"
+#include "fabric/verbs/verbs_internal.h"
 
 namespace farcached::fabric {
 
 namespace {
 
 constexpr int resolve_ms_max = 2000;
-// Fewer polls take less than a microsecond, and a READ takes several. When linger() has stopped to pay, a retry uses
-// spins_max polls: with fewer it would never pay again.
-constexpr uint32_t spins_least = 16;
-constexpr uint32_t tries_every = 64;  // calls of linger() from one retry to the next
 constexpr uint32_t unlooked_max = 8;  // wake-ups by completions until the other descriptors are polled, too
 constexpr uint32_t sleepless_looks = 1024;  // calls of woken() until descriptors are polled, if the worker never sleeps
 
@@ -47,7 +43,8 @@ VerbsChannel::VerbsChannel(Descriptor poller, std::string name, VerbsDevices& de
     : StreamChannel(std::move(poller), std::move(name), events, input_bytes_max),
       devices_(devices),
       kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      spins_(devices.config().spins_max) {}
+      // A READ takes several microseconds: with fewer polls a retry would never pay.
+      spins_(devices.config().spins_max, devices.config().spins_max) {}
 
 VerbsChannel::~VerbsChannel() { retire(); }
 
@@ -89,7 +86,7 @@ bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_by
     queue_ = std::move(queue);
     fetch_bytes_ = fetch_bytes;
     queue_->count_in(counters());
-    const bool watched = watch_descriptor(queue_->events()->fd, tag_events, EPOLLIN) &&
+    const bool watched = watch_descriptor(queue_->id()->channel->fd, tag_events, EPOLLIN) &&
                          watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
     if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
     if (!watched) return false;
@@ -103,11 +100,11 @@ void VerbsChannel::end_with_call(const char* call, int error) {
 }
 
 void VerbsChannel::take_events() {
-    rdma_event_channel* from = queue_ != nullptr ? queue_->events() : cm_events_.get();
+    rdma_event_channel* from = queue_ != nullptr ? queue_->id()->channel : cm_events_.get();
     rdma_cm_event* event = nullptr;
     while (!ending() && rdma_get_cm_event(from, &event) == 0) {
         take_event(CmEvent(event));
-        from = queue_ != nullptr ? queue_->events() : cm_events_.get();
+        from = queue_ != nullptr ? queue_->id()->channel : cm_events_.get();
         if (from == nullptr) return;
     }
 }
@@ -136,14 +133,11 @@ void VerbsChannel::take_event(CmEvent event) {
         case RDMA_CM_EVENT_CONNECT_ERROR:
         case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "no reply from that address");
         case RDMA_CM_EVENT_DISCONNECTED: peer_gone_ = true; return;
-        case RDMA_CM_EVENT_DEVICE_REMOVAL: return device_removed();
+        case RDMA_CM_EVENT_DEVICE_REMOVAL:
+            if (queue_ != nullptr) queue_->device().set_removed();
+            return end(ChannelEnd::system, "the RDMA device was removed");
         default: return;
     }
-}
-
-void VerbsChannel::device_removed() {
-    if (queue_ != nullptr) queue_->device().set_removed();
-    end(ChannelEnd::system, "the RDMA device was removed");
 }
 
 void VerbsChannel::address_resolved() {
@@ -153,12 +147,13 @@ void VerbsChannel::address_resolved() {
     queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), std::move(device), error);
     if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
     queue_->count_in(counters());
+    VerbsReach& reach = queue_->reach();
     const VerbsMemory &landing = memories_.landing, &lent = memories_.lent;
-    if (landing.bytes > 0 && !queue_->use_memory(landing.data, landing.bytes, VerbsAccess::landing, error))
+    if (landing.bytes > 0 && !reach.use(queue_->device(), landing.data, landing.bytes, VerbsAccess::landing, error))
         return end(ChannelEnd::no_memory, error);
-    if (lent.bytes > 0 && !queue_->use_memory(lent.data, lent.bytes, VerbsAccess::remote_read, error))
+    if (lent.bytes > 0 && !reach.use(queue_->device(), lent.data, lent.bytes, VerbsAccess::remote_read, error))
         return end(ChannelEnd::no_memory, error);
-    queue_->use_container();
+    queue_->reports().use(queue_->device());
     uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
         return end_with_call("rdma_set_option", errno);
@@ -171,7 +166,7 @@ void VerbsChannel::route_resolved() {
     hello.head = verbs_head(verbs_hello_magic, sizeof hello);
     hello.receives = queue_->receives();
     hello.flight_ms = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
-    if (const ibv_mr* lent = queue_->shown()) {
+    if (const ibv_mr* lent = queue_->reach().own(VerbsAccess::remote_read)) {
         hello.lent_address = reinterpret_cast<uint64_t>(lent->addr);
         hello.lent_bytes = lent->length;
         hello.lent_key = lent->rkey;
@@ -190,17 +185,18 @@ void VerbsChannel::established(std::string_view data) {
     VerbsWelcome welcome;
     std::string error;
     if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
-    if (queue_->shown() != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, queue_->shown()->length);
+    const ibv_mr* lent = queue_->reach().own(VerbsAccess::remote_read);
+    if (lent != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, lent->length);
     VerbsFarMemory region;
     VerbsFarCounters counters;
-    if (same_layout(welcome.head) && queue_->landing() != nullptr) {
+    if (same_layout(welcome.head) && queue_->reach().own(VerbsAccess::landing) != nullptr) {
         incarnation_ = welcome.incarnation;
         region_bytes_ = welcome.region_bytes;
         region = {welcome.region_address, welcome.region_bytes, welcome.region_key};
         counters = {welcome.counters_address, welcome.counters_bytes, welcome.counters_from, welcome.counters_key};
     }
     queue_->met(welcome.receives, region, counters);
-    if (welcome.container.bytes != 0) queue_->met_container(welcome.container);
+    if (welcome.container.bytes != 0) queue_->reports().met(welcome.container);
     if (!queue_->connected(error)) return end(ChannelEnd::system, error);
     opened();
     kick();  // frames flushed before are waiting
@@ -262,15 +258,15 @@ void VerbsChannel::look_at_descriptors() {
 void VerbsChannel::beat() {
     uint64_t times = 0;
     (void)!read(timer_.get(), &times, sizeof times);
-    if (queue_->broken()) queue_->look_no_further();
+    if (queue_->failure().any()) queue_->look_no_further();
     if (queue_->completed() == completed_seen_) queue_->post_beat();
     completed_seen_ = queue_->completed();
 }
 
 bool VerbsChannel::anything_for(const Interest& interest) const {
-    if (queue_->bad().has_value() || queue_->anything_to_post()) return true;
+    if (queue_->failure().bad().has_value() || queue_->anything_to_post()) return true;
     if (!queue_->reads_done().empty() || !reads_failed_.empty()) return true;
-    if (queue_->written() != 0) return true;
+    if (queue_->reports().written() != 0) return true;
     if (interest.input && queue_->anything_came()) return true;
     return interest.output && queue_->room_to_push();
 }
@@ -291,22 +287,19 @@ bool VerbsChannel::watch(const Interest& interest) {
 }
 
 bool VerbsChannel::linger() {
-    const uint32_t spins_max = devices_.config().spins_max;
     const bool sleeps = devices_.config().sleeps;
-    if (!open() || ending() || ended() || spins_max == 0 || (sleeps && !armed_)) return false;
-    const bool stopped = sleeps && spins_ < spins_least;
-    if (stopped && ++idle_calls_ % tries_every != 0) return false;
-    const uint32_t spins = sleeps && !stopped ? spins_ : spins_max;
+    if (!open() || ending() || ended() || (sleeps && !armed_)) return false;
+    const uint32_t spins = sleeps ? spins_.polls() : devices_.config().spins_max;
     for (uint32_t i = 0; i < spins; i++) {
         queue_->collect();
         if (anything_for(interest_)) {
-            spins_ = std::min(spins_max, std::max(spins, spins_least) * 2);
+            spins_.found(spins);
             lingered_ = true;
             return true;
         }
         pause_briefly();
     }
-    if (!stopped) spins_ = spins / 2;
+    if (spins > 0) spins_.found_nothing();
     return false;
 }
 
@@ -332,7 +325,7 @@ void VerbsChannel::post() {
 }
 
 void VerbsChannel::look_for_end() {
-    const std::optional<VerbsBadCompletion>& bad = queue_->bad();
+    const std::optional<VerbsBadCompletion>& bad = queue_->failure().bad();
     if (bad.has_value() && (!peer_gone_ || bad->refused))
         end(bad->why, bad->text);
     else if (peer_gone_ && !queue_->anything_came())
@@ -348,7 +341,7 @@ void VerbsChannel::hang_up() {
 // C1
 void VerbsChannel::retire() {
     if (queue_ == nullptr) return;
-    const bool last_words = open() && !peer_gone_ && !queue_->broken() && queue_->reads_pending() == 0 &&
+    const bool last_words = open() && !peer_gone_ && !queue_->failure().any() && queue_->sends().reads_pending() == 0 &&
                             !queue_->device().removed();
     if (!last_words) return queue_.reset();
     queue_->leave();
@@ -366,7 +359,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(can_read());
     CHECK(well_formed(request.ptr));
     const bool count = request.count && counts_reads();
-    if (!queue_->room_to_read(count)) return false;
+    if (!queue_->sends().room_to_read(count)) return false;
     // The pointers in a node's frames may exceed the size that it registered (S10).
     const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
                           inside(request.ptr, region_bytes_) && request.ptr.length <= queue_->device().read_bytes_max();
@@ -381,7 +374,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
 }
 
 bool VerbsChannel::post_fetch(const FetchRequest& request) {
-    if (queue_ == nullptr || ending() || !queue_->room_to_read(/* counted= */ false)) return false;
+    if (queue_ == nullptr || ending() || !queue_->sends().room_to_read(/* counted= */ false)) return false;
     if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
     queue_->post_read(request.landing, request.bytes, request.offset, request.token);
     return true;
@@ -389,7 +382,7 @@ bool VerbsChannel::post_fetch(const FetchRequest& request) {
 
 void VerbsChannel::copy_container(char* to, size_t bytes) const {
     CHECK(has_container());
-    queue_->container()->copy(to, bytes);
+    queue_->reports().own()->copy(to, bytes);
 }
 
 bool VerbsChannel::post_report(std::string_view bytes) {
@@ -397,23 +390,22 @@ bool VerbsChannel::post_report(std::string_view bytes) {
 }
 
 void VerbsChannel::tell_written() {
-    const uint32_t bytes = queue_->take_written();
+    const uint32_t bytes = queue_->reports().take_written();
     if (bytes != 0) events().written(bytes);
 }
 
-void VerbsChannel::tell_reads() {
-    tell_reads(queue_->reads_done(), ReadStatus::done);
-    tell_reads(reads_failed_, ReadStatus::failed);
-}
-
 // Both lists keep their memory.
-void VerbsChannel::tell_reads(std::vector<uint64_t>& tokens, ReadStatus status) {
-    telling_.swap(tokens);
-    for (const uint64_t token : telling_) {
-        if (ending()) break;
-        events().read_done(token, status);
-    }
-    telling_.clear();
+void VerbsChannel::tell_reads() {
+    auto tell = [&](std::vector<uint64_t>& tokens, ReadStatus status) {
+        telling_.swap(tokens);
+        for (const uint64_t token : telling_) {
+            if (ending()) break;
+            events().read_done(token, status);
+        }
+        telling_.clear();
+    };
+    tell(queue_->reads_done(), ReadStatus::done);
+    tell(reads_failed_, ReadStatus::failed);
 }
 
 // ---- making one -------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 // K1  Until start(), the poller holds the socket alone; from then on also the eventfd that wakes this side.
 // K2  armed_ is the sleep word that this side has published, with armed_bit, and 0 while it is awake. Between two calls of
 //     its owner it is armed, or its own eventfd is set (T2).
-// K3  It reads shared memory only through reader_, writer_, the other side's sleep word, the word of the last report, and
-//     containers. Any sleep word and any container bytes are valid; the word of the report is range-checked.
+// K3  It reads shared memory only through reader_, writer_, reports_ and the other side's sleep word. Any sleep word and any
+//     container bytes are valid; the length of a report is range-checked.
 #pragma once
 
 #include <sys/un.h>
@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/shm_channel.h"
-#include "fabric/shm_greeting.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/shm/shm_greeting.h"
+#include "fabric/shm/shm_ring.h"
 #include "fabric/stream_channel.h"
 
 namespace farcached::fabric {
@@ -49,7 +49,7 @@ class ShmChannel final : public StreamChannel {
     bool owner_alive() const override;
     bool can_read() const override { return region_ != nullptr; }
     bool post_read(const ReadRequest& request) override;
-    bool has_container() const override { return container_ != nullptr; }
+    bool has_container() const override { return reports_.has_value(); }
     void copy_container(char* to, size_t bytes) const override;
     bool post_report(std::string_view bytes) override;
     const ShmCounters& wake_ups() const { return wake_ups_; }
@@ -82,7 +82,6 @@ class ShmChannel final : public StreamChannel {
     void kick();
     bool anything_for(uint32_t reasons);
     void stay_awake();
-    bool has_written() const;
 
     const Side side_;
     const ShmOptions options_;
@@ -95,17 +94,11 @@ class ShmChannel final : public StreamChannel {
     std::unique_ptr<LinkMemory> link_;
     std::optional<RingReader> reader_;
     std::optional<RingWriter> writer_;
-    const char* container_ = nullptr;  // written by the peer; nullptr: no containers
-    char* peer_container_ = nullptr;
-    const uint64_t* written_ = nullptr;  // the word for container_
-    uint64_t* peer_written_ = nullptr;
-    uint64_t written_seen_ = 0;
-    uint32_t reports_posted_ = 0;
+    std::optional<ShmReports> reports_;  // none: no containers
     uint32_t* sleeps_ = nullptr;
     uint32_t* peer_sleeps_ = nullptr;
     uint32_t armed_ = 0;
-    uint32_t spins_;
-    uint32_t idle_calls_ = 0;
+    Spins spins_;
     bool lingered_ = false;  // linger() caused the next ready(): no wake-up to consume
     bool peer_gone_ = false;
     std::vector<DoneRead> reads_;

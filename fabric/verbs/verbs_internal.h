@@ -22,8 +22,8 @@
 
 #include "fabric/descriptor.h"
 #include "fabric/stream_channel.h"
-#include "fabric/verbs_channel.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_channel.h"
+#include "fabric/verbs/verbs_queue.h"
 
 namespace farcached::fabric {
 
@@ -39,14 +39,12 @@ class VerbsChannel final : public StreamChannel {
     bool accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error);
 
     bool linger() override;
-    const RegionView* mapped_region(uint32_t) const override { return nullptr; }
-    bool owner_alive() const override { return true; }
     bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
     bool post_read(const ReadRequest& request) override;
     uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
     bool post_fetch(const FetchRequest& request) override;
-    bool counts_reads() const override { return queue_ != nullptr && queue_->counts_reads(); }
-    bool has_container() const override { return queue_ != nullptr && queue_->container() != nullptr; }
+    bool counts_reads() const override { return queue_ != nullptr && queue_->reach().counts_reads(); }
+    bool has_container() const override { return queue_ != nullptr && queue_->reports().own() != nullptr; }
     void copy_container(char* to, size_t bytes) const override;
     bool post_report(std::string_view bytes) override;
     void count_in(ChannelCounters& counters) override;
@@ -62,7 +60,6 @@ class VerbsChannel final : public StreamChannel {
     void hang_up() override;
     void tell_reads() override;
     void tell_written() override;
-    void tell_reads(std::vector<uint64_t>& tokens, ReadStatus status);
 
     bool woken_by_completions();
     void look_at_descriptors();
@@ -72,7 +69,6 @@ class VerbsChannel final : public StreamChannel {
     void route_resolved();
     void established(std::string_view private_data);
     void rejected(const rdma_cm_event& event);
-    void device_removed();
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;
@@ -94,7 +90,8 @@ class VerbsChannel final : public StreamChannel {
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // of the last watch()
-    uint32_t spins_, idle_calls_ = 0, sleepless_turns_ = 0, unlooked_ = 0;
+    Spins spins_;
+    uint32_t sleepless_turns_ = 0, unlooked_ = 0;
     bool armed_ = false, lingered_ = false;
     bool peer_gone_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_config.h"
+#include "fabric/verbs/verbs_config.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 // D2  Memory is registered once per device, however many connections use it. The node's region and memory that a proxy
 //     lends get REMOTE_READ and nothing else (S6). Landing memory for READs gets LOCAL_WRITE and nothing else. The counters
 //     of reads get REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container
-//     (fabric/verbs_container.h).
+//     (fabric/verbs/verbs_reach.h).
 // D3  A connection closed with messages under way stays until they have arrived, or until its own timeouts rule that out.
 //     A thread watches it, so that no caller of close() waits.
 // D4  When the host removes a device, each thread destroys its own ids of it, and then librdmacm's descriptors are closed:
@@ -27,8 +27,8 @@
 #include <thread>
 
 #include "fabric/descriptor.h"
-#include "fabric/verbs_config.h"
-#include "fabric/verbs_objects.h"
+#include "fabric/verbs/verbs_config.h"
+#include "fabric/verbs/verbs_objects.h"
 
 namespace farcached::fabric {
 

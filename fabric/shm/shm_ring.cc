@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/rdma_library.h"
+// RDMA's libraries, loaded on first use: most processes use none, and the libraries with their dependencies take a megabyte.
+// This unit defines every function of librdmacm and libibverbs that we call; each calls the library's. RDMA starts with an
+// event channel: without a library rdma_create_event_channel() fails, and no other call has an object. Any thread.
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -9,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/loaded_library.h"
+#include "fabric/verbs/verbs_error.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr

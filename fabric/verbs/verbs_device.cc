@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_device.h"
+#include "fabric/verbs/verbs_device.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,8 +15,8 @@
 #include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
-#include "fabric/verbs_error.h"
-#include "fabric/verbs_queue.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_queue.h"
 
 namespace farcached::fabric {
 

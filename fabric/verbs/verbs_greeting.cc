@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_greeting.h"
+#include "fabric/verbs/verbs_greeting.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_error.h"
+#include "fabric/verbs/verbs_error.h"
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/rdma_library.h"
 
 namespace farcached::fabric {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/verbs_container.h"
+#include "fabric/verbs/verbs_reach.h"
 
 #include <cstring>
 
@@ -27,7 +27,6 @@ VerbsContainer OwnContainer::where() const {
 
 void OwnContainer::bind(ibv_send_wr& work) const {
     CHECK(windowed());
-    work.opcode = IBV_WR_BIND_MW;
     work.bind_mw.mw = window_.get();
     work.bind_mw.rkey = where().key;
     work.bind_mw.bind_info.mr = registered_.get();

@@ -15,7 +15,7 @@
 #include "fabric/mapped_region.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 
 namespace farcached::fabric {
 

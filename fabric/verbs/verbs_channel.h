@@ -14,7 +14,8 @@
 #include "fabric/descriptor.h"
 #include "fabric/region.h"
 #include "fabric/socket_address.h"
-#include "fabric/verbs_device.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_reach.h"
 
 namespace farcached::fabric {
 
@@ -77,7 +78,6 @@ class VerbsListener final : public ChannelListener {
     void begin_again();
     void device_removed();
     bool keep_registered(VerbsDevice& device, std::string& error);
-    void keep_nothing();
     bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
@@ -91,7 +91,7 @@ class VerbsListener final : public ChannelListener {
     size_t input_bytes_max_;
     // Keeps the offer registered between connections; released before the id.
     std::shared_ptr<VerbsDevice> device_;
-    std::shared_ptr<MemoryRegion> region_registered_, counters_registered_, landing_registered_;
+    VerbsReach kept_;
 };
 
 }  // namespace farcached::fabric

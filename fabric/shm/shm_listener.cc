@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/accept.h"
-#include "fabric/shm_channel.h"
-#include "fabric/shm_internal.h"
+#include "fabric/descriptor.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/shm/shm_internal.h"
 #include "protocol/layout_hash.h"
 
 namespace farcached::fabric {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/verbs_channel.h"
-#include "fabric/verbs_internal.h"
+#include "fabric/verbs/verbs_channel.h"
+#include "fabric/verbs/verbs_internal.h"
 
 namespace farcached::fabric {
 
@@ -115,13 +115,13 @@ bool VerbsListener::begin(std::string& why) {
     if (made->verbs != nullptr) {
         device = devices_.device_of(*made, why);
         if (device == nullptr || !keep_registered(*device, why)) {
-            keep_nothing();  // released before the device
+            kept_.release();  // released before the device
             return false;
         }
     }
     if (rdma_listen(made, backlog_) != 0) {
         refuse("rdma_listen");
-        keep_nothing();  // released before the device
+        kept_.release();  // released before the device
         return false;
     }
     address_ = address_of(rdma_get_local_addr(made));
@@ -133,7 +133,7 @@ bool VerbsListener::begin(std::string& why) {
 void VerbsListener::device_removed() {
     if (id_ == nullptr) return;
     if (device_ != nullptr) device_->set_removed();
-    keep_nothing();
+    kept_.release();
     device_.reset();
     id_.reset();
     devices_.log(describe() + ": the RDMA device was removed; connections fail until a device is back");
@@ -152,44 +152,33 @@ void VerbsListener::begin_again() {
     devices_.log(describe() + ": an RDMA device is back");
 }
 
-void VerbsListener::keep_nothing() {
-    region_registered_.reset();
-    counters_registered_.reset();
-    landing_registered_.reset();
-}
-
 bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
-    if (offer_.landing.bytes > 0) {
-        landing_registered_ = device.memory(offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, error);
-        if (landing_registered_ == nullptr) return false;
-    }
+    const VerbsMemory& landing = offer_.landing;
+    if (landing.bytes > 0 && !kept_.use(device, landing.data, landing.bytes, VerbsAccess::landing, error)) return false;
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
-    region_registered_ = device.memory(view.base, view.region_bytes, VerbsAccess::remote_read, error);
-    if (region_registered_ == nullptr || offer_.counters == nullptr) return region_registered_ != nullptr;
-    if (!device.atomics()) {
-        devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
-        return true;
-    }
-    counters_registered_ = device.memory(offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
-    return counters_registered_ != nullptr;
+    if (!kept_.use(device, view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
+    if (offer_.counters == nullptr) return true;
+    if (device.atomics()) return kept_.use(device, offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
+    devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
+    return true;
 }
 
 // Gives the other side access to the offer, and puts its addresses into the welcome. False: `error` has the cause.
 bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const {
     if (offer_.region == nullptr) return true;
     const RegionView& view = offer_.region->view();
-    if (!queue.use_memory(view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
+    if (!queue.reach().use(queue.device(), view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
     welcome.incarnation = view.header->incarnation;
     welcome.region_address = reinterpret_cast<uint64_t>(view.base);
     welcome.region_bytes = view.region_bytes;
-    welcome.region_key = queue.shown()->rkey;
+    welcome.region_key = queue.reach().own(VerbsAccess::remote_read)->rkey;
     if (offer_.counters == nullptr || !queue.device().atomics()) return true;
-    if (!queue.use_counters(offer_.counters, offer_.counters_bytes, error)) return false;
+    if (!queue.reach().use(queue.device(), offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error)) return false;
     welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
     welcome.counters_bytes = offer_.counters_bytes;
     welcome.counters_from = view.header->arena_offset;
-    welcome.counters_key = queue.counters_memory()->rkey;
+    welcome.counters_key = queue.reach().own(VerbsAccess::counters)->rkey;
     return true;
 }
 
@@ -235,13 +224,13 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
-    queue->use_container();
-    if (queue->container() != nullptr) welcome.container = queue->container()->where();
+    queue->reports().use(queue->device());
+    if (const OwnContainer* own = queue->reports().own()) welcome.container = own->where();
     if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
         return refuse(queue->id(), VerbsRefusal::resources);
     VerbsFarMemory lent;
     if (offer_.landing.bytes > 0 && hello.lent_bytes > 0) {
-        if (!queue->use_memory(offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
+        if (!queue->reach().use(queue->device(), offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
             return refuse(queue->id(), VerbsRefusal::resources);
         welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
         lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};

@@ -20,7 +20,7 @@
 #include "base/broken.h"
 #include "fabric/channel.h"
 #include "fabric/descriptor.h"
-#include "fabric/shm_ring.h"
+#include "fabric/shm/shm_ring.h"
 #include "protocol/frame_layout.h"
 
 namespace farcached::fabric {
@@ -32,7 +32,7 @@ constexpr uint32_t shm_version_lowest = link_version_lowest;
 
 // The highest version of this process.
 inline uint32_t shm_version_spoken() {
-    return broken::speaks < protocol::version_with_in_place ? link_version_with_reports - 1 : shm_version;
+    return broken::faults.speaks < protocol::version_with_in_place ? link_version_with_reports - 1 : shm_version;
 }
 
 enum class ShmRefusal : uint32_t { none = 0, handshake = 1, permission = 2, no_memory = 3 };

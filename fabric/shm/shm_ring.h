@@ -19,13 +19,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "fabric/channel.h"
 #include "fabric/descriptor.h"
+#include "protocol/words.h"
 
 namespace farcached::fabric {
 
@@ -141,6 +144,36 @@ class LinkMemory {
     Descriptor file_;
     char* base_;
     uint32_t ring_bytes_, version_;
+};
+
+// The containers of both ends (fabric/channel.h, C7), each with its word. Each end writes only the other's.
+class ShmReports {
+  public:
+    struct End {
+        char* container;
+        uint64_t* word;
+    };
+    ShmReports(const End& own, const End& other) : own_(own), other_(other) {}
+
+    void copy(char* to, size_t bytes) const {
+        CHECK(bytes <= container_bytes);
+        std::memcpy(to, own_.container, bytes);
+    }
+    void write(std::string_view bytes) {
+        std::memcpy(other_.container, bytes.data(), bytes.size());
+        words::store_release(other_.word, written_word(++written_, uint32_t(bytes.size())));
+    }
+    bool arrived() const { return words::load_relaxed(own_.word) != seen_; }
+    // The length that the other end gives for its last report; any value.
+    uint32_t take() {
+        seen_ = words::load_acquire(own_.word);
+        return uint32_t(seen_);
+    }
+
+  private:
+    End own_, other_;
+    uint64_t seen_ = 0;
+    uint32_t written_ = 0;
 };
 
 }  // namespace farcached::fabric

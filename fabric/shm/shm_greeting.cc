@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/shm_greeting.h"
+#include "fabric/shm/shm_greeting.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/accept.h"
+#include "fabric/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
+
+#include "fabric/socket_address.h"
 
 namespace farcached::fabric {
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VerbsQueue: the datapath of one connection over RDMA: a queue pair, its completion queue, the messages that arrive
+// and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: its owner sees a
+// stream. The channel makes and ends the connection.
+//
+//   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
+//   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
+//
+// Q1  A message leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
+// Q2  is VerbsSends' (verbs_work.h), Q3 VerbsFailure's (verbs_error.h).
+// Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
+//     The message buffers live and die with the queue pair.
+// Q5  It belongs to one thread at a time; defer_close() hands it to another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/channel.h"
+#include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_objects.h"
+#include "fabric/verbs/verbs_reach.h"
+#include "fabric/verbs/verbs_work.h"
+
+namespace farcached::fabric {
+
+class VerbsQueue {
+  public:
+    // A queue pair for an id that has a device, with all receives posted. nullptr: `error` has the cause.
+    static std::unique_ptr<VerbsQueue> make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device,
+                                            std::string& error);
+    ~VerbsQueue();  // disconnects
+
+    rdma_cm_id* id() const { return id_.get(); }  // its channel has this connection's events alone
+    int completion_fd() const { return completions_->fd; }
+    VerbsDevice& device() const { return *device_; }
+    VerbsReceives receives() const { return {device_->config().receives, device_->config().message_bytes}; }
+    VerbsReach& reach() { return reach_; }
+    VerbsReports& reports() { return reports_; }
+    const VerbsSends& sends() const { return sends_; }
+    const VerbsFailure& failure() const { return failure_; }
+    void look_no_further() { failure_.look_no_further(); }  // Q3
+    // Counts in `counters` from here on, until leave(); `counters` outlives this.
+    void count_in(ChannelCounters& counters) { counters_ = &counters; }
+    // The other side's receives and readable memory. Once, before the first message.
+    void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
+    // The connection is made. Narrows the other side's rights to READs, atomics where there are counters, and WRITEs: empty
+    // ones or into the container, since no other memory is registered for them. Binds the container's window. Checks that
+    // the queue pair's timeouts are at most those of the settings, on which the grace is built (S2).
+    // False: `error` has the cause.
+    bool connected(std::string& error);
+
+    // ---- sending: collected, and posted by ring() ---------------------------------------------------
+    size_t push(std::string_view bytes);  // returns how many bytes it took
+    bool room_to_push() const { return credits_->may_send() && sends_.room_to_send() > 0; }
+    // Only while sends().room_to_read().
+    void post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token);
+    // Adds one to an item's counter, after all collected requests; no-op without a counter for it. Room: as for a read.
+    void post_count(uint64_t far_offset);
+    // WRITEs a report into the other end's container (fabric/channel.h, C7). False: no container there, or no room now.
+    bool post_report(std::string_view bytes);
+    // Probes the other side's device. No-op while another probe is under way.
+    void post_beat() { sends_.add_beat(/* last= */ false); }
+    bool anything_to_post() const;
+    bool ring();  // false: failed
+
+    // ---- completions --------------------------------------------------------------------------------
+    void collect();
+    bool arm();   // the next completion makes completion_fd() readable; false: failed
+    bool disarm();    // consumes the event that made completion_fd() readable; false: there was none
+    bool anything_came() const { return inbox_.count() > 0; }
+    size_t pull(char* to, size_t room) { return inbox_.pull(to, room, *credits_); }
+    std::vector<uint64_t>& reads_done() { return sends_.reads_done(); }
+    uint64_t completed() const { return completed_; }  // successfully, of both queues
+
+    // ---- leaving --------------------------------------------------------------------------------------
+    // Ends sending and reading. Only while connected, without a failure and without READs under way.
+    void leave();
+    // Collects; true: each message has arrived, or never will.
+    bool quiet();
+
+  private:
+    VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
+    bool make_queues(std::string& error);
+    ibv_send_wr& add_message(WorkKind kind, uint32_t bytes);
+    ibv_send_wr& add_write(uint64_t offset, std::string_view bytes);
+    bool may_pay() const;
+    void completed_badly(const ibv_wc& completion);
+    void received(const ibv_wc& completion);
+    int post_chain();
+    bool went_well(const char* call, int error);
+
+    // In this order: the last is destroyed first.
+    CmEvents events_;
+    CmId id_;
+    std::shared_ptr<VerbsDevice> device_;
+    VerbsReach reach_;
+    VerbsBuffers buffers_;
+    CompletionChannel completions_;
+    CompletionQueue completion_queue_;
+    QueuePair queue_pair_;
+    VerbsReports reports_;
+
+    std::optional<VerbsCredits> credits_;  // from met() on
+    VerbsSends sends_;
+    VerbsInbox inbox_;
+    VerbsFailure failure_;
+    uint32_t send_bytes_max_ = 0;
+    uint64_t completed_ = 0;
+    ChannelCounters unread_;  // used without count_in() and after leave()
+    ChannelCounters* counters_ = &unread_;
+};
+
+}  // namespace farcached::fabric

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VerbsReach: the memory of both sides that the READs and FETCH_AND_ADDs of one connection name. OwnContainer: this end's
+// container (fabric/channel.h, C7), in separate memory that is registered for this connection alone. VerbsReports: the
+// containers of both ends, and the last report in this end's.
+//
+// Owner and thread: those of a VerbsQueue.
+// R1  A work request names only memory of both sides that lies within what is registered: it is checked here.
+// R2  Memory of this side is released when the queue leaves or ends; VerbsDevice keeps it while other queues use it (D2).
+// B1  Where the device has memory windows of type 2, no memory is registered for WRITEs of others: only the window bound to
+//     the queue pair admits them, and it ends with the connection. Elsewhere the memory is registered under its own key.
+// B2  A window admits no WRITE before its binding is carried out, which is posted ahead of this end's first SEND. The other
+//     end writes only after a message from here has arrived.
+// B3  A window is destroyed before its queue pair: soft-RoCE's queue pair waits for that.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/mapping.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_objects.h"
+#include "protocol/layout.h"
+
+namespace farcached::fabric {
+
+// The remote memory of READs; 0 bytes: none.
+struct VerbsFarMemory {
+    uint64_t address = 0, bytes = 0;
+    uint32_t key = 0;
+};
+
+// The counters of reads. The first one belongs to the item `from` bytes after the start of the remote memory.
+struct VerbsFarCounters {
+    uint64_t address = 0, bytes = 0, from = 0;
+    uint32_t key = 0;
+};
+
+class VerbsReach {
+  public:
+    // One memory of each access; it outlives the queue, or its leave() (S12). False: `error` has the cause.
+    bool use(VerbsDevice& device, const void* base, size_t bytes, VerbsAccess access, std::string& error) {
+        auto& memory = own_[size_t(access)];
+        if (access == VerbsAccess::counters && !device.atomics())
+            error = std::string(device.name()) + " has no atomics";
+        else
+            memory = device.memory(base, bytes, access, error);
+        return memory != nullptr;
+    }
+    // nullptr: none.
+    const ibv_mr* own(VerbsAccess access) const {
+        const auto& memory = own_[size_t(access)];
+        return memory == nullptr ? nullptr : memory->get();
+    }
+    void release() { own_ = {}; }
+
+    void met(const VerbsFarMemory& far, const VerbsFarCounters& counters) {
+        far_ = far;
+        counters_ = counters;
+    }
+    bool counts_reads() const { return counters_.bytes > 0; }
+
+    // Where a READ of so many bytes lands (R1).
+    ibv_sge landing(uint64_t* at, uint32_t bytes) const {
+        const ibv_mr& registered = *own(VerbsAccess::landing);
+        const char* to = reinterpret_cast<const char*>(at);
+        const char* begin = static_cast<const char*>(registered.addr);
+        CHECK(to >= begin);
+        CHECK(to + bytes <= begin + registered.length);
+        return {reinterpret_cast<uint64_t>(at), bytes, registered.lkey};
+    }
+    void aim_read(ibv_send_wr& work, uint32_t bytes, uint64_t far_offset) const {
+        CHECK(bytes <= far_.bytes);
+        CHECK(far_offset <= far_.bytes - bytes);
+        work.wr.rdma.remote_addr = far_.address + far_offset;
+        work.wr.rdma.rkey = far_.key;
+    }
+    // Has the item there a counter?
+    bool counts_at(uint64_t far_offset) const {
+        return far_offset >= counters_.from && counter_at(far_offset) < counters_.bytes / layout::counter_bytes;
+    }
+    void aim_count(ibv_send_wr& work, uint64_t far_offset) const {
+        work.wr.atomic.remote_addr = counters_.address + counter_at(far_offset) * layout::counter_bytes;
+        work.wr.atomic.rkey = counters_.key;
+        work.wr.atomic.compare_add = 1;
+    }
+
+  private:
+    uint64_t counter_at(uint64_t far_offset) const { return layout::counter_of(far_offset - counters_.from); }
+
+    std::array<std::shared_ptr<MemoryRegion>, 3> own_;  // by VerbsAccess
+    VerbsFarMemory far_;
+    VerbsFarCounters counters_;
+};
+
+class OwnContainer {
+  public:
+    // nullptr: the device has no room for one.
+    static std::unique_ptr<OwnContainer> make(const VerbsDevice& device);
+
+    VerbsContainer where() const;
+    bool windowed() const { return window_ != nullptr; }
+    void bind(ibv_send_wr& work) const;  // B2; only if windowed()
+    // Copies out its first bytes.
+    void copy(char* to, size_t bytes) const;
+    // The other end's container, from its first WRITE; nothing: no such WRITE, or an impossible place.
+    std::optional<VerbsContainer> other() const;
+
+  private:
+    OwnContainer();
+    Mapping memory_;
+    MemoryRegion registered_;
+    MemoryWindow window_;
+};
+
+class VerbsReports {
+  public:
+    // Gives this end a container, if the device has room for it.
+    void use(const VerbsDevice& device) { own_ = OwnContainer::make(device); }
+    const OwnContainer* own() const { return own_.get(); }
+    // The other end's container, if its greeting names it; then this end's first WRITE names its own. Otherwise the other
+    // end's first WRITE names it (VerbsContainer).
+    void met(const VerbsContainer& there) { far_ = there; }
+    // A message has arrived: the other end's window is bound (B2).
+    void heard() { heard_ = true; }
+    // Where reports go; nothing: nowhere, or not yet.
+    const std::optional<VerbsContainer>& far() {
+        static constexpr std::optional<VerbsContainer> nowhere;
+        if (own_ == nullptr || !heard_) return nowhere;
+        if (!far_.has_value()) {
+            far_ = own_->other();
+            told_ = far_.has_value();  // by this end's greeting
+        }
+        return far_;
+    }
+    // Is this end's container to be named before the next report?
+    bool must_tell() const { return !told_; }
+    void told() { told_ = true; }
+
+    void arrived(uint32_t bytes) { written_ = bytes; }
+    // The bytes of the last report not taken yet; 0: none.
+    uint32_t written() const { return written_; }
+    uint32_t take_written() { return std::exchange(written_, 0); }
+
+  private:
+    std::unique_ptr<OwnContainer> own_;  // B3
+    std::optional<VerbsContainer> far_;
+    bool told_ = false;
+    bool heard_ = false;
+    uint32_t written_ = 0;
+};
+
+}  // namespace farcached::fabric

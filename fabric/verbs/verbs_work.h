@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The work requests of one queue pair, in both directions: VerbsSends and VerbsInbox, with the memory of their messages
+// (VerbsBuffers). Sends are collected in a chain, posted with one doorbell, and kept in a ring until they complete.
+//
+// Owner and thread: those of a VerbsQueue.
+// Q2  Work requests complete in the order of posting: one completion completes all before it. Every quarter of the sends
+//     asks for a completion (SENDs and WRITEs), and so does the last READ or FETCH_AND_ADD of a doorbell.
+// Q6  Each request has a number and a slot of the ring, from the collecting to the completion. A slot never holds two.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mapping.h"
+#include "fabric/verbs/verbs_config.h"
+#include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_objects.h"
+
+namespace farcached::fabric {
+
+// The buffers of SENDs and WRITEs, of receives, and the one word where FETCH_AND_ADDs put the previous values, which are
+// never read.
+class VerbsBuffers {
+  public:
+    bool make(const VerbsDevice& device, std::string& error) {
+        const VerbsConfig& config = device.config();
+        sends_ = config.sends;
+        receives_ = config.receives;
+        each_ = config.message_bytes;
+        const size_t bytes = size_t(sends_ + receives_) * each_ + sizeof(uint64_t);
+        memory_.emplace(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false);
+        registered_.reset(ibv_reg_mr(device.domain(), memory_->data(), bytes, IBV_ACCESS_LOCAL_WRITE));
+        if (registered_ == nullptr) error = verbs_memory_refused(device.name(), bytes, errno);
+        return registered_ != nullptr;
+    }
+    ibv_sge send(uint32_t number, uint32_t bytes) const { return piece(number, bytes); }
+    ibv_sge receive(uint32_t number) const { return piece(sends_ + number, each_); }
+    ibv_sge counted() const { return piece(sends_ + receives_, sizeof(uint64_t)); }
+
+  private:
+    ibv_sge piece(uint32_t number, uint32_t bytes) const {
+        return {reinterpret_cast<uint64_t>(memory_->data() + size_t(number) * each_), bytes, registered_->lkey};
+    }
+
+    std::optional<Mapping> memory_;
+    MemoryRegion registered_;
+    uint32_t sends_ = 0, receives_ = 0, each_ = 0;
+};
+
+inline char* bytes_of(const ibv_sge& piece) { return reinterpret_cast<char*>(piece.addr); }
+
+// Links work requests into one list, each with its own piece, for one call. Neither vector may grow before that call.
+template <class Work>
+void link_works(std::vector<Work>& works, std::vector<ibv_sge>& pieces) {
+    for (size_t i = 0; i < works.size(); i++) {
+        works[i].sg_list = &pieces[i];
+        works[i].next = i + 1 < works.size() ? &works[i + 1] : nullptr;
+    }
+}
+
+class VerbsSends {
+  public:
+    // Both outlive this.
+    VerbsSends(const VerbsConfig& config, const VerbsBuffers& buffers)
+        : config_(config), buffers_(buffers), posted_(config.send_queue()) {
+        chain_.reserve(config.send_queue());
+        pieces_.reserve(config.send_queue());
+        reads_done_.reserve(config.reads);
+    }
+    // A message up to this size leaves with its work request.
+    void send_inline(uint32_t bytes_max) { inline_bytes_ = bytes_max; }
+
+    uint32_t room_to_send() const { return config_.sends - sends_pending_; }
+    bool room_to_read(bool count) const { return reads_pending_ + counts_pending_ + (count ? 2 : 1) <= config_.reads; }
+    uint32_t reads_pending() const { return reads_pending_; }
+    std::vector<uint64_t>& reads_done() { return reads_done_; }  // tokens; the reader takes them out
+    bool collected() const { return !chain_.empty(); }
+    bool pending() const { return head_ != tail_; }  // collected, or posted and not completed
+    uint64_t last_number() const { return tail_ - 1; }
+
+    // ---- collecting ---------------------------------------------------------------------------------
+    ibv_send_wr& add(WorkKind kind, ibv_wr_opcode opcode, uint64_t token = 0) {
+        CHECK(tail_ - head_ < posted_.size());
+        const uint64_t number = tail_++;
+        posted_[number % posted_.size()] = {kind, token};
+        pieces_.push_back({});
+        ibv_send_wr& work = chain_.emplace_back();
+        work.wr_id = WorkId{kind, number}.packed();
+        work.opcode = opcode;
+        return work;
+    }
+    // The bytes of the next SEND or WRITE. Only while there is room_to_send().
+    char* next_buffer() const { return bytes_of(buffers_.send(next_send_, 0)); }
+    // A SEND or a WRITE of the first bytes there.
+    ibv_send_wr& add_sent(WorkKind kind, ibv_wr_opcode opcode, uint32_t bytes) {
+        ibv_send_wr& work = add(kind, opcode);
+        sends_pending_++;
+        if (++unsignalled_ >= std::max(config_.sends / 4, 1U)) {
+            work.send_flags |= IBV_SEND_SIGNALED;
+            unsignalled_ = 0;
+        }
+        if (bytes == 0) return work;
+        work.num_sge = 1;
+        pieces_.back() = buffers_.send(next_send_, bytes);
+        if (bytes <= inline_bytes_) work.send_flags |= IBV_SEND_INLINE;
+        next_send_ = (next_send_ + 1) % config_.sends;
+        return work;
+    }
+    // A READ, or a FETCH_AND_ADD. Only while there is room_to_read().
+    ibv_send_wr& add_read(const ibv_sge& into, uint64_t token) {
+        reads_pending_++;
+        return add_fetching(WorkKind::read, IBV_WR_RDMA_READ, into, token);
+    }
+    ibv_send_wr& add_count() {
+        counts_pending_++;
+        return add_fetching(WorkKind::count, IBV_WR_ATOMIC_FETCH_AND_ADD, buffers_.counted(), 0);
+    }
+    // An empty WRITE needs only the acknowledgement of the other side's device, and no memory there. (Not an empty READ:
+    // soft-RoCE of Linux 6.1 answers a repeated one with a wrong key.) No-op while another one is under way, unless it is
+    // to complete after all collected requests.
+    void add_beat(bool last) {
+        if (beating_ && !last) return;
+        beating_ = true;
+        add(WorkKind::beat, IBV_WR_RDMA_WRITE).send_flags = IBV_SEND_SIGNALED;
+    }
+
+    // ---- posting, and completing --------------------------------------------------------------------
+    // Posts what is collected. Returns an errno.
+    int post(ibv_qp* to) {
+        if (read_last_ != SIZE_MAX) chain_[read_last_].send_flags |= IBV_SEND_SIGNALED;
+        read_last_ = SIZE_MAX;
+        link_works(chain_, pieces_);
+        ibv_send_wr* refused = nullptr;
+        const int failed = ibv_post_send(to, chain_.data(), &refused);
+        chain_.clear();
+        pieces_.clear();
+        return failed;
+    }
+    void complete_up_to(uint64_t number) {
+        CHECK(number < tail_);
+        for (; head_ <= number; head_++) {
+            const Posted& done = posted_[head_ % posted_.size()];
+            switch (done.kind) {
+                case WorkKind::message:
+                case WorkKind::credits:
+                case WorkKind::write: sends_pending_--; break;
+                case WorkKind::bind: break;
+                case WorkKind::read:
+                    reads_pending_--;
+                    reads_done_.push_back(done.token);
+                    break;
+                case WorkKind::count: counts_pending_--; break;
+                case WorkKind::beat: beating_ = false; break;
+                case WorkKind::receive: CHECK(done.kind != WorkKind::receive);
+            }
+        }
+    }
+
+  private:
+    struct Posted {
+        WorkKind kind;
+        uint64_t token;
+    };
+    ibv_send_wr& add_fetching(WorkKind kind, ibv_wr_opcode opcode, const ibv_sge& into, uint64_t token) {
+        ibv_send_wr& work = add(kind, opcode, token);
+        work.num_sge = 1;
+        pieces_.back() = into;
+        read_last_ = chain_.size() - 1;
+        return work;
+    }
+
+    const VerbsConfig& config_;
+    const VerbsBuffers& buffers_;
+    uint32_t inline_bytes_ = 0;
+    std::vector<ibv_send_wr> chain_;  // collected, not posted
+    std::vector<ibv_sge> pieces_;
+    size_t read_last_ = SIZE_MAX;  // last READ or FETCH_AND_ADD of chain_; SIZE_MAX: none
+    std::vector<Posted> posted_;   // ring by number
+    uint64_t head_ = 0, tail_ = 0;
+    uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0;
+    uint32_t next_send_ = 0;
+    bool beating_ = false;
+    std::vector<uint64_t> reads_done_;
+};
+
+// The receives: those with bytes that nobody has pulled yet, in order, and those that are to be posted again. Each emptied
+// receive is owed as a credit (verbs_credits.h). A receive is posted, or in the inbox, or waits for posting.
+class VerbsInbox {
+  public:
+    // `buffers` outlives this.
+    VerbsInbox(const VerbsConfig& config, const VerbsBuffers& buffers) : buffers_(buffers), messages_(config.receives) {
+        again_.reserve(config.receives);
+        pieces_.reserve(config.receives);
+    }
+    // The start, when the buffers are registered: all receives wait for posting.
+    void fill() {
+        for (uint32_t i = 0; i < messages_.size(); i++) post_later(i);
+    }
+
+    uint32_t count() const { return count_; }
+    // A message of so many bytes lies in this receive; without bytes the receive is emptied already.
+    void put(uint32_t receive, uint32_t bytes, VerbsCredits& credits) {
+        if (bytes == 0) return emptied(receive, credits);
+        CHECK(count_ < messages_.size());
+        messages_[(first_ + count_) % messages_.size()] = {receive, bytes, 0};
+        count_++;
+    }
+    size_t pull(char* to, size_t room, VerbsCredits& credits) {
+        size_t taken = 0;
+        while (taken < room && count_ > 0) {
+            Message& first = messages_[first_];
+            const size_t size = std::min<size_t>(room - taken, first.bytes - first.taken);
+            std::memcpy(to + taken, bytes_of(buffers_.receive(first.receive)) + first.taken, size);
+            taken += size;
+            first.taken += uint32_t(size);
+            if (first.taken < first.bytes) break;
+            emptied(first.receive, credits);
+            first_ = (first_ + 1) % uint32_t(messages_.size());
+            count_--;
+        }
+        return taken;
+    }
+
+    bool anything_to_post() const { return !again_.empty(); }
+    // Posts the waiting receives. Returns an errno.
+    int post(ibv_qp* to) {
+        if (again_.empty()) return 0;
+        link_works(again_, pieces_);
+        ibv_recv_wr* refused = nullptr;
+        const int failed = ibv_post_recv(to, again_.data(), &refused);
+        again_.clear();
+        pieces_.clear();
+        return failed;
+    }
+
+  private:
+    struct Message {
+        uint32_t receive, bytes, taken;
+    };
+    void post_later(uint32_t receive) {
+        pieces_.push_back(buffers_.receive(receive));
+        again_.push_back({});
+        again_.back().wr_id = WorkId{WorkKind::receive, receive}.packed();
+        again_.back().num_sge = 1;
+    }
+    void emptied(uint32_t receive, VerbsCredits& credits) {
+        post_later(receive);
+        credits.posted_again();
+    }
+
+    const VerbsBuffers& buffers_;
+    std::vector<Message> messages_;  // ring
+    uint32_t first_ = 0, count_ = 0;
+    std::vector<ibv_recv_wr> again_;
+    std::vector<ibv_sge> pieces_;
+};
+
+}  // namespace farcached::fabric
