@@ -41,7 +41,7 @@ Ref LeaseZone::take_run_like(Ref like) {
     constexpr uint64_t pages_max = 64;
     const uint64_t pages = region_->page(page_of(like)).run_pages;
     uint64_t first = 0;
-    if (pages > pages_max || !arena_->take_zone_run(pages, first)) return nil;
+    if (pages > pages_max || !arena_->pool().take_run(pages, true, first)) return nil;
     return slots_->take_run(first, pages);
 }
 
@@ -99,7 +99,7 @@ void LeaseZone::move_item(Index::Place from, Ref to, NodeSeconds now) {
 
 // The coldest unleased page among some pages of other classes in the zone, if it is no warmer than `heat`.
 uint64_t LeaseZone::coldest_page(uint8_t except, double heat, NodeSeconds now, Ref keep) {
-    const uint64_t zone = arena_->lease_zone();
+    const uint64_t zone = arena_->pool().lease_zone();
     uint64_t best = nil;
     for (uint64_t i = 0; i < std::min(scanned_max, zone); i++) {
         const uint64_t page = cursor_++ % zone;

@@ -3,7 +3,7 @@
 //
 // Owner: a Partition, under its lock.
 //
-// Z1  Only items of the zone are leased (node/arena.h, A4). So all other pages stay free of leases (S8).
+// Z1  Only items of the zone are leased (node/page_pool.h, P2). So all other pages stay free of leases (S8).
 // Z2  A moved item is a new generation of the same bytes. A hidden or expired item is not moved: no earlier flush would hide it
 //     (S11).
 // Z3  Its cost is bounded (node/draining.h, D3): one search per second for each class.

@@ -48,6 +48,8 @@ node_libnode_a_SOURCES = \
 	node/node_stats.h \
 	node/numa.cc \
 	node/numa.h \
+	node/page_pool.cc \
+	node/page_pool.h \
 	node/partition.cc \
 	node/partition.h \
 	node/peer_budget.cc \

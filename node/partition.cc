@@ -101,7 +101,7 @@ Ref Partition::room_for_received(Ref received, const NewItem& item, Index::Place
 
 void Partition::take_received(Ref received) {
     CHECK(arena_->descriptor(received).state == SlotState::receiving);
-    arena_->uncount_receiving(arena_->kept_by(received));
+    arena_->withheld().uncount_receiving(arena_->kept_by(received));
     const bool last = held_.let_go(received);
     CHECK(last);
 }

@@ -56,7 +56,7 @@ Ref Room::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pag
         return nil;
     }
     if (reserved.pages > pages)
-        arena_->give_back(reserved.first + pages, reserved.pages - pages);
+        arena_->pool().give_back(reserved.first + pages, reserved.pages - pages);
     reserved.pages = 0;
     const Ref ref = slots_->take_run(reserved.first, pages);
     if (ref == nil) need_pages = pages;
