@@ -40,6 +40,15 @@ ReplyOptions reply_to(uint32_t tag) {
     return options;
 }
 
+// With what the node said of a lease.
+template <class Reply>
+ReplyOptions reply_to(uint32_t tag, const Reply& reply) {
+    ReplyOptions options = reply_to(tag);
+    options.grant = reply.grant;
+    options.denied = reply.denied;
+    return options;
+}
+
 }  // namespace
 
 struct Execution::Turn {
@@ -216,10 +225,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
-    ReplyOptions with = reply_to(tag);
-    with.grant = reply.grant;
-    with.denied = reply.denied;
-    turn.replies.add(reply, with);
+    turn.replies.add(reply, reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
@@ -231,10 +237,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp
     op.lease = grants(options);
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
-    ReplyOptions with = reply_to(options.tag);
-    with.grant = reply.grant;
-    with.denied = reply.denied;
-    turn.replies.add(reply, with);
+    turn.replies.add(reply, reply_to(options.tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
@@ -315,16 +318,15 @@ void Execution::announce(Turn& turn, const NodeRequest& request) {
 }
 
 FrameError Execution::chunk(const protocol::Frame& frame) {
-    return received_.chunk(frame, [this](const RequestId& id, const ReceivedValues::Ended& ended) { value_over(id, ended); });
+    return received_.chunk(frame, [this](const auto& id, const auto& ended) { value_over(id, ended); });
 }
 
 FrameError Execution::lent(const protocol::Frame& frame) {
-    return received_.lent(frame, [this](const RequestId& id, const ReceivedValues::Ended& ended) { value_over(id, ended); });
+    return received_.lent(frame, [this](const auto& id, const auto& ended) { value_over(id, ended); });
 }
 
 FrameError Execution::read_done(uint64_t token, fabric::ReadStatus status) {
-    return received_.read_done(
-        token, status, [this](const RequestId& id, const ReceivedValues::Ended& ended) { value_over(id, ended); });
+    return received_.read_done(token, status, [this](const auto& id, const auto& ended) { value_over(id, ended); });
 }
 
 void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& ended) {

@@ -18,7 +18,6 @@ node_libnode_a_SOURCES = \
 	node/execution.cc \
 	node/execution.h \
 	node/fetch_pool.h \
-	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/ghosts.cc \
 	node/ghosts.h \

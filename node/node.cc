@@ -226,11 +226,11 @@ bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool g
 
 // A window that begins inside a large item's run would evict that item and its neighbor for one run.
 uint64_t Node::Impl::run_head(uint64_t page) {
-    uint16_t owner = arena.owner_hint(page);
-    if (owner == Page::no_owner) return page;
-    std::lock_guard hold(partitions[owner].lock);
-    if (arena.owner_hint(page) != owner) return page;
-    return arena.page(page).size_class == layout::large_class ? arena.page(page).run_head : page;
+    uint64_t head = page;
+    with_owner(page, [&](Partition&) {
+        if (arena.page(page).size_class == layout::large_class) head = arena.page(page).run_head;
+    });
+    return head;
 }
 
 double Node::Impl::window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now) {
@@ -294,10 +294,7 @@ void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term
         changed = impl_->lease;
     }
     const LeaseTerms terms(impl_->config.policy, changed);
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.set_lease_terms(terms);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.set_lease_terms(terms); });
 }
 
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
@@ -310,24 +307,15 @@ protocol::Key Node::key(std::string_view bytes) const {
 }
 
 void Node::observe(Observer* observer) {
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.observe(observer);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.observe(observer); });
 }
 
 void Node::end_leases_before(NodeSeconds when) {
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.end_leases_before(when);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.end_leases_before(when); });
 }
 
 void Node::flush_all(NodeSeconds now) {
-    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
-        std::lock_guard hold(impl_->partitions[i].lock);
-        impl_->partitions[i].flush(impl_->partitions[i].latest(now));
-    }
+    impl_->each_partition([&](Partition& partition) { partition.flush(partition.latest(now)); });
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -451,23 +439,17 @@ uint64_t Node::page_count() const { return impl_->arena.pool().limit_pages(); }
 uint64_t Node::most_pages() const { return impl_->arena.pool().most_pages(); }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
-    uint16_t owner = impl_->arena.owner_hint(page);
-    if (owner == Page::no_owner) return;
-    Partition& partition = impl_->partitions[owner];
-    std::lock_guard hold(partition.lock);
-    if (impl_->arena.owner_hint(page) != owner) return;
-    if (impl_->arena.page(page).run_head != page) return;
-    partition.visit_page(page, now, visit);
+    impl_->with_owner(page, [&](Partition& partition) {
+        if (impl_->arena.page(page).run_head == page) partition.visit_page(page, now, visit);
+    });
 }
 
 Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
-    uint16_t owner = impl_->arena.owner_hint(page);
-    if (owner == Page::no_owner) return {0, 0};
-    Partition& partition = impl_->partitions[owner];
-    std::lock_guard hold(partition.lock);
-    if (impl_->arena.owner_hint(page) != owner) return {0, 0};
-    if (impl_->arena.page(page).run_head != page) return {0, 0};
-    return partition.sweep_page(page, partition.latest(now), tails);
+    Swept swept{0, 0};
+    impl_->with_owner(page, [&](Partition& partition) {
+        if (impl_->arena.page(page).run_head == page) swept = partition.sweep_page(page, partition.latest(now), tails);
+    });
+    return swept;
 }
 
 bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
@@ -479,20 +461,12 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     const uint64_t before = impl_->arena.pool().limit_pages(), zone_before = impl_->arena.pool().lease_zone();
     if (!impl_->arena.pool().set_limit(pages)) return false;
     const uint64_t zone = impl_->arena.pool().lease_zone();
-    for (uint64_t page = pages; page < before; page++) {
-        uint16_t owner = impl_->arena.owner_hint(page);
-        if (owner == Page::no_owner) continue;
-        Partition& partition = impl_->partitions[owner];
-        std::lock_guard hold_partition(partition.lock);
-        if (impl_->arena.owner_hint(page) != owner) continue;
-        partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
-    }
-    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
-        const uint16_t owner = impl_->arena.owner_hint(page);
-        if (owner == Page::no_owner) continue;
-        std::lock_guard hold_partition(impl_->partitions[owner].lock);
-        if (impl_->arena.owner_hint(page) == owner) impl_->partitions[owner].zone_moved(page);
-    }
+    for (uint64_t page = pages; page < before; page++)
+        impl_->with_owner(page, [&](Partition& partition) {
+            partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
+        });
+    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++)
+        impl_->with_owner(page, [&](Partition& partition) { partition.zone_moved(page); });
     return true;
 }
 
@@ -503,11 +477,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.classes.resize(64);
     for (uint8_t i = 1; i <= impl_->classes.count(); i++)
         stats.classes[i].slot_bytes = impl_->classes.slot_bytes(i);
-    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
-        const Partition& partition = impl_->partitions[i];
-        std::lock_guard hold(partition.lock);
-        partition.add_stats(stats, now);
-    }
+    impl_->each_partition([&](const Partition& partition) { partition.add_stats(stats, now); });
     stats.bytes_lent = impl_->arena.withheld().pinned();
     stats.bytes_arriving = impl_->arena.withheld().receiving();
     stats.numa_nodes = impl_->arena.pool().homes();

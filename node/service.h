@@ -9,9 +9,9 @@
 // N2  A malformed frame ends the connection, with a goodbye if it was greeted. So does a protocol violation: more frames of
 //     requests in flight than credits, or a chunk of an unannounced value.
 // N3  Every ending is counted once, by a ServiceEnd.
-// N4  The process's budget (node/peer_budget.h) counts half frames and unsent replies of a connection beyond
+// N4  The process's budget (peer_budget.h) counts half frames and unsent replies of a connection beyond
 //     ServiceLimits::free_bytes, and its values (values.h).
-// N5  A connection has a seat, or is at the door (node/seats.h). An ousted connection ends in its next step. A connection that
+// N5  A connection has a seat, or is at the door (seats.h). An ousted connection ends in its next step. A connection that
 //     receives nothing for silence_s ends, too: proxies ping every 30 s (proxy/node_link.h).
 #pragma once
 

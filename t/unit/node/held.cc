@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slots that are used without the partition's lock (node/held_slots.h): a value that is lent stays as it is whatever becomes of
+// Slots that are used without the partition's lock (HeldSlots): a value that is lent stays as it is whatever becomes of
 // its item (S1, S2), and a value that arrives in parts is found by nobody before it is whole. Built again with a rule broken on
 // purpose (t/faulty/broken_rules.py): there a violation must be found, and the program says so by its one check.
 #include <cstring>
