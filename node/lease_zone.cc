@@ -14,18 +14,6 @@ constexpr uint64_t scanned_max = 256;  // pages of the zone checked; the coldest
 
 }  // namespace
 
-void LeaseZone::attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts, Room& room) {
-    region_ = &region;
-    arena_ = &arena;
-    evict_ = evict;
-    slots_ = &parts.slots;
-    order_ = &parts.order;
-    leases_ = &parts.leases;
-    draining_ = &parts.draining;
-    items_ = &parts.items;
-    room_ = &room;
-}
-
 bool LeaseZone::move_here(Index::Place& at, NodeSeconds now) {
     const uint8_t size_class = arena_->classes().of(bytes_of(*arena_, at.ref));
     const Ref to = size_class == layout::large_class ? take_run_like(at.ref) : take_slot(size_class, now, at.ref);

@@ -87,11 +87,17 @@ bool PagePool::take_with_memory(uint64_t pages, uint64_t& first, Find find) {
     return false;
 }
 
-// Backs pages with memory when they are taken for the first time. False: they returned to the pool.
+// Backs pages with memory when they are taken for the first time. False: they returned to the pool. The system call is slow, and
+// runs without the lock.
 bool PagePool::have_memory(uint64_t first, uint64_t pages) {
     for (uint64_t number = first; number < first + pages; number++) {
-        if (back(number)) continue;
+        if (has_memory(number)) continue;
+        const bool backed = populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes);
         std::lock_guard hold(lock_);
+        if (backed) {
+            backed_.add(number);
+            continue;
+        }
         put_back(first, pages);
         refused_.fetch_add(1, std::memory_order_relaxed);
         return false;
@@ -99,32 +105,21 @@ bool PagePool::have_memory(uint64_t first, uint64_t pages) {
     return true;
 }
 
-// Runs without the lock, because the system call is slow.
-bool PagePool::back(uint64_t number) {
-    if (has_memory(number)) return true;
-    if (!populate(region_.arena() + number * layout::page_bytes / 8, layout::page_bytes)) return false;
-    std::lock_guard hold(lock_);
-    backed_.add(number);
-    return true;
-}
-
 bool PagePool::take_page(uint64_t& number, uint32_t home) {
-    return take_with_memory(1, number, [&](Among among) { return take_any_page(among, home, number); });
-}
-
-bool PagePool::take_any_page(Among among, uint32_t home, uint64_t& number) {
-    const uint64_t zone = lease_zone();
-    return take_at_home(among, other_ranges_, home, zone, limit_, number) ||
-           take_between(among, zone, limit_, hint_, number) ||
-           take_at_home(among, zone_ranges_, home, 0, zone, number) ||
-           take_between(among, 0, zone, zone_hint_, number);
+    return take_with_memory(1, number, [&](Among among) {
+        const uint64_t zone = lease_zone();
+        return take_at_home(among, other_ranges_, home, zone, limit_, number) ||
+               take_between(among, zone, limit_, hint_, number) || take_in_zone(among, home, number);
+    });
 }
 
 bool PagePool::take_zone_page(uint64_t& number, uint32_t home) {
-    return take_with_memory(1, number, [&](Among among) {
-        return take_at_home(among, zone_ranges_, home, 0, lease_zone(), number) ||
-               take_between(among, 0, lease_zone(), zone_hint_, number);
-    });
+    return take_with_memory(1, number, [&](Among among) { return take_in_zone(among, home, number); });
+}
+
+bool PagePool::take_in_zone(Among among, uint32_t home, uint64_t& number) {
+    return take_at_home(among, zone_ranges_, home, 0, lease_zone(), number) ||
+           take_between(among, 0, lease_zone(), zone_hint_, number);
 }
 
 void PagePool::divide(uint32_t homes, uint64_t align) {

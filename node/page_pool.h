@@ -88,9 +88,8 @@ class PagePool {
     template <class Find>
     bool take_with_memory(uint64_t pages, uint64_t& first, Find find);
     bool have_memory(uint64_t first, uint64_t pages);
-    bool back(uint64_t number);
     // Called under the lock.
-    bool take_any_page(Among among, uint32_t home, uint64_t& number);
+    bool take_in_zone(Among among, uint32_t home, uint64_t& number);
     bool take_run_below(Among among, uint64_t end, uint64_t pages, uint64_t& first);
     bool take_between(Among among, uint64_t begin, uint64_t end, uint64_t& hint, uint64_t& number);
     bool take_at_home(Among among, std::vector<HomeRange>& ranges, uint32_t home, uint64_t begin, uint64_t end,

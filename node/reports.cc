@@ -86,23 +86,18 @@ FrameError Reports::report(const Frame& frame, bool written) {
     if (looked_at < frame.count) connection_.counters.report_cut_short.add(1);
     const uint32_t left_us = report_us_max - uint32_t(std::min<uint64_t>(spent_us, report_us_max));
     protocol::append_reported(answer_, frame.sequence, left_us, {terms_ms.data(), looked_at});
-    answer(written);
-    return FrameError::none;
-}
-
-// A proxy reports again only after it has the last reply, so its container is free. A proxy that reports earlier harms only
-// itself.
-void Reports::answer(bool written) {
+    // A proxy reports again only after it has the last reply, so its container is free. A proxy that reports earlier harms only
+    // itself.
     const std::string_view answer(answer_.data(), answer_.size());
     if (written && connection_.channel->post_report(answer))
         connection_.counters.report_answers_written.add(1);
     else
         connection_.channel->out().append(answer);
     answer_.clear(protocol::report_bytes_max);
+    return FrameError::none;
 }
 
-// The proxy may change the container at any time, so the node works on a copy (C2). The order of a report and a later goodbye
-// is unknown: after the goodbye no reply is possible.
+// The proxy may change the container at any time, so the node works on a copy (C2).
 FrameError Reports::written(size_t bytes) {
     static_assert(protocol::report_bytes_max <= fabric::container_bytes);
     std::array<char, fabric::container_bytes> copy;

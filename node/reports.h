@@ -39,7 +39,6 @@ class Reports {
   private:
     bool possible(const protocol::ItemAccess& record, Access& access) const;
     uint32_t renew(const protocol::ItemAccess& record, NodeSeconds now);
-    void answer(bool written);
 
     const Connection& connection_;
     std::shared_ptr<ReportQuota> quota_;  // once greeted

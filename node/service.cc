@@ -334,8 +334,7 @@ void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
     if (FrameError error = execution_.read_done(token, status); error != FrameError::none) bad(error);
 }
 
-// The proxy may change the container at any time, so the node works on a copy (C2). The order of a report and a later goodbye
-// is unknown: after the goodbye no reply is possible.
+// The order of a report and a later goodbye is unknown: after the goodbye no reply is possible.
 void NodeService::written(size_t bytes) {
     if (state_ != State::greeting && state_ != State::open) return;
     if (FrameError error = reports_.written(bytes); error != FrameError::none) bad(error);

@@ -5,13 +5,12 @@
 // Owner: the channel's owner, in the channel's thread. A step: channel readable -> turn(), which lets the channel receive,
 // executes, and sends; then close_wanted() and turn_wanted() return the next action.
 //
-// N1  No call waits.
-// N2  A malformed frame ends the connection, with a goodbye if it was greeted. So does a protocol violation: more frames of
+// N1  A malformed frame ends the connection, with a goodbye if it was greeted. So does a protocol violation: more frames of
 //     requests in flight than credits, or a chunk of an unannounced value.
-// N3  Every ending is counted once, by a ServiceEnd.
-// N4  The process's budget (peer_budget.h) counts half frames and unsent replies of a connection beyond
+// N2  Every ending is counted once, by a ServiceEnd.
+// N3  The process's budget (peer_budget.h) counts half frames and unsent replies of a connection beyond
 //     ServiceLimits::free_bytes, and its values (values.h).
-// N5  A connection has a seat, or is at the door (seats.h). An ousted connection ends in its next step. A connection that
+// N4  A connection has a seat, or is at the door (seats.h). An ousted connection ends in its next step. A connection that
 //     receives nothing for silence_s ends, too: proxies ping every 30 s (proxy/node_link.h).
 #pragma once
 
