@@ -163,19 +163,16 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
     constexpr uint32_t windows_max = 16;
     for (uint32_t i = 0; i < windows_max; i++) {
         uint64_t first = 0;
-        if (arena.pool().take_run(pages, false, first)) {
-            reserved.first = first;
-            reserved.pages = pages;
-            return true;
+        if (!arena.pool().take_run(pages, false, first)) {
+            if (!config.evict) return false;
+            const bool grows = arena.pool().refused() == refused_before;
+            if (!choose_window(pages, wanted, grows, now, first)) return false;
+            if (first == nowhere) continue;
+            arena.pool().want_window(first, pages);
+            const bool emptied = empty_window(first, pages, now) && arena.pool().claim_window(first, pages);
+            arena.pool().want_window(0, 0);
+            if (!emptied) continue;
         }
-        if (!config.evict) return false;
-        const bool grows = arena.pool().refused() == refused_before;
-        if (!choose_window(pages, wanted, grows, now, first)) return false;
-        if (first == nowhere) continue;
-        arena.pool().want_window(first, pages);
-        bool emptied = empty_window(first, pages, now) && arena.pool().claim_window(first, pages);
-        arena.pool().want_window(0, 0);
-        if (!emptied) continue;
         reserved.first = first;
         reserved.pages = pages;
         return true;
