@@ -55,15 +55,11 @@ ReceivedValues::Announced ReceivedValues::announce(const RequestId& id, const pr
     incoming.op.lease = lease;
     incoming.progress.total = request.value_bytes;
     incoming.too_large = connection_.shared.node.too_large(incoming.key.size(), request.value_bytes);
-    if (incoming.too_large) return Announced::waits;
-    if (connection_.stopping) {
-        incoming.refusal = RequestRefusal::stopping;
-        return Announced::waits;
-    }
+    if (connection_.stopping) incoming.refusal = RequestRefusal::stopping;
     const uint64_t room = limits.incoming_bytes_max;
-    if (bytes_ != 0 && (bytes_ >= room || request.value_bytes > room - bytes_)) return Announced::waits;
-    incoming.admitted = true;
-    bytes_ += request.value_bytes;
+    const bool fits = bytes_ == 0 || (bytes_ < room && request.value_bytes <= room - bytes_);
+    incoming.admitted = fits && !incoming.too_large && !connection_.stopping;
+    if (incoming.admitted) bytes_ += request.value_bytes;
     return Announced::waits;
 }
 
