@@ -39,7 +39,7 @@ uint64_t Draining::bytes_pinned_in(uint64_t page, NodeSeconds now) const {
 void Draining::drain_emptiest(uint8_t wanted_by, NodeSeconds now, FunctionRef<bool(uint8_t)> of_class) {
     const std::vector<uint32_t>& listed = leases_->pages().all();
     if (!evict_ || listed.empty()) return;
-    const uint64_t of_zone = arena_->lease_zone() / partition_count_ / draining_share;
+    const uint64_t of_zone = arena_->pool().lease_zone() / partition_count_ / draining_share;
     if (pages_.size() >= std::clamp<uint64_t>(of_zone, 1, pages_max)) return;
     uint32_t best = nil;
     uint64_t best_bytes = 0;

@@ -10,21 +10,33 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/node_clock.h"
+#include "node/node.h"
 
 namespace farcached::node {
-
-class Node;
 
 class FlushSchedule {
   public:
     // `node` outlives this. `changed` is called after each schedule(), in the calling thread.
-    explicit FlushSchedule(Node& node, std::function<void()> changed = {});
+    explicit FlushSchedule(Node& node, std::function<void()> changed = {}) : node_(node), changed_(std::move(changed)) {}
 
-    void flush(NodeSeconds now);
+    void flush(NodeSeconds now) {
+        std::lock_guard hold(lock_);
+        node_.flush_all(now);
+        when_.store(0, std::memory_order_release);
+    }
     // A time that has passed means an immediate flush.
-    void schedule(NodeSeconds when, NodeSeconds now);
+    void schedule(NodeSeconds when, NodeSeconds now) {
+        if (when <= now) return flush(now);
+        {
+            std::lock_guard hold(lock_);
+            node_.end_leases_before(when);
+            when_.store(when, std::memory_order_release);
+        }
+        if (changed_) changed_();
+    }
     void due(NodeSeconds now) {
         const NodeSeconds when = when_.load(std::memory_order_acquire);
         if (when != 0 && when <= now) [[unlikely]] carry_out(now);
@@ -33,7 +45,14 @@ class FlushSchedule {
     NodeSeconds scheduled() const { return when_.load(std::memory_order_acquire); }
 
   private:
-    void carry_out(NodeSeconds now);
+    void carry_out(NodeSeconds now) {
+        std::lock_guard hold(lock_);
+        const NodeSeconds when = when_.load(std::memory_order_relaxed);
+        if (when == 0 || when > now) return;  // another thread flushed first
+        node_.flush_all(now);
+        // Cleared last: a thread that sees no schedule must find no old item.
+        when_.store(0, std::memory_order_release);
+    }
 
     Node& node_;
     const std::function<void()> changed_;

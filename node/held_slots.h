@@ -46,12 +46,12 @@ class HeldSlots {
         CHECK(arena_->descriptor(ref).state == SlotState::live);
         Page& page = arena_->page(page_of(ref));
         const bool first = page.pinned == 0;
-        if (first && !arena_->count_pinned(arena_->kept_by(ref))) return false;
+        if (first && !arena_->withheld().count_pinned(arena_->kept_by(ref))) return false;
         try {
             if (hold(ref)) page.pinned++;
             return true;
         } catch (const std::bad_alloc&) {
-            if (first) arena_->uncount_pinned(arena_->kept_by(ref));
+            if (first) arena_->withheld().uncount_pinned(arena_->kept_by(ref));
             return false;
         }
     }
@@ -60,7 +60,7 @@ class HeldSlots {
         if (!let_go(ref)) return false;
         Page& page = arena_->page(page_of(ref));
         CHECK(page.pinned > 0);
-        if (--page.pinned == 0) arena_->uncount_pinned(arena_->kept_by(ref));
+        if (--page.pinned == 0) arena_->withheld().uncount_pinned(arena_->kept_by(ref));
         return true;
     }
 

@@ -58,6 +58,14 @@ struct Node::Impl {
             visit(partitions[i]);
         }
     }
+    // Calls with the page's owner, under its lock, if the page has one that is still the owner then.
+    template <class Visit>
+    void with_owner(uint64_t page, Visit&& visit) {
+        const uint16_t owner = arena.owner_hint(page);
+        if (owner == Page::no_owner) return;
+        std::lock_guard hold(partitions[owner].lock);
+        if (arena.owner_hint(page) == owner) visit(partitions[owner]);
+    }
 
   private:
     void bind_memory(MemoryBinder& binder);

@@ -10,15 +10,10 @@
 
 namespace farcached::node {
 
-void Items::attach(fabric::Region& region, Arena& arena, const Config& config, uint16_t number, uint32_t partition_count,
+void Items::attach(fabric::Region& region, const Config& config, uint16_t number, uint32_t partition_count,
                    const PartsOfItems& parts) {
-    arena_ = &arena;
-    slots_ = &parts.slots;
-    order_ = &parts.order;
-    hidden_ = &parts.hidden;
-    leases_ = &parts.leases;
-    draining_ = &parts.draining;
-    index_.attach(region, arena, number);
+    PartsOfItems::operator=(parts);
+    index_.attach(region, *arena_, number);
     hash_seed_ = region.view().hash_seed;
     number_ = number;
     partition_count_ = partition_count;

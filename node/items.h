@@ -37,16 +37,17 @@ enum class Gone : uint8_t { replaced, deleted, evicted, reclaimed, crawled, met 
 
 // The parts that Items calls; they outlive it.
 struct PartsOfItems {
-    Slots& slots;
-    EvictionOrder& order;
-    HiddenItems& hidden;
-    Leases& leases;
-    Draining& draining;
+    Arena* arena_ = nullptr;
+    Slots* slots_ = nullptr;
+    EvictionOrder* order_ = nullptr;
+    HiddenItems* hidden_ = nullptr;
+    Leases* leases_ = nullptr;
+    Draining* draining_ = nullptr;
 };
 
-class Items {
+class Items : private PartsOfItems {
   public:
-    void attach(fabric::Region& region, Arena& arena, const Config& config, uint16_t number, uint32_t partition_count,
+    void attach(fabric::Region& region, const Config& config, uint16_t number, uint32_t partition_count,
                 const PartsOfItems& parts);
 
     struct Found {
@@ -108,12 +109,6 @@ class Items {
     void count_gone(Ref ref, Gone why, NodeSeconds now);
     void part(Ref ref);
 
-    Arena* arena_ = nullptr;
-    Slots* slots_ = nullptr;
-    EvictionOrder* order_ = nullptr;
-    HiddenItems* hidden_ = nullptr;
-    Leases* leases_ = nullptr;
-    Draining* draining_ = nullptr;
     Observer* observer_ = nullptr;
     Index index_;
     ItemWriter writer_;

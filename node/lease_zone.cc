@@ -14,18 +14,6 @@ constexpr uint64_t scanned_max = 256;  // pages of the zone checked; the coldest
 
 }  // namespace
 
-void LeaseZone::attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts, Room& room) {
-    region_ = &region;
-    arena_ = &arena;
-    evict_ = evict;
-    slots_ = &parts.slots;
-    order_ = &parts.order;
-    leases_ = &parts.leases;
-    draining_ = &parts.draining;
-    items_ = &parts.items;
-    room_ = &room;
-}
-
 bool LeaseZone::move_here(Index::Place& at, NodeSeconds now) {
     const uint8_t size_class = arena_->classes().of(bytes_of(*arena_, at.ref));
     const Ref to = size_class == layout::large_class ? take_run_like(at.ref) : take_slot(size_class, now, at.ref);
@@ -41,7 +29,7 @@ Ref LeaseZone::take_run_like(Ref like) {
     constexpr uint64_t pages_max = 64;
     const uint64_t pages = region_->page(page_of(like)).run_pages;
     uint64_t first = 0;
-    if (pages > pages_max || !arena_->take_zone_run(pages, first)) return nil;
+    if (pages > pages_max || !arena_->pool().take_run(pages, true, first)) return nil;
     return slots_->take_run(first, pages);
 }
 
@@ -99,7 +87,7 @@ void LeaseZone::move_item(Index::Place from, Ref to, NodeSeconds now) {
 
 // The coldest unleased page among some pages of other classes in the zone, if it is no warmer than `heat`.
 uint64_t LeaseZone::coldest_page(uint8_t except, double heat, NodeSeconds now, Ref keep) {
-    const uint64_t zone = arena_->lease_zone();
+    const uint64_t zone = arena_->pool().lease_zone();
     uint64_t best = nil;
     for (uint64_t i = 0; i < std::min(scanned_max, zone); i++) {
         const uint64_t page = cursor_++ % zone;

@@ -3,7 +3,7 @@
 //
 // Owner: a Partition, under its lock.
 //
-// Z1  Only items of the zone are leased (node/arena.h, A4). So all other pages stay free of leases (S8).
+// Z1  Only items of the zone are leased (node/page_pool.h, P2). So all other pages stay free of leases (S8).
 // Z2  A moved item is a new generation of the same bytes. A hidden or expired item is not moved: no earlier flush would hide it
 //     (S11).
 // Z3  Its cost is bounded (node/draining.h, D3): one search per second for each class.
@@ -19,9 +19,12 @@
 
 namespace farcached::node {
 
-class LeaseZone {
+class LeaseZone : private PartsOfRoom {
   public:
-    void attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts, Room& room);
+    void attach(const PartsOfRoom& parts, Room& room) {
+        PartsOfRoom::operator=(parts);
+        room_ = &room;
+    }
 
     // Moves the item of `at` into the zone, and changes `at`. False: no room.
     bool move_here(Index::Place& at, NodeSeconds now);
@@ -34,15 +37,7 @@ class LeaseZone {
     uint64_t coldest_page(uint8_t except, double heat, NodeSeconds now, Ref keep);
     bool free_page(uint8_t to, NodeSeconds now, Ref keep);
 
-    fabric::Region* region_ = nullptr;
-    Arena* arena_ = nullptr;
-    Slots* slots_ = nullptr;
-    EvictionOrder* order_ = nullptr;
-    Leases* leases_ = nullptr;
-    Draining* draining_ = nullptr;
-    Items* items_ = nullptr;
     Room* room_ = nullptr;
-    bool evict_ = true;
     uint64_t cursor_ = 0;                              // in the zone's pages
     std::array<NodeSeconds, class_numbers> sought_{};  // last search for a page to empty
 };

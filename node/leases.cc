@@ -27,7 +27,7 @@ void Leases::attach(Arena& arena, const Config& config, uint16_t number, uint32_
     pages_.attach(arena, number);
     if (!config_.enabled) return;
     bytes_.attach();
-    dead_ = std::make_unique<DeadSlots>(arena.descriptors(), arena.lease_zone() / partition_count);
+    dead_ = std::make_unique<DeadSlots>(arena.descriptors(), arena.pool().lease_zone() / partition_count);
 }
 
 // ---- terms and conditions ---------------------------------------------------------------------------
@@ -65,9 +65,11 @@ void Leases::press(NodeSeconds now, const Turnover& turnover) {
     pressed_at_ = now;
     lifetime_.look(now, turnover.items, turnover.evictions);
     grants_since_press_ = 0;
-    const double zone_bytes = double(arena_->lease_zone() * layout::page_bytes) / partition_count_;
+    const PagePool& pool = arena_->pool();
+    const double zone_bytes = double(pool.lease_zone() * layout::page_bytes) / partition_count_;
     const uint64_t leased = bytes_.sum(now) + stats_.dead_bytes;
-    terms_.press(arena_->memory_use(), leased == 0 ? 0 : double(leased) / zone_bytes, lifetime_.seconds());
+    terms_.press(double(pool.pages_out()) / double(pool.limit_pages()), leased == 0 ? 0 : double(leased) / zone_bytes,
+                 lifetime_.seconds());
 }
 
 protocol::LeaseDenial Leases::judge(Ref ref, NodeSeconds now, bool by_report, const Turnover& turnover,
@@ -93,7 +95,7 @@ protocol::LeaseDenial Leases::judge(Ref ref, NodeSeconds now, bool by_report, co
 // S8, for the memory limit and the dead slots of all partitions.
 protocol::LeaseDenial Leases::judge_dead(Ref ref, NodeSeconds now) const {
     using protocol::LeaseDenial;
-    const double share = arena_->dead_share();
+    const double share = arena_->withheld().dead_share();
     if (share <= config_.dead_share) return LeaseDenial::none;
     if (share > 2 * config_.dead_share && !runs(ref, now)) return LeaseDenial::dead_;
     return left_dead_slot(ref) ? LeaseDenial::dead_key_ : LeaseDenial::none;
@@ -151,7 +153,7 @@ void Leases::bury(Ref ref) {
     dead_->add(ref, private_hash(key_of(*arena_, ref)));
     stats_.dead_bytes += arena_->capacity(ref);
     stats_.dead_slots++;
-    arena_->count_dead(int64_t(arena_->capacity(ref)));
+    arena_->withheld().count_dead(int64_t(arena_->capacity(ref)));
 }
 
 uint32_t Leases::reclaim_ended(NodeSeconds now, FunctionRef<void(Ref)> freed) {
@@ -195,7 +197,7 @@ void Leases::count_dead_gone(Ref ref) {
     CHECK(stats_.dead_slots > 0);
     stats_.dead_bytes -= bytes;
     stats_.dead_slots--;
-    arena_->count_dead(-int64_t(bytes));
+    arena_->withheld().count_dead(-int64_t(bytes));
 }
 
 void Leases::forget_dead(Ref ref) {

@@ -5,6 +5,7 @@ folder_libraries += node/libnode.a
 node_libnode_a_SOURCES = \
 	node/arena.cc \
 	node/arena.h \
+	node/connection.h \
 	node/crawler.cc \
 	node/crawler.h \
 	node/dead_slots.cc \
@@ -14,8 +15,9 @@ node_libnode_a_SOURCES = \
 	node/draining.h \
 	node/eviction_order.cc \
 	node/eviction_order.h \
+	node/execution.cc \
+	node/execution.h \
 	node/fetch_pool.h \
-	node/flush_schedule.cc \
 	node/flush_schedule.h \
 	node/ghosts.cc \
 	node/ghosts.h \
@@ -48,6 +50,8 @@ node_libnode_a_SOURCES = \
 	node/node_stats.h \
 	node/numa.cc \
 	node/numa.h \
+	node/page_pool.cc \
+	node/page_pool.h \
 	node/partition.cc \
 	node/partition.h \
 	node/peer_budget.cc \
@@ -62,6 +66,8 @@ node_libnode_a_SOURCES = \
 	node/read_counters.h \
 	node/report_quota.cc \
 	node/report_quota.h \
+	node/reports.cc \
+	node/reports.h \
 	node/room.cc \
 	node/room.h \
 	node/seats.cc \
@@ -69,11 +75,11 @@ node_libnode_a_SOURCES = \
 	node/service.cc \
 	node/service.h \
 	node/service_counters.h \
-	node/service_ops.cc \
-	node/service_reports.cc \
 	node/size_classes.cc \
 	node/size_classes.h \
 	node/slots.cc \
 	node/slots.h \
 	node/store.cc \
-	node/stored_item.h
+	node/stored_item.h \
+	node/values.cc \
+	node/values.h

@@ -126,16 +126,16 @@ void Node::Impl::bind_memory(MemoryBinder& binder) {
         whole_pages(begin, bytes, [&](void* at, uint64_t n) { return binder.interleave(at, n, config.numa_nodes); });
     };
     constexpr uint64_t huge_page = UINT64_C(2) << 20;
-    arena.divide(homes, config.huge_pages ? huge_page / layout::page_bytes : 1);
+    arena.pool().divide(homes, config.huge_pages ? huge_page / layout::page_bytes : 1);
     const auto page_at = [&](uint64_t page) { return region.arena() + page * layout::page_bytes / 8; };
     const auto descriptors_at = [&](uint64_t page) { return &arena.descriptor(make_ref(page, 0)); };
     constexpr uint64_t descriptors_bytes = layout::page_slots_max * sizeof(Descriptor);  // of a page
-    for (const auto* ranges : {&arena.zone_ranges(), &arena.other_ranges()})
+    for (const auto* ranges : {&arena.pool().zone_ranges(), &arena.pool().other_ranges()})
         for (const HomeRange& range : *ranges) {
             prefer(page_at(range.begin), (range.end - range.begin) * layout::page_bytes, range.home);
             prefer(descriptors_at(range.begin), (range.end - range.begin) * descriptors_bytes, range.home);
         }
-    const uint64_t limit = arena.limit_pages(), growth = arena.reserved_pages() - limit;
+    const uint64_t limit = arena.pool().limit_pages(), growth = arena.pool().reserved_pages() - limit;
     if (growth != 0) {
         interleave(page_at(limit), growth * layout::page_bytes);
         interleave(descriptors_at(limit), growth * descriptors_bytes);
@@ -143,14 +143,14 @@ void Node::Impl::bind_memory(MemoryBinder& binder) {
     const uint32_t count = UINT32_C(1) << partition_count_log2;
     for (uint32_t i = 0; i < count; i++) {
         const layout::PartitionEntry& entry = region.partition(i);
-        const uint32_t home = arena.home_of(i, count);
+        const uint32_t home = arena.pool().home_of(i, count);
         prefer(region.buckets(i), entry.buckets_max * sizeof(layout::Bucket), home);
         prefer(region.overflow(i), entry.overflow_max * sizeof(layout::Bucket), home);
     }
 }
 
 void Node::Impl::give_back(Reservation& reserved) {
-    if (reserved.pages != 0) arena.give_back(reserved.first, reserved.pages);
+    if (reserved.pages != 0) arena.pool().give_back(reserved.first, reserved.pages);
     reserved.pages = 0;
 }
 
@@ -158,24 +158,21 @@ bool Node::Impl::reserve(uint64_t pages, NodeSeconds now, Reservation& reserved)
     give_back(reserved);
     const Reservation wanted = reserved;
     std::lock_guard hold(reserve_lock);
-    if (pages > arena.limit_pages()) return false;
-    const uint64_t refused_before = arena.refused();
+    if (pages > arena.pool().limit_pages()) return false;
+    const uint64_t refused_before = arena.pool().refused();
     constexpr uint32_t windows_max = 16;
     for (uint32_t i = 0; i < windows_max; i++) {
         uint64_t first = 0;
-        if (arena.take_run(pages, first)) {
-            reserved.first = first;
-            reserved.pages = pages;
-            return true;
+        if (!arena.pool().take_run(pages, false, first)) {
+            if (!config.evict) return false;
+            const bool grows = arena.pool().refused() == refused_before;
+            if (!choose_window(pages, wanted, grows, now, first)) return false;
+            if (first == nowhere) continue;
+            arena.pool().want_window(first, pages);
+            const bool emptied = empty_window(first, pages, now) && arena.pool().claim_window(first, pages);
+            arena.pool().want_window(0, 0);
+            if (!emptied) continue;
         }
-        if (!config.evict) return false;
-        const bool grows = arena.refused() == refused_before;
-        if (!choose_window(pages, wanted, grows, now, first)) return false;
-        if (first == nowhere) continue;
-        arena.want_window(first, pages);
-        bool emptied = empty_window(first, pages, now) && arena.claim_window(first, pages);
-        arena.drop_window();
-        if (!emptied) continue;
         reserved.first = first;
         reserved.pages = pages;
         return true;
@@ -198,7 +195,7 @@ void Node::Impl::note_shortage(NodeSeconds now) {
 bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now,
                                uint64_t& best) {
     constexpr uint32_t candidates = 32;
-    const uint64_t limit = arena.limit_pages(), zone = arena.lease_zone();
+    const uint64_t limit = arena.pool().limit_pages(), zone = arena.pool().lease_zone();
     const uint64_t begin = limit - zone >= pages ? zone : 0;  // outside the lease zone, where no lease runs
     const uint64_t positions = limit - begin - pages + 1;
     bool any = false;
@@ -226,19 +223,19 @@ bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool g
 
 // A window that begins inside a large item's run would evict that item and its neighbor for one run.
 uint64_t Node::Impl::run_head(uint64_t page) {
-    uint16_t owner = arena.owner_hint(page);
-    if (owner == Page::no_owner) return page;
-    std::lock_guard hold(partitions[owner].lock);
-    if (arena.owner_hint(page) != owner) return page;
-    return arena.page(page).size_class == layout::large_class ? arena.page(page).run_head : page;
+    uint64_t head = page;
+    with_owner(page, [&](Partition&) {
+        if (arena.page(page).size_class == layout::large_class) head = arena.page(page).run_head;
+    });
+    return head;
 }
 
 double Node::Impl::window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now) {
     double heat = 0;
     for (uint64_t page = first, end; page < first + pages; page = end) {
         end = page + 1;
-        if (arena.is_free(page)) {
-            if (!grows && !arena.has_memory(page)) return cannot_be_had;
+        if (arena.pool().is_free(page)) {
+            if (!grows && !arena.pool().has_memory(page)) return cannot_be_had;
             continue;
         }
         uint16_t owner = arena.owner_hint(page);
@@ -256,7 +253,7 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
     for (uint64_t page = first; page < first + pages; page++) {
         constexpr uint32_t tries_max = 8;
         uint32_t tries = 0;
-        while (!arena.is_free(page)) {
+        while (!arena.pool().is_free(page)) {
             if (tries++ == tries_max) return false;
             uint16_t owner = arena.owner_hint(page);
             if (owner == Page::no_owner) return false;
@@ -294,10 +291,7 @@ void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term
         changed = impl_->lease;
     }
     const LeaseTerms terms(impl_->config.policy, changed);
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.set_lease_terms(terms);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.set_lease_terms(terms); });
 }
 
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
@@ -310,24 +304,15 @@ protocol::Key Node::key(std::string_view bytes) const {
 }
 
 void Node::observe(Observer* observer) {
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.observe(observer);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.observe(observer); });
 }
 
 void Node::end_leases_before(NodeSeconds when) {
-    for (Partition& partition : impl_->partitions) {
-        std::lock_guard hold(partition.lock);
-        partition.end_leases_before(when);
-    }
+    impl_->each_partition([&](Partition& partition) { partition.end_leases_before(when); });
 }
 
 void Node::flush_all(NodeSeconds now) {
-    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
-        std::lock_guard hold(impl_->partitions[i].lock);
-        impl_->partitions[i].flush(impl_->partitions[i].latest(now));
-    }
+    impl_->each_partition([&](Partition& partition) { partition.flush(partition.latest(now)); });
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -445,54 +430,40 @@ Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
     return partition.renew(seen, partition.latest(now), byte_s_max);
 }
 
-uint64_t Node::leasable_bytes() const { return impl_->arena.lease_zone() * layout::page_bytes; }
+uint64_t Node::leasable_bytes() const { return impl_->arena.pool().lease_zone() * layout::page_bytes; }
 
-uint64_t Node::page_count() const { return impl_->arena.limit_pages(); }
-uint64_t Node::most_pages() const { return impl_->arena.most_pages(); }
+uint64_t Node::page_count() const { return impl_->arena.pool().limit_pages(); }
+uint64_t Node::most_pages() const { return impl_->arena.pool().most_pages(); }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
-    uint16_t owner = impl_->arena.owner_hint(page);
-    if (owner == Page::no_owner) return;
-    Partition& partition = impl_->partitions[owner];
-    std::lock_guard hold(partition.lock);
-    if (impl_->arena.owner_hint(page) != owner) return;
-    if (impl_->arena.page(page).run_head != page) return;
-    partition.visit_page(page, now, visit);
+    impl_->with_owner(page, [&](Partition& partition) {
+        if (impl_->arena.page(page).run_head == page) partition.visit_page(page, now, visit);
+    });
 }
 
 Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
-    uint16_t owner = impl_->arena.owner_hint(page);
-    if (owner == Page::no_owner) return {0, 0};
-    Partition& partition = impl_->partitions[owner];
-    std::lock_guard hold(partition.lock);
-    if (impl_->arena.owner_hint(page) != owner) return {0, 0};
-    if (impl_->arena.page(page).run_head != page) return {0, 0};
-    return partition.sweep_page(page, partition.latest(now), tails);
+    Swept swept{0, 0};
+    impl_->with_owner(page, [&](Partition& partition) {
+        if (impl_->arena.page(page).run_head == page) swept = partition.sweep_page(page, partition.latest(now), tails);
+    });
+    return swept;
 }
 
 bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     const uint64_t pages = bytes / layout::page_bytes;
     if (pages == 0) return false;
-    if (pages > impl_->arena.reserved_pages()) return false;
+    if (pages > impl_->arena.pool().reserved_pages()) return false;
     if (bytes < impl_->config.item_bytes_max * 2) return false;
     std::lock_guard hold(impl_->reserve_lock);
-    const uint64_t before = impl_->arena.limit_pages(), zone_before = impl_->arena.lease_zone();
-    if (!impl_->arena.set_limit(pages)) return false;
-    const uint64_t zone = impl_->arena.lease_zone();
-    for (uint64_t page = pages; page < before; page++) {
-        uint16_t owner = impl_->arena.owner_hint(page);
-        if (owner == Page::no_owner) continue;
-        Partition& partition = impl_->partitions[owner];
-        std::lock_guard hold_partition(partition.lock);
-        if (impl_->arena.owner_hint(page) != owner) continue;
-        partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
-    }
-    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++) {
-        const uint16_t owner = impl_->arena.owner_hint(page);
-        if (owner == Page::no_owner) continue;
-        std::lock_guard hold_partition(impl_->partitions[owner].lock);
-        if (impl_->arena.owner_hint(page) == owner) impl_->partitions[owner].zone_moved(page);
-    }
+    const uint64_t before = impl_->arena.pool().limit_pages(), zone_before = impl_->arena.pool().lease_zone();
+    if (!impl_->arena.pool().set_limit(pages)) return false;
+    const uint64_t zone = impl_->arena.pool().lease_zone();
+    for (uint64_t page = pages; page < before; page++)
+        impl_->with_owner(page, [&](Partition& partition) {
+            partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
+        });
+    for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++)
+        impl_->with_owner(page, [&](Partition& partition) { partition.zone_moved(page); });
     return true;
 }
 
@@ -503,21 +474,17 @@ Stats Node::stats(NodeSeconds now) const {
     stats.classes.resize(64);
     for (uint8_t i = 1; i <= impl_->classes.count(); i++)
         stats.classes[i].slot_bytes = impl_->classes.slot_bytes(i);
-    for (uint32_t i = 0; i < UINT32_C(1) << impl_->partition_count_log2; i++) {
-        const Partition& partition = impl_->partitions[i];
-        std::lock_guard hold(partition.lock);
-        partition.add_stats(stats, now);
-    }
-    stats.bytes_lent = impl_->arena.pinned_bytes();
-    stats.bytes_arriving = impl_->arena.receiving_bytes();
-    stats.numa_nodes = impl_->arena.homes();
+    impl_->each_partition([&](const Partition& partition) { partition.add_stats(stats, now); });
+    stats.bytes_lent = impl_->arena.withheld().pinned();
+    stats.bytes_arriving = impl_->arena.withheld().receiving();
+    stats.numa_nodes = impl_->arena.pool().homes();
     stats.numa_refused = impl_->numa_refused;
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
-    stats.pages_limit = impl_->arena.limit_pages();
-    stats.pages_used = impl_->arena.pages_out();
+    stats.pages_limit = impl_->arena.pool().limit_pages();
+    stats.pages_used = impl_->arena.pool().pages_out();
     stats.memory_limit_bytes = stats.pages_limit * layout::page_bytes;
-    stats.pages_refused = impl_->arena.refused();
+    stats.pages_refused = impl_->arena.pool().refused();
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
     stats.flushes = flushes();
     stats.prefix_deletes = impl_->prefix_deletes.load(std::memory_order_relaxed);

@@ -184,8 +184,6 @@ class Node {
     // Maps the region. Throws std::system_error without memory.
     explicit Node(const Config& config);
     ~Node();
-    Node(const Node&) = delete;
-    Node& operator=(const Node&) = delete;
 
     // As constructed; lease_config() has the current lease terms.
     const Config& config() const;

@@ -28,11 +28,11 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     draining_.attach(arena, config, partition_count, slots_, leases_);
     hidden_.attach(arena, region.partition(which), generation);
     order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
-    items_.attach(region, arena, config, number, partition_count, {slots_, order_, hidden_, leases_, draining_});
+    items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_});
     items_.writer().attach(arena, region.header().arena_offset, secret, config.offered || config.lease.enabled, generation);
-    const PartsOfRoom parts{slots_, order_, leases_, draining_, items_};
-    room_.attach(region, arena, evict_, parts);
-    zone_.attach(region, arena, evict_, parts, room_);
+    const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
+    room_.attach(parts);
+    zone_.attach(parts, room_);
 }
 
 // ---- writing ----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ Ref Partition::room_for_received(Ref received, const NewItem& item, Index::Place
 
 void Partition::take_received(Ref received) {
     CHECK(arena_->descriptor(received).state == SlotState::receiving);
-    arena_->uncount_receiving(arena_->kept_by(received));
+    arena_->withheld().uncount_receiving(arena_->kept_by(received));
     const bool last = held_.let_go(received);
     CHECK(last);
 }

@@ -8,7 +8,7 @@
 //
 // Owner: the Node. Threads: any; every member but `lock` needs the lock, and so do the parts.
 //
-// P1  Each part keeps its own invariants (node/items.h, leases.h, draining.h, slots.h, ...). A request does what several need, in
+// P1  Each part keeps its own invariants (items.h, leases.h, draining.h, slots.h, ...). A request does what several need, in
 //     the order that they demand.
 // P2  `now` is read after the request that it serves was received. So a lease that a proxy counts from its send time ends
 //     before it ends here (S3). `now` never decreases here, even if another thread read it earlier (latest()).

@@ -26,7 +26,7 @@
 
 namespace farcached::node {
 
-// Oustable: a connection that can be ended so that others get its seat or its bytes (node/seats.h, node/peer_budget.h).
+// Oustable: a connection that can be ended so that others get its seat or its bytes.
 class Oustable {
   public:
     // Any thread, under the caller's lock: notes the reason and wakes the thread that owns the connection. That thread ends the

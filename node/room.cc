@@ -6,17 +6,6 @@
 
 namespace farcached::node {
 
-void Room::attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts) {
-    region_ = &region;
-    arena_ = &arena;
-    evict_ = evict;
-    slots_ = &parts.slots;
-    order_ = &parts.order;
-    leases_ = &parts.leases;
-    draining_ = &parts.draining;
-    items_ = &parts.items;
-}
-
 // Finds a free slot.
 Ref Room::allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reserved, uint64_t& need_pages) {
     const uint8_t size_class = arena_->classes().of(bytes);
@@ -56,7 +45,7 @@ Ref Room::allocate_run(uint64_t bytes, Reservation& reserved, uint64_t& need_pag
         return nil;
     }
     if (reserved.pages > pages)
-        arena_->give_back(reserved.first + pages, reserved.pages - pages);
+        arena_->pool().give_back(reserved.first + pages, reserved.pages - pages);
     reserved.pages = 0;
     const Ref ref = slots_->take_run(reserved.first, pages);
     if (ref == nil) need_pages = pages;

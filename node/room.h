@@ -32,18 +32,21 @@ struct Reservation {
     }
 };
 
-// The parts that Room uses; they outlive it.
+// What Room and LeaseZone use; the parts outlive both.
 struct PartsOfRoom {
-    Slots& slots;
-    EvictionOrder& order;
-    Leases& leases;
-    Draining& draining;
-    Items& items;
+    fabric::Region* region_ = nullptr;
+    Arena* arena_ = nullptr;
+    Slots* slots_ = nullptr;
+    EvictionOrder* order_ = nullptr;
+    Leases* leases_ = nullptr;
+    Draining* draining_ = nullptr;
+    Items* items_ = nullptr;
+    bool evict_ = true;
 };
 
-class Room {
+class Room : private PartsOfRoom {
   public:
-    void attach(fabric::Region& region, Arena& arena, bool evict, const PartsOfRoom& parts);
+    void attach(const PartsOfRoom& parts) { PartsOfRoom::operator=(parts); }
 
     // A free slot for that many bytes. nil: the caller reserves `need_pages` (without this lock) and tries again; 0: no memory
     // (-M).
@@ -76,14 +79,6 @@ class Room {
     bool should_move_page(uint8_t to, NodeSeconds now);
     bool move_page(uint8_t to, NodeSeconds now, Ref keep);
 
-    fabric::Region* region_ = nullptr;
-    Arena* arena_ = nullptr;
-    Slots* slots_ = nullptr;
-    EvictionOrder* order_ = nullptr;
-    Leases* leases_ = nullptr;
-    Draining* draining_ = nullptr;
-    Items* items_ = nullptr;
-    bool evict_ = true;
     uint64_t pages_moved_ = 0;
 };
 

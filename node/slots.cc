@@ -9,7 +9,7 @@ void Slots::attach(fabric::Region& region, Arena& arena, uint16_t number, uint32
     region_ = &region;
     arena_ = &arena;
     number_ = number;
-    home_ = arena.home_of(number, partition_count);
+    home_ = arena.pool().home_of(number, partition_count);
 }
 
 Ref Slots::take(uint8_t size_class, bool in_zone) {
@@ -42,7 +42,7 @@ void Slots::close_page(uint64_t number_of_page) {
 
 void Slots::add_partial(uint64_t number_of_page) {
     Page& page = arena_->page(number_of_page);
-    const bool in_zone = number_of_page < arena_->lease_zone();
+    const bool in_zone = number_of_page < arena_->pool().lease_zone();
     uint32_t& head = classes_[page.size_class].partial_head[in_zone];
     page.partial = in_zone ? in_zone_list : in_other_list;
     page.prev = nil;
@@ -59,7 +59,7 @@ void Slots::zone_moved(uint64_t number_of_page) {
 
 bool Slots::adopt(uint64_t number_of_page, uint8_t size_class) {
     arena_->cut(number_of_page, 1, size_class, number_);
-    if (number_of_page >= arena_->limit_pages()) {
+    if (number_of_page >= arena_->pool().limit_pages()) {
         arena_->uncut(number_of_page);
         return false;
     }
@@ -75,7 +75,7 @@ Ref Slots::take_first(uint64_t number_of_page, uint8_t size_class) {
 
 Ref Slots::take_run(uint64_t first, uint64_t pages) {
     arena_->cut(first, pages, layout::large_class, number_);
-    if (first + pages > arena_->limit_pages()) {
+    if (first + pages > arena_->pool().limit_pages()) {
         arena_->uncut(first);
         return nil;
     }

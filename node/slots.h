@@ -30,8 +30,8 @@ class Slots {
     // The same for a run of pages.
     Ref take_run(uint64_t first, uint64_t pages);
     // A page of the pool, of this partition's home if one is free there; from the lease zone only.
-    bool page_of_pool(uint64_t& page) { return arena_->take_page(page, home_); }
-    bool zone_page_of_pool(uint64_t& page) { return arena_->take_zone_page(page, home_); }
+    bool page_of_pool(uint64_t& page) { return arena_->pool().take_page(page, home_); }
+    bool zone_page_of_pool(uint64_t& page) { return arena_->pool().take_zone_page(page, home_); }
 
     bool leaves_page_empty(Ref ref) const { return arena_->page(page_of(ref)).live == 1; }
     void release(Ref ref);

@@ -278,14 +278,14 @@ std::unique_ptr<Upload> Node::begin_upload(const protocol::Key& key, uint64_t va
     if (value_bytes == 0 || too_large(key.bytes.size(), value_bytes)) return nullptr;
     // Checked before any eviction; and a refusal is no memory shortage, which would stop leases.
     const uint64_t kept = Arena::kept_by_item(bytes);
-    if (!impl_->arena.count_receiving(kept)) return nullptr;
+    if (!impl_->arena.withheld().count_receiving(kept)) return nullptr;
     Ref ref = nil;
     const auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         ref = partition.receive(bytes, now, reserved, need_pages);
         return ref != nil;
     };
     if (!with_memory(*impl_, key.hash, now, body)) {
-        impl_->arena.uncount_receiving(kept);
+        impl_->arena.withheld().uncount_receiving(kept);
         return nullptr;
     }
     uint64_t* const at = impl_->arena.words(ref);
@@ -307,10 +307,10 @@ std::unique_ptr<Upload> Node::begin_upload(const protocol::Key& key, uint64_t va
 // ---- operations -------------------------------------------------------------------------------------
 
 bool Node::may_lend(uint64_t value_bytes, uint64_t freed) const {
-    return impl_->arena.may_pin(Arena::kept_by_item(layout::item_bytes(limits::key_bytes_max, value_bytes)), freed);
+    return impl_->arena.withheld().may_pin(Arena::kept_by_item(layout::item_bytes(limits::key_bytes_max, value_bytes)), freed);
 }
 
-uint64_t Node::bytes_lent() const { return impl_->arena.pinned_bytes(); }
+uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent) {
     GetReply reply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Slots that are used without the partition's lock (node/held_slots.h). A borrowed value keeps its bytes for any change
+// Slots that are used without the partition's lock (HeldSlots). A borrowed value keeps its bytes for any change
 // to its item (S1, S2). A value that arrives in parts is not found before it is whole. Built again with a rule broken
 // on purpose (t/faulty/broken_rules.py), the test must find a violation, and reports it by its one check.
 #include <cstring>

@@ -61,7 +61,7 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
 inline std::string wrong_in(Node& node, NodeSeconds now, bool zone_is_fixed = true) {
     Node::Impl& impl = node.impl();
     Counted sum;
-    for (uint64_t number = 0; number < impl.arena.reserved_pages(); number++) {
+    for (uint64_t number = 0; number < impl.arena.pool().reserved_pages(); number++) {
         if (impl.arena.owner_hint(number) == Page::no_owner || impl.arena.page(number).run_head != number) continue;
         const std::string wrong = count_page(node, number, now, zone_is_fixed, sum);
         if (!wrong.empty()) return wrong;

@@ -122,9 +122,9 @@ void bound(const Numbers& nodes) {
     Node::Impl& impl = cache.impl();
     std::map<int64_t, uint64_t> pages, zone_pages;
     uint64_t changes = 0, astray = 0;
-    const uint64_t limit = impl.arena.limit_pages();
+    const uint64_t limit = impl.arena.pool().limit_pages();
     int64_t before = -1;
-    for (uint64_t page = 0; page < impl.arena.reserved_pages(); page++) {
+    for (uint64_t page = 0; page < impl.arena.pool().reserved_pages(); page++) {
         const char* at = reinterpret_cast<char*>(impl.region.arena()) + page * layout::page_bytes;
         const int64_t node = told.node_of(at);
         if (node != told.node_of(at + layout::page_bytes - 1)) astray++;
@@ -132,7 +132,7 @@ void bound(const Numbers& nodes) {
         if ((node == int64_t(Told::in_turns)) != (page >= limit)) astray++;
         if (page >= limit) continue;
         pages[node]++;
-        if (page < impl.arena.lease_zone()) zone_pages[node]++;
+        if (page < impl.arena.pool().lease_zone()) zone_pages[node]++;
         changes += node != before;
         before = node;
     }
@@ -162,11 +162,11 @@ struct Places {
 Places places(Node& cache, const Told& told, const Numbers& nodes) {
     Node::Impl& impl = cache.impl();
     Places sum;
-    for (uint64_t page = 0; page < impl.arena.reserved_pages(); page++) {
+    for (uint64_t page = 0; page < impl.arena.pool().reserved_pages(); page++) {
         const uint16_t owner = impl.arena.owner_hint(page);
         if (owner == Page::no_owner) continue;
         const int64_t node = told.node_of(reinterpret_cast<char*>(impl.region.arena()) + page * layout::page_bytes);
-        (node == nodes[impl.arena.home_of(owner, 8)] ? sum.home : sum.elsewhere)++;
+        (node == nodes[impl.arena.pool().home_of(owner, 8)] ? sum.home : sum.elsewhere)++;
     }
     return sum;
 }
@@ -235,7 +235,7 @@ void edges() {
     config.memory_bytes = 64 << 20;
     Node large(config);
     bool whole = true;
-    for (const auto* ranges : {&large.impl().arena.zone_ranges(), &large.impl().arena.other_ranges()})
+    for (const auto* ranges : {&large.impl().arena.pool().zone_ranges(), &large.impl().arena.pool().other_ranges()})
         for (const HomeRange& range : *ranges) whole = whole && range.begin % 32 == 0;
     tap::ok(whole, "parts begin at huge pages if those are requested");
 }

@@ -130,7 +130,7 @@ void the_limit_is_lowered() {
     options.enabled = false;
     node::Crawler crawler(cache, [] { return now; }, options);
     crawler.start();
-    cache.impl().arena.set_limit(16);  // as set_memory_limit() begins
+    cache.impl().arena.pool().set_limit(16);  // as set_memory_limit() begins
     cache.delete_prefix("key", now);
     constexpr int looks_max = 20'000;
     for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)

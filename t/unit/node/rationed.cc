@@ -76,7 +76,7 @@ void empty(Node& cache) {
 void used_again(bool leases) {
     const std::string title = leases ? "with leases: " : "";
     Node cache(config_of(leases));
-    const uint64_t first = cache.impl().arena.lease_zone();  // pages are taken from there on
+    const uint64_t first = cache.impl().arena.pool().lease_zone();  // pages are taken from there on
     Ration ration(cache, first, 30);
     fill(cache);
     const Stats full = cache.stats(now);

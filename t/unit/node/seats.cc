@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which connections keep a seat when more come than there are seats (node/seats.h). Which connections end when all together
-// hold more bytes than they may (node/peer_budget.h). Each rule alone, then an attack on proxies that were there before.
+// Which connections keep a seat when more come than there are seats (Seats). Which connections end when all together
+// hold more bytes than they may (PeerBudget). Each rule alone, then an attack on proxies that were there before.
 #include <cstdint>
 #include <deque>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's service against its bounds over all connections: bytes that are held (node/peer_budget.h), seats (node/seats.h) and
+// A node's service against its bounds over all connections: bytes that are held (PeerBudget), seats (Seats) and
 // silence. A connection gives back all counted bytes, however it ends.
 #include <memory>
 #include <string>
