@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of a node's eviction policies, for its configuration (conf/) and for the node (node/policy.h).
+// The names of a node's eviction policies, for its configuration (conf/) and for the node (node/policy/policy.h).
 #pragma once
 
 #include <array>

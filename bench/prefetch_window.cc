@@ -17,7 +17,7 @@
 #include "base/out_buffer.h"
 #include "bench/distribution.h"
 #include "bench/load/worker.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "proxy/local_get.h"
 
 namespace farcached::bench {

@@ -167,7 +167,7 @@ class Channel {
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"
 
     // A node's side: an address prefix or process that may be one peer: "10.0.0.2", the first half of an IPv6 address,
-    // "process 4711" of this host. Connections of one source compete with each other first (node/seats.h).
+    // "process 4711" of this host. Connections of one source compete with each other first (node/service/ousting.h).
     const std::string& source() const { return source_; }
     void set_source(std::string source) { source_ = std::move(source); }
 

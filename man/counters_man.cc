@@ -8,9 +8,9 @@
 #include "base/renamed_stats.h"
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/session_end.h"
-#include "node/node_stats.h"
-#include "proxy/onesided_share.h"
+#include "node/service/node_stats.h"
 #include "process/reloader.h"
+#include "proxy/onesided_share.h"
 
 using namespace farcached;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The operations of a cache, independent of the protocol: one struct per operation and its reply. Text, meta and binary
-// requests all become these; a node executes them (node/node.h).
+// requests all become these; a node executes them (node/store/node.h).
 //
 // Times are NodeSeconds (base/node_clock.h), from to_node_seconds(). Keys and values are borrowed until the call that takes
 // them returns.

@@ -21,7 +21,7 @@ import urllib.request
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compare"))
 from compare_servers import Failed, Process, as_whom, child_setup, port_in, stats  # noqa: E402
 
-PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/node.cc: how a node chooses its number of partitions
+PAGE_BYTES, PAGES_PER_PARTITION = 64 << 10, 32  # node/store/node.cc: how a node chooses its number of partitions
 PARTITIONS_PER_THREAD = 4
 PATIENCE_MS = 30_000  # long enough for a busy machine
 KEY_BYTES = 23

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/out_buffer.h"
 #include "bench/distribution.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "proxy/local_get.h"
 
 namespace farcached::bench {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "node/node.h"
+#include "node/store/node.h"
 
 namespace farcached::bench {
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "fabric/pointer_read.h"
 #include "fabric/region_view.h"
-#include "node/report_quota.h"
+#include "node/service/report_quota.h"
 #include "protocol/frame_layout.h"
 #include "protocol/op.h"
 #include "proxy/arc.h"

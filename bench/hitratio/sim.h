@@ -2,7 +2,7 @@
 // One point of `farbench hitratio`: clients on a few hosts that use one node as a cache, in one thread and in virtual
 // time.
 //
-// The node, its policy, its leases and the hosts' reports are the daemons' own code (node/node.h, proxy/arc.h) under an
+// The node, its policy, its leases and the hosts' reports are the daemons' own code (node/store/node.h, proxy/arc.h) under an
 // injected clock. The connection between them is a model. The table of remote pointers shared by a host's clients is
 // unlimited (proxy/pointer_table.h has a fixed number of entries). A READ takes no time, so it falls before or after a
 // mutation, never within one. A report arrives when it is sent.

@@ -26,7 +26,7 @@
 #include "daemon/engine/router.h"
 #include "daemon/stats/watch.h"
 #include "daemon/stats/worker_counters.h"
-#include "node/node.h"
+#include "node/store/node.h"
 
 namespace farcached {
 class Recorder;

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/node_clock.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "protocol/op.h"
 #include "proxy/local_get.h"
 

@@ -3,7 +3,7 @@
 // sockets have not taken.
 //
 // Owner: the Server; any thread. Values sent from or received into the cache's memory do not count here: they lie within -m
-// (node/node.h, Upload and lent values).
+// (node/store/node.h, Upload and lent values).
 // M1  used() never exceeds limit().
 // M2  Nothing waits for memory: a session without room ends, or replies SERVER_ERROR.
 #pragma once

@@ -10,7 +10,7 @@
 #include "daemon/stats/dump.h"
 #include "daemon/stats/nodes_view.h"
 #include "daemon/stats/stats.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 #include "process/log.h"
 #include "protocol/text_number.h"
 

@@ -2,7 +2,7 @@
 // FarnodeAdmin: farnode's admin socket (--admin): a line protocol in the style of memcached's text protocol, usable with nc and
 // farctl.
 //
-//     stats [group]   STAT <name> <value> lines and END; groups are those of node/node_stats.h, and config
+//     stats [group]   STAT <name> <value> lines and END; groups are those of node/service/node_stats.h, and config
 //     reload          starts a reload of the configuration; `stats config` shows the result
 //     version         VERSION farnode <version>
 //     quit            closes the connection
@@ -24,7 +24,7 @@
 #include <string_view>
 
 #include "base/node_clock.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 #include "process/admin_socket.h"
 #include "process/http_listener.h"
 #include "process/log.h"

@@ -24,7 +24,7 @@
 
 #include "base/recorder.h"
 #include "fabric/channel.h"
-#include "node/service.h"
+#include "node/service/service.h"
 #include "process/log.h"
 #include "process/supervisor.h"
 

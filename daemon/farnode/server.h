@@ -14,9 +14,9 @@
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/loop.h"
 #include "fabric/channel.h"
-#include "node/flush_schedule.h"
-#include "node/node_stats.h"
-#include "node/service.h"
+#include "node/service/node_stats.h"
+#include "node/service/service.h"
+#include "node/store/flush_schedule.h"
 #include "process/log.h"
 #include "process/supervisor.h"
 

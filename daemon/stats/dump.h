@@ -11,7 +11,7 @@
 
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
-#include "node/node.h"
+#include "node/store/node.h"
 
 namespace farcached::daemon {
 

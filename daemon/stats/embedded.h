@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/node_clock.h"
-#include "node/crawler.h"
-#include "node/node.h"
+#include "node/store/crawler.h"
+#include "node/store/node.h"
 
 namespace farcached::daemon {
 

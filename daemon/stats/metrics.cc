@@ -9,7 +9,7 @@
 
 #include "base/renamed_stats.h"
 #include "daemon/stats/session_end.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::daemon {

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 
 namespace farcached::daemon {
 

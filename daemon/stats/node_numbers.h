@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeNumbers: the nodes' statistics, parsed from their texts by the tables that wrote them (node/node_stats.h), and
+// NodeNumbers: the nodes' statistics, parsed from their texts by the tables that wrote them (node/service/node_stats.h), and
 // added up. Pure. The texts are untrusted: a line with an unknown name, or without a number, is ignored (S10).
 //
 // The nodes' answers (`told`, everywhere) are the value of a StatsReply; daemon/engine/links.h has its format.
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "node/node.h"
+#include "node/store/node.h"
 
 namespace farcached::daemon {
 

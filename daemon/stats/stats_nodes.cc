@@ -6,7 +6,7 @@
 
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/stats.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::daemon {

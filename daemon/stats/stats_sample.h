@@ -17,7 +17,7 @@
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "proxy/link_counters.h"
 #include "proxy/local_get.h"
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "daemon/stats/watch.h"
-#include "node/node.h"
+#include "node/store/node.h"
 
 namespace farcached::daemon {
 

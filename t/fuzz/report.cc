@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "node/impl.h"
+#include "node/store/impl.h"
 #include "t/unit/node/service_fixture.h"
 
 namespace {

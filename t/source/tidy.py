@@ -14,14 +14,18 @@ from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-BELOW_DAEMON = {"base", "protocol", "fabric", "node", "proxy", "conf", "process"}
+NODE = {"node/memory", "node/policy", "node/store", "node/service"}
+BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
 DAEMON = {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
 # Allowed includes: each folder may include from these.
 ARROWS = {
     "base": {"base"},
     "protocol": {"base", "protocol"},
     "fabric": {"base", "protocol", "fabric"},
-    "node": {"base", "protocol", "fabric", "node"},
+    "node/memory": {"base", "protocol", "fabric", "node/memory"},
+    "node/policy": {"base", "protocol", "node/memory", "node/policy"},
+    "node/store": {"base", "protocol", "fabric", "node/memory", "node/policy", "node/store"},
+    "node/service": {"base", "protocol", "fabric", "node/policy", "node/store", "node/service"},
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
@@ -30,10 +34,10 @@ ARROWS = {
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
     "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
     "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
-    "daemon/farnode": {"base", "protocol", "fabric", "node", "conf", "process", "daemon/farnode"},
+    "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "daemon/farnode"} | NODE,
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
-    "bench": {"base", "protocol", "fabric", "node", "proxy", "conf", "bench"},
-    "man": {"base", "protocol", "fabric", "node", "proxy", "process", "daemon/stats"},
+    "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
+    "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/stats"} | NODE,
     "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "ctl", "bench", "t"},
 }
 

@@ -20,7 +20,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"
-#include "node/node_stats.h"
+#include "node/service/node_stats.h"
 #include "process/node_time.h"
 #include "t/unit/daemon/links_fixture.h"
 #include "t/unit/daemon/stats_fixture.h"

@@ -12,7 +12,7 @@
 
 #include "base/out_buffer.h"
 #include "daemon/engine/engine.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "proxy/local_get.h"
 #include "t/lib/sent_bytes.h"
 #include "t/lib/tap.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fabric/index_probe.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

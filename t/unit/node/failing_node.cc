@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "node/impl.h"
+#include "node/store/impl.h"
 #include "t/lib/refused_new.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "node/lease_stop.h"
+#include "node/memory/page_pool.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"
 

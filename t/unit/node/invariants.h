@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "node/impl.h"
+#include "node/store/impl.h"
 
 namespace farcached::node {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "node/impl.h"
+#include "node/store/impl.h"
 #include "protocol/layout_hash.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"

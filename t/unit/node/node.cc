@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fabric/local_read.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mapping.h"
-#include "node/numa.h"
+#include "node/memory/numa.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"
 

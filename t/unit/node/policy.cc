@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "node/policy.h"
+#include "node/policy/policy.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/policy_models.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Models of the eviction policies (node/policy.h) for t/unit/node/policy.cc. They have the same rules over std::list
+// Models of the eviction policies (node/policy/policy.h) for t/unit/node/policy.cc. They have the same rules over std::list
 // and std::map, by key, oldest first, without regard to speed.
 #pragma once
 

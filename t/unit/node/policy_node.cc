@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "node/ghosts.h"
-#include "node/impl.h"
+#include "node/policy/policy.h"
+#include "node/store/impl.h"
 #include "protocol/words.h"
 #include "t/lib/tap.h"
 

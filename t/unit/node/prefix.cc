@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "fabric/local_read.h"
-#include "node/crawler.h"
-#include "node/impl.h"
+#include "node/store/crawler.h"
+#include "node/store/impl.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

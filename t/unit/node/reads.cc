@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/broken.h"
-#include "node/impl.h"
-#include "node/node.h"
+#include "node/store/impl.h"
+#include "node/store/node.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

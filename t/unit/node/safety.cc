@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fabric/local_read.h"
-#include "node/impl.h"
+#include "node/store/impl.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

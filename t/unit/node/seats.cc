@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "node/peer_budget.h"
-#include "node/seats.h"
+#include "node/service/ousting.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

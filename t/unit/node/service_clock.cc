@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "node/hidden_prefixes.h"
+#include "node/store/hidden_items.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
 

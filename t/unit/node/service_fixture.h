@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "node/service.h"
+#include "node/service/service.h"
 #include "t/unit/protocol/frame_words.h"
 
 namespace service_fixture {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/hash.h"
-#include "node/impl.h"
+#include "node/store/impl.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
 

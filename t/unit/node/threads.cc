@@ -17,7 +17,7 @@
 #include "fabric/local_read.h"
 #include "fabric/pointer_read.h"
 #include "fabric/remote_ptr.h"
-#include "node/node.h"
+#include "node/store/node.h"
 #include "protocol/words.h"
 #include "t/lib/tap.h"
 

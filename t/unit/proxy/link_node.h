@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "node/node.h"
+#include "node/store/node.h"
 #include "protocol/frame_writer.h"
 #include "protocol/handshake.h"
 #include "t/lib/tap.h"

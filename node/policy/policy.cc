@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/policy/policy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <new>
+
+#include "base/check.h"
+#include "base/moving_rate.h"
+
+namespace farcached::node {
+
+// ---- ghosts ----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t ring_min = 64;
+
+}  // namespace
+
+// The slot of that tag, or slots_.size().
+size_t Ghosts::find(uint32_t tag) const {
+    if (slots_.empty()) return 0;
+    for (size_t slot = home(tag); slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1))
+        if (ring_[slots_[slot] - 1].tag == tag) return slot;
+    return slots_.size();
+}
+
+// Closes the gap, so that a search can end at the first empty slot.
+void Ghosts::erase(size_t slot) {
+    const size_t mask = slots_.size() - 1;
+    ring_[slots_[slot] - 1].touches = 0;
+    size_t gap = slot;
+    for (size_t at = (slot + 1) & mask; slots_[at] != 0; at = (at + 1) & mask) {
+        const size_t from = home(ring_[slots_[at] - 1].tag);
+        if (((at - from) & mask) < ((at - gap) & mask)) continue;  // the gap is before its home slot
+        slots_[gap] = slots_[at];
+        gap = at;
+    }
+    slots_[gap] = 0;
+}
+
+void Ghosts::drop_oldest() {
+    const Ghost& oldest = ring_[first_];
+    if (oldest.touches != 0) erase(find(oldest.tag));
+    first_ = (first_ + 1) & (ring_.size() - 1);
+    size_--;
+}
+
+// False: no memory; nothing changed.
+bool Ghosts::grow() noexcept {
+    std::vector<Ghost> ring;
+    std::vector<uint32_t> slots;
+    try {
+        ring.resize(ring_.empty() ? ring_min : 2 * ring_.size());
+        slots.resize(2 * ring.size());
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    for (size_t i = 0; i < size_; i++) ring[i] = ring_[(first_ + i) & (ring_.size() - 1)];
+    ring_.swap(ring);
+    slots_.swap(slots);
+    first_ = 0;
+    shift_ = 64 - uint32_t(std::countr_zero(slots_.size()));
+    for (size_t i = 0; i < size_; i++) {
+        if (ring_[i].touches == 0) continue;
+        size_t slot = home(ring_[i].tag);
+        while (slots_[slot] != 0) slot = (slot + 1) & (slots_.size() - 1);
+        slots_[slot] = uint32_t(i) + 1;
+    }
+    return true;
+}
+
+void Ghosts::add(uint64_t hash, uint32_t touches, size_t limit) noexcept {
+    CHECK(touches > 0);
+    CHECK(limit > 0);
+    (void)take(hash);
+    while (size_ >= limit) drop_oldest();
+    if (size_ == ring_.size() && !grow()) {
+        if (size_ == 0) return;
+        drop_oldest();
+    }
+    const uint32_t tag = tag_of(hash);
+    const size_t place = (first_ + size_++) & (ring_.size() - 1);
+    ring_[place] = {tag, touches};
+    size_t slot = home(tag);
+    while (slots_[slot] != 0) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = uint32_t(place) + 1;
+}
+
+uint32_t Ghosts::take(uint64_t hash) noexcept {
+    const size_t slot = find(tag_of(hash));
+    if (slot == slots_.size()) return 0;
+    const uint32_t touches = ring_[slots_[slot] - 1].touches;
+    erase(slot);
+    return touches;
+}
+
+// ---- policy lists ----------------------------------------------------------------------------------------
+
+Ref ClockLru::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+    ItemList& list = lists_[size_class];
+    for (uint32_t chance = 0; chance < chances_max; chance++) {
+        Ref ref = list.tail;
+        if (ref == nil) return nil;
+        Descriptor& item = at.items[ref];
+        (void)candidates.was_read(ref);  // marks it if it was read
+        if ((item.flags & item_referenced) == 0)
+            if (candidates.may_go(ref)) return ref;
+        if (list.count == 1) return candidates.may_go(ref) ? ref : nil;
+        item.flags &= uint8_t(~item_referenced);
+        list.unlink(at.items, ref);
+        list.push_head(at.items, ref);
+        list.kept++;
+    }
+    return list.last_that_may(at.items, candidates);
+}
+
+Ref StrictLru::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+    ItemList& list = lists_[size_class];
+    for (uint32_t chance = 0; chance < chances_max && list.tail != nil; chance++) {
+        const Ref ref = list.tail;
+        if (!candidates.may_go(ref)) {
+            list.unlink(at.items, ref);
+            list.push_head(at.items, ref);
+            continue;
+        }
+        if (!candidates.was_read(ref)) return ref;
+        list.kept++;  // was_read() moved it to the head
+    }
+    return list.last_that_may(at.items, candidates);
+}
+
+// ---- policy queues ---------------------------------------------------------------------------------------
+
+namespace {
+
+uint32_t touches_of(const Descriptor& item) { return UINT32_C(1) + item.access_count; }
+
+void add_touches(Descriptor& item, uint32_t touches) {
+    item.access_count = uint16_t(std::min<uint64_t>(uint64_t(item.access_count) + touches, UINT16_MAX));
+}
+
+}  // namespace
+
+void Pdla::put(const Moment& at, PdlaClass& of, Ref ref) {
+    of.queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])));
+    demote_tails(at, of);
+}
+
+void Pdla::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    PdlaClass& of = classes_[size_class];
+    add_touches(at.items[ref], of.ghosts.take(hash));
+    put(at, of, ref);
+}
+
+void Pdla::replaced(const Moment& at, uint8_t size_class, Ref ref, bool) { put(at, classes_[size_class], ref); }
+
+void Pdla::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    PdlaClass& of = classes_[size_class];
+    of.queues.take(at.items, ref);
+    put(at, of, ref);
+}
+
+void Pdla::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    PdlaClass& of = classes_[size_class];
+    of.ghosts.add(hash, touches_of(at.items[ref]), std::max(ghosts_min, size_t(of.queues.count()) / items_per_ghost));
+    removed(at, size_class, ref);
+}
+
+void PdlaClass::count_update(NodeSeconds now) {
+    if (now > second) {
+        per_second = moving_rate(per_second, double(updates), double(now - second), Pdla::smooth_s);
+        updates = 0;
+        second = now;
+    }
+    updates++;
+}
+
+// Whether its life has ended, on a clock of whole seconds.
+bool PdlaClass::is_over(const Moment& at, const Descriptor& item) const {
+    if (per_second < Pdla::per_second_min) return false;
+    const double life_s = std::ceil(double(Pdla::lives * queues.count()) / per_second);
+    return double(seconds_since(item.last_access, at.now)) > std::max(life_s, Pdla::life_s_min);
+}
+
+void Pdla::demote_tails(const Moment& at, PdlaClass& of) {
+    of.count_update(at.now);
+    for (uint32_t queue = 1; queue < popularity_queues; queue++) {
+        if (of.looked[queue] == at.now) continue;
+        const Ref tail = of.queues.lists[queue].tail;
+        if (tail == nil) continue;
+        Descriptor& item = at.items[tail];
+        if (!of.is_over(at, item)) {
+            of.looked[queue] = at.now;
+            continue;
+        }
+        of.queues.take(at.items, tail);
+        if (lease_runs(item, at.now)) {
+            of.queues.put(at.items, tail, queue);
+            continue;
+        }
+        const uint32_t below = std::max(queue, queues_down) - queues_down;
+        const uint32_t left = std::clamp(touches_of(item) >> queues_down, UINT32_C(1), (UINT32_C(2) << below) - 1);
+        CHECK(popularity_queue(left) == below);
+        item.access_count = uint16_t(left - 1);
+        of.queues.put(at.items, tail, below);
+    }
+}
+
+void PdlaPaper::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t) {
+    classes_[size_class].queues.put(at.items, ref, 0);
+}
+
+// `ref` is in no queue; Descriptor::queue holds its last one.
+void PdlaPaper::hit(const Moment& at, QueueSet& queues, Ref ref) {
+    const uint32_t queue = at.items[ref].queue;
+    queues.put(at.items, ref, popularity_queue(touches_of(at.items[ref])) > queue ? queue + 1 : queue);
+    for (uint32_t above = 1; above < popularity_queues; above++) {
+        const Ref tail = queues.lists[above].tail;
+        if (tail == nil || tail == ref || lease_runs(at.items[tail], at.now)) continue;
+        queues.take(at.items, tail);
+        queues.put(at.items, tail, above - 1);
+    }
+}
+
+void PdlaPaper::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    QueueSet& queues = classes_[size_class].queues;
+    if (touched) return hit(at, queues, ref);
+    queues.put(at.items, ref, at.items[ref].queue);
+}
+
+void PdlaPaper::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    QueueSet& queues = classes_[size_class].queues;
+    queues.take(at.items, ref);
+    hit(at, queues, ref);
+}
+
+Ref PdlaPaper::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+    QueueSet& queues = classes_[size_class].queues;
+    if (const Ref ref = queues.victim(at.items, candidates); ref != nil) return ref;
+    for (const ItemList& list : queues.lists)
+        if (const Ref ref = list.last_that_may(at.items, candidates); ref != nil) return ref;
+    return nil;
+}
+
+void Mq::put(const Moment& at, MqClass& of, Ref ref, uint32_t queue) {
+    of.queues.put(at.items, ref, queue);
+    at.items[ref].lease_end = of.time + uint32_t(std::max(life_min, lives * of.queues.count()));
+}
+
+void Mq::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    MqClass& of = classes_[size_class];
+    Descriptor& item = at.items[ref];
+    add_touches(item, of.ghosts.take(hash));
+    put(at, of, ref, popularity_queue(touches_of(item)));
+    demote_tails(at, of);
+}
+
+void Mq::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    MqClass& of = classes_[size_class];
+    const Descriptor& item = at.items[ref];
+    put(at, of, ref, touched ? popularity_queue(touches_of(item)) : item.queue);
+    if (touched) demote_tails(at, of);
+}
+
+void Mq::accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t) {
+    MqClass& of = classes_[size_class];
+    of.queues.take(at.items, ref);
+    put(at, of, ref, popularity_queue(touches_of(at.items[ref])));
+    demote_tails(at, of);
+}
+
+void Mq::demote_tails(const Moment& at, MqClass& of) {
+    of.time++;
+    for (uint32_t queue = 1; queue < popularity_queues; queue++) {
+        const Ref tail = of.queues.lists[queue].tail;
+        if (tail == nil) continue;
+        if (int32_t(of.time - at.items[tail].lease_end) <= 0) continue;
+        of.queues.take(at.items, tail);
+        put(at, of, tail, queue - 1);
+    }
+}
+
+void Mq::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    MqClass& of = classes_[size_class];
+    const size_t limit = std::max(ghosts_min, ghosts_per_item * size_t(of.queues.count()));
+    of.ghosts.add(hash, touches_of(at.items[ref]), limit);
+    removed(at, size_class, ref);
+}
+
+// ---- policy s3fifo ---------------------------------------------------------------------------------------
+
+S3Fifo::List S3Fifo::Class::next() const {
+    const uint64_t small = lists[in_small].count, main = lists[in_main].count;
+    if (small == 0) return in_main;
+    return main == 0 || small * small_share > small + main ? in_small : in_main;
+}
+
+void S3Fifo::put(const Moment& at, Class& of, Ref ref, List list, uint32_t frequency) {
+    at.items[ref].queue = uint8_t(frequency << 1 | list) & 15;
+    of.lists[list].push_head(at.items, ref);
+}
+
+void S3Fifo::take(const Moment& at, Class& of, Ref ref) {
+    of.lists[list_of(at.items[ref])].unlink(at.items, ref);
+}
+
+void S3Fifo::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    Class& of = classes_[size_class];
+    put(at, of, ref, of.ghosts.take(hash) != 0 ? in_main : in_small, 0);
+}
+
+void S3Fifo::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    const Descriptor& item = at.items[ref];
+    put(at, classes_[size_class], ref, list_of(item), frequency(item));
+    if (touched) accessed(at, size_class, ref, 1);
+}
+
+void S3Fifo::accessed(const Moment& at, uint8_t, Ref ref, uint32_t times) {
+    Descriptor& item = at.items[ref];
+    const uint32_t raised = frequency(item) + std::min(times, frequency_max);
+    item.queue = uint8_t(std::min(raised, frequency_max) << 1 | list_of(item)) & 15;
+}
+
+void S3Fifo::removed(const Moment& at, uint8_t size_class, Ref ref) { take(at, classes_[size_class], ref); }
+
+void S3Fifo::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    Class& of = classes_[size_class];
+    if (list_of(at.items[ref]) == in_small) {
+        const size_t items = of.lists[in_small].count + of.lists[in_main].count;
+        of.ghosts.add(hash, 1, std::max(ghosts_min, items - items / small_share));
+    }
+    take(at, of, ref);
+}
+
+Ref S3Fifo::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
+    Class& of = classes_[size_class];
+    for (uint32_t chance = 0; chance < chances_max; chance++) {
+        const List list = of.next();
+        const Ref ref = of.lists[list].tail;
+        if (ref == nil) return nil;
+        (void)candidates.was_read(ref);  // raises its frequency if it was read
+        Descriptor& item = at.items[ref];
+        const uint32_t has = frequency(item);
+        const bool stays = has > (list == in_small ? 1 : 0);
+        if (!stays && candidates.may_go(ref)) return ref;
+        take(at, of, ref);
+        put(at, of, ref, in_main, list == in_small || has == 0 ? 0 : has - 1);
+        of.kept++;
+    }
+    const List first = of.next(), second = first == in_small ? in_main : in_small;
+    const Ref ref = of.lists[first].last_that_may(at.items, candidates);
+    return ref != nil ? ref : of.lists[second].last_that_may(at.items, candidates);
+}
+
+Ref S3Fifo::next_to_go(uint8_t size_class) const {
+    const Class& of = classes_[size_class];
+    return of.lists[of.next()].tail;
+}
+
+bool S3Fifo::walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
+    const Class& of = classes_[size_class];
+    const List first = of.next(), second = first == in_small ? in_main : in_small;
+    const uint32_t half = std::max<uint32_t>(1, depth / 2);
+    return of.lists[first].walk(at.items, half, stop) || of.lists[second].walk(at.items, half, stop);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connection: what the mechanisms of a node's connection know of it: what all connections share, and what the greeting agreed.
+//
+// Owner: a NodeService (service.h), the only writer, which writes it in attach(), in the greeting and in stop(). Its mechanisms
+// read it, all in the connection's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/adjustable.h"
+#include "base/boottime.h"
+#include "base/node_clock.h"
+#include "fabric/buffer_pool.h"
+#include "fabric/channel.h"
+#include "node/service/node_stats.h"
+#include "node/service/ousting.h"
+#include "node/service/report_quota.h"
+#include "node/service/service_counters.h"
+#include "node/store/flush_schedule.h"
+#include "node/store/node.h"
+#include "protocol/frame.h"
+#include "protocol/handshake.h"
+
+namespace farcached::node {
+
+// FetchPool: registered memory for values that a node READs from its proxies' memory. All threads of the node share one.
+
+constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
+
+class FetchPool {
+  public:
+    // bytes: as in BufferPool.
+    explicit FetchPool(size_t bytes) : buffers_(bytes) {}
+
+    // Any thread. As in BufferPool.
+    uint64_t* lend(size_t bytes) {
+        std::lock_guard hold(lock_);
+        return buffers_.lend(bytes);
+    }
+    void give_back(const uint64_t* buffer) {
+        std::lock_guard hold(lock_);
+        buffers_.give_back(buffer);
+    }
+
+    char* data() const { return buffers_.data(); }
+    size_t size() const { return buffers_.size(); }
+
+  private:
+    std::mutex lock_;
+    fabric::BufferPool buffers_;
+};
+
+// The facts in the greeting that the Node does not have.
+struct NodeFacts {
+    std::string name;           // protocol::is_name()
+    int64_t started_unix = 0;   // Unix time at clock reading 0
+    uint32_t frame_bytes_max = protocol::frame_bytes_default;
+    uint32_t credits = protocol::credits_default;
+    Adjustable<uint32_t> connections_max = 1024;  // changed by a reload
+};
+
+// Per connection.
+struct ServiceLimits {
+    size_t out_bytes_mark = 256 * 1024;        // below it, one more request is executed, or one more piece sent
+    uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; below it, one more begins
+    // The same two while more than half of the budget is in use (N9).
+    size_t out_bytes_mark_tight = 32 * 1024;
+    uint64_t outgoing_bytes_max_tight = 128 * 1024;
+    uint64_t incoming_bytes_max = 64 << 20;    // values received in pieces; a single one may be larger
+    uint32_t incoming_values_max = 4096;       // of them, refused ones included
+    uint32_t free_bytes = 2 * 1024;            // uncounted bytes: of a half frame, and of unsent replies, each (N9)
+    uint32_t silence_s = 120;                  // maximum silence of a proxy: four of its pings
+    Adjustable<double> report_share = report_share_default;  // changed by a reload
+    Adjustable<uint32_t> greeting_ms = 10'000;  // time from accept to greeting; memory taken before the
+                                                // greeting is held for up to this time; changed by a reload
+};
+
+// Shared by all connections of a node; outlives them. Only the atomics and the quotas are written.
+struct ServiceShared {
+    Node& node;
+    FlushSchedule& flushes;
+    const NodeStats& stats;
+    const NodeFacts& facts;
+    NodeReading (*clock)();
+    ServiceLimits limits = {};
+    FetchPool* fetches = nullptr;  // nullptr: no value is READ from a proxy
+    uint64_t (*steady_ns)() = boottime_ns;  // monotonic; measures reports
+    ReportQuotas report_quotas = {};
+    Seats seats{};
+    PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
+};
+
+struct Connection {
+    ServiceShared& shared;
+    ServiceCounters& counters;
+    PeerBudget::Account& account;
+    Seats::Seat& seat;
+    fabric::Channel* channel = nullptr;
+    protocol::RegionAccess access = protocol::RegionAccess::none;
+    protocol::FrameLimits limits = {};  // as agreed
+    bool stopping = false;              // no new request is executed
+
+    uint64_t now_ms() const { return shared.steady_ns() / 1'000'000; }
+    // A proxy that cannot read one-sided gets no lease, which would only keep memory.
+    bool reads_one_sided() const { return access != protocol::RegionAccess::none; }
+    // The clock reading as the agreed version transmits it.
+    NodeReading told(NodeReading now) const {
+        if (limits.version < protocol::version_with_now_us) now.us.reset();
+        return now;
+    }
+};
+
+}  // namespace farcached::node

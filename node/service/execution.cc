@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/service/execution.h"
+
+#include <cstring>
+#include <new>
+#include <string>
+#include <variant>
+
+#include "base/broken.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "fabric/local_read.h"
+#include "protocol/frame_writer.h"
+
+namespace farcached::node {
+
+using protocol::FrameError;
+using protocol::FrameStep;
+using protocol::NodeRequest;
+using protocol::ReplyOptions;
+using protocol::RequestOptions;
+using protocol::RequestRefusal;
+using protocol::ValueForm;
+
+namespace {
+
+// nullptr: the operation has no key.
+protocol::Key* key_of(protocol::RequestOp& op) {
+    return std::visit(
+        [](auto& any) -> protocol::Key* {
+            if constexpr (requires { any.key; }) return &any.key;
+            return nullptr;
+        },
+        op);
+}
+
+ReplyOptions reply_to(uint32_t tag) {
+    ReplyOptions options;
+    options.tag = tag;
+    return options;
+}
+
+// With what the node said of a lease.
+template <class Reply>
+ReplyOptions reply_to(uint32_t tag, const Reply& reply) {
+    ReplyOptions options = reply_to(tag);
+    options.grant = reply.grant;
+    options.denied = reply.denied;
+    return options;
+}
+
+}  // namespace
+
+struct Execution::Turn {
+    uint64_t sequence;
+    NodeSeconds now;
+    protocol::ReplyWriter replies;
+    Verdict verdict;
+};
+
+// The replies of requests that execute at that time.
+Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
+    const Connection& to = connection_;
+    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, to.told(now)}, {}};
+}
+
+void Execution::answered(uint64_t sequence) {
+    const auto found = in_flight_.find(sequence);
+    CHECK(found != in_flight_.end());
+    if (--found->second == 0) in_flight_.erase(found);
+}
+
+void Execution::clear() {
+    sent_.clear();
+    received_.clear();
+    walks_.clear();
+}
+
+// ---- frames of requests -------------------------------------------------------------------------------
+
+Execution::Verdict Execution::requests(protocol::Frame frame) {
+    const auto bad = [](FrameError error) { return Verdict{ServiceEnd::bad_frame, error}; };
+    if (halted()) {
+        frame.body = frame.body.substr(frame.body.size() - halted_.bytes);
+        frame.count = halted_.requests;
+        halted_ = {};
+    } else {
+        if (in_flight_.contains(frame.sequence)) return bad(FrameError::request_repeated);
+        if (in_flight_.size() >= credits_) return bad(FrameError::credits_exceeded);
+        counters_.request_frames.add(1);
+        in_flight_[frame.sequence]++;  // the frame itself, until it is fully read
+    }
+    const NodeReading now = connection_.shared.clock();
+    connection_.seat.used(now.seconds);
+    connection_.shared.flushes.due(now.seconds);
+    Turn turn = turn_of(frame.sequence, now);
+    protocol::RequestReader reader(frame, connection_.limits);
+    FrameStep step = FrameStep::entry;
+    bool goes_on = true;
+    while (goes_on && step == FrameStep::entry) {
+        step = look_ahead(reader);
+        goes_on = execute_ahead(turn);
+    }
+    turn.replies.end();
+    if (!goes_on) return turn.verdict;
+    if (step == FrameStep::bad) return bad(reader.error());
+    answered(frame.sequence);
+    return {};
+}
+
+// Parses the next requests of the frame, hashes their keys and prefetches the memory they read: all buckets, then all items.
+// Returns the step of the last parse; the requests before it are in ahead_.
+FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
+    const fabric::RegionView& view = node_.view();
+    FrameStep step = FrameStep::entry;
+    ahead_count_ = 0;
+    const bool alone = reader.requests_left() == 1;
+    while (ahead_count_ < ahead_.size()) {
+        Ahead& next = ahead_[ahead_count_];
+        step = reader.next(next.request);
+        if (step != FrameStep::entry) break;
+        next.left = {reader.requests_left(), reader.bytes_left()};
+        next.key = key_of(next.request.op);
+        if (next.key != nullptr) {
+            next.key->hash = hash_key(next.key->bytes, view.hash_seed);
+            if (!alone) fabric::prefetch_bucket(view, next.key->hash);
+        }
+        ahead_count_++;
+    }
+    if (alone) return step;
+    for (uint32_t i = 0; i < ahead_count_; i++)
+        if (ahead_[i].key != nullptr) fabric::prefetch_item(view, ahead_[i].key->hash);
+    return step;
+}
+
+// Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
+bool Execution::execute_ahead(Turn& turn) {
+    for (uint32_t i = 0; i < ahead_count_; i++) {
+        execute(turn, ahead_[i].request);
+        if (turn.verdict.end != ServiceEnd::count) return false;
+        if (ahead_[i].left.requests == 0 || may_parse()) continue;
+        halted_ = ahead_[i].left;
+        return false;
+    }
+    return true;
+}
+
+void Execution::execute(Turn& turn, NodeRequest& request) {
+    counters_.requests.add(1);
+    if (request.options.value_follows) return announce(turn, request);
+    if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
+    std::visit(
+        [&](auto& op) {
+            if constexpr (requires { op.key; }) {
+                if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
+                broken::fail_if_named(op.key.bytes);
+            }
+            run(turn, request.options, op);
+        },
+        request.op);
+}
+
+void Execution::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
+    counters_.requests_refused.add(1);
+    turn.replies.add(protocol::RefusedReply{why}, reply_to(tag));
+}
+
+// The text or value is already announced.
+void Execution::send_later(Turn& turn, uint32_t tag, SentValues::Value value) {
+    in_flight_[turn.sequence]++;
+    sent_.send({turn.sequence, tag}, std::move(value));
+}
+
+bool Execution::send_piece() {
+    if (sent_.empty()) return false;
+    if (const std::optional<uint64_t> whole = sent_.send_piece()) answered(*whole);
+    return true;
+}
+
+// ---- operations ---------------------------------------------------------------------------------------
+
+// Copies the value from the node's memory into the outgoing frame, under the partition's lock. A value too large for a frame
+// goes to its own buffer.
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
+    op.lease = grants(options);
+    ReplyOptions with = reply_to(options.tag);
+    with.grant_room = options.want_grant;
+    const size_t head = protocol::hit_head_bytes(options.want_grant);
+    char* in_frame = nullptr;
+    SentValues::Value apart;
+    auto sink = [&](const protocol::ItemMeta& meta) -> char* {
+        if (options.no_value) return nullptr;
+        if (turn.replies.must_follow(head, meta.value_len)) {
+            with.value = ValueForm::follows;
+            apart = sent_.reserve(meta.value_len);
+            return apart.bytes.get();
+        }
+        with.value = ValueForm::here;
+        in_frame = turn.replies.room(head + meta.value_len);
+        return in_frame + head;
+    };
+    const protocol::GetReply reply = node_.get(op, turn.now, sink);
+    const bool hit = reply.status == protocol::GetReply::Status::hit;
+    counters_.cmd_get.add(1);
+    (hit ? counters_.get_hits : counters_.get_misses).add(1);
+    if (hit) {
+        with.grant = reply.grant;
+        with.denied = reply.denied;
+    }
+    if (in_frame != nullptr) {
+        protocol::write_reply_head(in_frame, reply, with);
+        return turn.replies.commit(head + reply.meta.value_len);
+    }
+    if (with.value == ValueForm::follows && apart.bytes == nullptr)
+        return refuse(turn, options.tag, RequestRefusal::no_memory);
+    turn.replies.add(reply, with);
+    if (apart.bytes != nullptr) send_later(turn, options.tag, std::move(apart));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
+    op.lease = grants(options);
+    store(turn, options.tag, op);
+}
+
+void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
+    counters_.cmd_set.add(1);
+    const protocol::StoreReply reply = node_.store(op, turn.now);
+    turn.replies.add(reply, reply_to(tag, reply));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
+    counters_.cmd_delete.add(1);
+    turn.replies.add(node_.remove(op, turn.now), reply_to(options.tag));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
+    op.lease = grants(options);
+    counters_.cmd_arith.add(1);
+    const protocol::ArithReply reply = node_.arith(op, turn.now);
+    turn.replies.add(reply, reply_to(options.tag, reply));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
+    counters_.cmd_forget.add(1);
+    node_.forget(op.key, turn.now);
+    turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
+    if (!op.prefix.empty()) return delete_prefix(turn, options.tag, op.prefix);
+    counters_.cmd_flush.add(1);
+    FlushSchedule& flushes = connection_.shared.flushes;
+    if (op.at.has_value())
+        flushes.schedule(*op.at, turn.now);
+    else
+        flushes.flush(turn.now);
+    turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
+}
+
+// Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
+void Execution::delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix) {
+    counters_.cmd_delete_prefix.add(1);
+    std::optional<Node::PrefixDelete> begun = node_.begin_delete_prefix(prefix);
+    if (!begun.has_value()) return refuse(turn, tag, RequestRefusal::no_memory);
+    in_flight_[turn.sequence]++;
+    walks_.push_back({{turn.sequence, tag}, std::move(*begun)});
+}
+
+void Execution::walk() {
+    constexpr uint32_t pages_max = 8;
+    if (walks_.empty() || !may_send()) return;
+    Walk& walk = walks_.front();
+    const NodeReading now = connection_.shared.clock();
+    bool refused = false;
+    try {
+        if (!node_.go_on(walk.under_way, pages_max, now.seconds)) return;
+    } catch (const std::bad_alloc&) {
+        refused = true;
+    }
+    const RequestId id = walk.id;
+    walks_.pop_front();
+    Turn turn = turn_of(id.sequence, now);
+    if (refused)
+        refuse(turn, id.tag, RequestRefusal::no_memory);
+    else
+        turn.replies.add(protocol::DoneReply(), reply_to(id.tag));
+    turn.replies.end();
+    answered(id.sequence);
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp& op) {
+    counters_.cmd_stats.add(1);
+    std::string text;
+    if (!connection_.shared.stats.append(op.group, turn.now, text))
+        return refuse(turn, options.tag, RequestRefusal::stats_unknown);
+    CHECK(text.size() <= protocol::stats_bytes_max);
+    const bool follows = turn.replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
+    SentValues::Value apart;
+    if (follows) {
+        apart = sent_.reserve(text.size());
+        if (apart.bytes == nullptr) return refuse(turn, options.tag, RequestRefusal::no_memory);
+        std::memcpy(apart.bytes.get(), text.data(), text.size());
+    }
+    turn.replies.add_stats(options.tag, text);
+    if (follows) send_later(turn, options.tag, std::move(apart));
+}
+
+// ---- stores whose value follows -------------------------------------------------------------------------
+
+void Execution::announce(Turn& turn, const NodeRequest& request) {
+    using Announced = ReceivedValues::Announced;
+    switch (received_.announce({turn.sequence, request.options.tag}, request, grants(request.options))) {
+        case Announced::waits: in_flight_[turn.sequence]++; return;
+        case Announced::too_many: turn.verdict.end = ServiceEnd::no_memory; return;
+        case Announced::repeated: turn.verdict = {ServiceEnd::bad_frame, FrameError::request_repeated}; return;
+        case Announced::over_budget: turn.verdict.end = ServiceEnd::over_budget; return;
+    }
+}
+
+FrameError Execution::chunk(const protocol::Frame& frame) {
+    return received_.chunk(frame, [this](const auto& id, const auto& ended) { value_over(id, ended); });
+}
+
+FrameError Execution::lent(const protocol::Frame& frame) {
+    return received_.lent(frame, [this](const auto& id, const auto& ended) { value_over(id, ended); });
+}
+
+FrameError Execution::read_done(uint64_t token, fabric::ReadStatus status) {
+    return received_.read_done(token, status, [this](const auto& id, const auto& ended) { value_over(id, ended); });
+}
+
+void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& ended) {
+    using How = ReceivedValues::Ended::How;
+    const NodeReading now = connection_.shared.clock();
+    connection_.shared.flushes.due(now.seconds);
+    Turn turn = turn_of(id.sequence, now);
+    protocol::StoreReply too_large;
+    too_large.status = protocol::StoreReply::Status::too_large;
+    switch (ended.how) {
+        case How::abandoned: refuse(turn, id.tag, RequestRefusal::abandoned); break;
+        case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
+        case How::refused: refuse(turn, id.tag, ended.refusal); break;
+        case How::whole: store(turn, id.tag, ended.op); break;
+    }
+    turn.replies.end();
+    answered(id.sequence);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Execution: executes the requests of a connection against the node, and replies in frames.
+//
+// Owner: a NodeService (service.h), in the connection's thread.
+//
+// E1  No call waits. A partition's lock is held for one operation at a time.
+// E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
+// E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
+//     copied out to be sent in pieces. The unexecuted bytes stay in the channel, which then stops receiving.
+// E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
+//     complete (values.h), and a delete by prefix is replied to in a later step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/recorder.h"
+#include "node/service/connection.h"
+#include "node/service/values.h"
+#include "protocol/frame_request.h"
+
+namespace farcached::node {
+
+class Execution {
+  public:
+    explicit Execution(const Connection& connection)
+        : connection_(connection), node_(connection.shared.node), counters_(connection.counters) {}
+
+    // Gets the key being served; outlives this.
+    void record_in(Recorder& recorder) { recorder_ = &recorder; }
+    // The proxy is welcomed: it may have that many frames of requests in flight.
+    void welcome(uint32_t credits) { credits_ = credits; }
+
+    // How a frame of requests ends the connection.
+    struct Verdict {
+        ServiceEnd end = ServiceEnd::count;  // count: it goes on; bad_frame; no_memory: too many values; over_budget: ousted
+        protocol::FrameError error = protocol::FrameError::none;  // of a bad_frame
+    };
+    // Executes a frame, or the rest of the one that halted() names.
+    Verdict requests(protocol::Frame frame);
+    bool halted() const { return halted_.requests != 0; }
+    // As in ReceivedValues; what ended is replied to.
+    protocol::FrameError chunk(const protocol::Frame& frame);
+    protocol::FrameError lent(const protocol::Frame& frame);
+    protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
+
+    // E3.
+    bool may_parse() const { return sent_.may_parse(); }
+    bool may_send() const { return sent_.may_send(); }
+    // Sends one piece of a pending value, if one is.
+    bool send_piece();
+    // Goes on with a delete by prefix.
+    void walk();
+    // More can be sent, or walked, without another event.
+    bool pending() const { return !sent_.empty() || !walks_.empty(); }
+    // No request is in progress.
+    bool quiet() const { return !halted() && in_flight_.empty(); }
+    // The connection ends: drops what is in progress.
+    void clear();
+
+  private:
+    // The unexecuted rest of a frame of requests; its bytes are the channel's first.
+    struct Halted {
+        uint16_t requests = 0;  // left; 0: none
+        size_t bytes = 0;       // left of the body
+    };
+    // A parsed request that is not executed yet. Its views point into the frame.
+    struct Ahead {
+        protocol::NodeRequest request;
+        protocol::Key* key = nullptr;  // of the request, hashed; nullptr: no key
+        Halted left;                   // of the frame, behind this request
+    };
+    static constexpr size_t ahead_max = 8;
+    // A delete by prefix that continues in the next steps.
+    struct Walk {
+        RequestId id;
+        Node::PrefixDelete under_way;
+    };
+    struct Turn;  // a sequence of requests of one frame, with their replies
+
+    Turn turn_of(uint64_t sequence, const NodeReading& now) const;
+    protocol::FrameStep look_ahead(protocol::RequestReader& reader);
+    bool execute_ahead(Turn& turn);
+    void execute(Turn& turn, protocol::NodeRequest& request);
+    // Each adds one reply, or defers it.
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::GetOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::StoreOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::DeleteOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::ArithOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
+    void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
+    void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
+    void announce(Turn& turn, const protocol::NodeRequest& request);
+    void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
+    void delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix);
+    void send_later(Turn& turn, uint32_t tag, SentValues::Value value);
+    bool grants(const protocol::RequestOptions& options) const {
+        return options.want_grant && connection_.reads_one_sided();
+    }
+    void answered(uint64_t sequence);
+
+    const Connection& connection_;
+    Node& node_;
+    ServiceCounters& counters_;
+    Recorder* recorder_ = nullptr;  // the thread's; null: none
+    uint32_t credits_ = 0;
+    Halted halted_;
+    std::array<Ahead, ahead_max> ahead_;  // used within requests()
+    uint32_t ahead_count_ = 0;
+    std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
+    ReceivedValues received_{connection_};
+    SentValues sent_{connection_};
+    std::deque<Walk> walks_;
+};
+
+}  // namespace farcached::node

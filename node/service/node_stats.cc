@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/service/node_stats.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/out_buffer.h"
+#include "base/renamed_stats.h"
+
+namespace farcached::node {
+
+namespace {
+
+void line(std::string& text, std::string_view name, std::string_view value) {
+    text.append(name).append(" ").append(value).append("\n");
+}
+
+void line(std::string& text, std::string_view name, uint64_t value) {
+    line(text, name, std::to_string(value));
+    if (const std::string_view old_name = old_name_of(name); !old_name.empty()) line(text, old_name, std::to_string(value));
+}
+
+rusage own_usage() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage;
+}
+
+std::string seconds_text(const timeval& time) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%lld.%06ld", static_cast<long long>(time.tv_sec), long(time.tv_usec));
+    return digits;
+}
+
+// Pages move between classes; counts stay.
+bool is_used(const ClassStats& c) {
+    return c.pages != 0 || std::ranges::any_of(class_sum_rows, [&](const ClassRow& row) { return row.of(c) != 0; });
+}
+
+uint64_t if_enabled(const NodeNow& n, uint64_t value) { return n.node.lease_config().enabled ? value : 0; }
+LeaseTerms terms_of(const NodeNow& n) { return {n.node.config().policy, n.node.lease_config()}; }
+
+}  // namespace
+
+std::span<const NodeNowRow> identity_rows() {
+    static constexpr NodeNowRow rows[] = {
+        {"node", "name of the node", [](const NodeNow& n) { return std::string(n.name); }},
+        {"incarnation", "id of this run, 16 hexadecimal digits",
+         [](const NodeNow& n) { return hex_text(n.node.view().header->incarnation); }},
+        {"pid", "its process id", [](const NodeNow&) { return std::to_string(getpid()); }},
+        {"uptime", "seconds since the node began to serve",
+         [](const NodeNow& n) { return std::to_string(seconds_since(n.started, n.now)); }},
+        {"rusage_user", "user CPU time, in seconds", [](const NodeNow&) { return seconds_text(own_usage().ru_utime); }},
+        {"rusage_system", "system CPU time, in seconds", [](const NodeNow&) { return seconds_text(own_usage().ru_stime); }},
+        {"item_size_max", "maximum item size including the key, in bytes",
+         [](const NodeNow& n) { return std::to_string(n.node.config().item_bytes_max); }},
+    };
+    return rows;
+}
+
+std::span<const NodeNowRow> lease_term_rows() {
+    static constexpr NodeNowRow rows[] = {
+        {"lease_enabled", "1: leases are granted", [](const NodeNow& n) { return std::to_string(if_enabled(n, 1)); }},
+        {"lease_term_ms", "the longest lease, in milliseconds",
+         [](const NodeNow& n) { return std::to_string(if_enabled(n, terms_of(n).longest_ms())); }},
+        {"lease_grace_ms", "milliseconds from the end of a lease to the reuse of its memory",
+         [](const NodeNow& n) { return std::to_string(if_enabled(n, n.node.lease_config().grace_ms)); }},
+        {"lease_term_ms_min", "the shortest, in milliseconds, where terms differ",
+         [](const NodeNow& n) { return std::to_string(if_enabled(n, terms_of(n).shortest_ms())); }},
+        {"policy", "eviction policy", [](const NodeNow& n) { return std::string(name_of(n.node.config().policy)); }},
+        {"pdla_alpha_ms", "current increase of the lease term per doubling of accesses, in milliseconds; 0: one term",
+         [](const NodeNow& n) { return std::to_string(if_enabled(n, n.stats.leases.alpha_ms)); }},
+    };
+    return rows;
+}
+
+NodeStats::NodeStats(const Node& node, std::string name, NodeSeconds started)
+    : node_(node), name_(std::move(name)), started_(started) {}
+
+std::span<const NodeStats::Group> NodeStats::groups() {
+    static constexpr Group rows[] = {
+        {"general", "default group: identity, items, memory and requests", &NodeStats::append_general},
+        {"leases", "leases granted and denied, and memory waiting for their ends", &NodeStats::append_leases},
+        {"classes", "each size class with pages or counts", &NodeStats::append_classes},
+        {"all", "general and classes: the source of a proxy's memcached statistics", &NodeStats::append_all},
+        {"connections", "ends of connections, by reason", &NodeStats::append_connections},
+    };
+    return rows;
+}
+
+bool NodeStats::append(std::string_view group, NodeSeconds now, std::string& text) const {
+    if (group.empty()) group = "general";
+    for (const Group& one : groups())
+        if (one.name == group) return (this->*one.where)(now, text), true;
+    return false;
+}
+
+void NodeStats::append_general(NodeSeconds now, std::string& text) const {
+    const Stats s = node_.stats(now);
+    const NodeNow moment{node_, name_, started_, now, s};
+    for (const NodeNowRow& row : identity_rows()) line(text, row.name, row.of(moment));
+    for (const auto& row : node_rows) line(text, row.name, row.of(s));
+    for (const auto& row : lease_rows) line(text, row.name, row.of(s));
+    for (const ClassRow& row : class_sum_rows) line(text, row.name, sum_of(row, s.classes));
+    for (const auto& row : ServiceCounters::rows()) line(text, row.name, total(row.where));
+}
+
+void NodeStats::append_leases(NodeSeconds now, std::string& text) const {
+    const Stats s = node_.stats(now);
+    line(text, "incarnation", hex_text(node_.view().header->incarnation));
+    for (const NodeNowRow& row : lease_term_rows()) line(text, row.name, row.of(NodeNow{node_, name_, started_, now, s}));
+    for (const auto& row : lease_rows) line(text, row.name, row.of(s));
+}
+
+void NodeStats::append_classes(NodeSeconds now, std::string& text) const {
+    const Stats s = node_.stats(now);
+    for (size_t i = 1; i < s.classes.size(); i++) {
+        const ClassStats& c = s.classes[i];
+        if (!is_used(c)) continue;
+        const std::string prefix = std::to_string(i) + ":";
+        for (const ClassRow& row : class_rows) line(text, prefix + std::string(row.name), row.of(c));
+        for (const ClassRow& row : class_sum_rows) line(text, prefix + std::string(row.name), row.of(c));
+    }
+}
+
+void NodeStats::append_all(NodeSeconds now, std::string& text) const {
+    append_general(now, text);
+    append_classes(now, text);
+}
+
+void NodeStats::append_connections(NodeSeconds, std::string& text) const {
+    each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
+        line(text, std::string(kind.prefix) + std::string(reason), count);
+    });
+}
+
+void NodeStats::each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const {
+    const auto each = [&]<class Reason>(const EndKind& kind, std::string_view (*name)(Reason), auto array) {
+        for (size_t i = 0; i < size_t(Reason::count); i++)
+            visit(kind, name(Reason(i)), total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }));
+    };
+    each({"end_", "connections_ended", "connections ended, by reason"}, service_end_name, &ServiceCounters::ends);
+    each({"channel_end_", "channel_ends", "ends of channels, by reason"}, fabric::channel_end_name,
+         &ServiceCounters::channel_ends);
+    each({"refusal_", "greetings_refused", "greetings refused, by reason"}, protocol::refusal_name,
+         &ServiceCounters::refusals);
+    each({"frame_", "frame_errors", "invalid frames, by reason"}, protocol::frame_error_name,
+         &ServiceCounters::frame_errors);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// NodeStats: a node's statistics as text: lines "name value", by group. Proxies read the text back by the same rows
+// (daemon/stats/node_numbers.h), and numbers of several nodes may be added by name.
+// Owner: main. Threads: any may read once serving begins.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/metrics_text.h"
+#include "base/node_clock.h"
+#include "base/stat_row.h"
+#include "node/service/service_counters.h"
+#include "node/store/node.h"
+
+namespace farcached::node {
+
+// ---- rows of what the node counts ---------------------------------------------------------------------------
+inline constexpr StatRow<uint64_t Stats::*> node_rows[] = {
+    {"curr_items", "current items", &Stats::items, StatKind::gauge},
+    {"total_items", "items ever stored", &Stats::items_total},
+    {"bytes", "bytes of live items: header, key and value", &Stats::bytes, StatKind::gauge},
+    {"limit_maxbytes", "memory limit of items, in bytes", &Stats::memory_limit_bytes, StatKind::gauge},
+    {"pages_used", "pages in use", &Stats::pages_used, StatKind::gauge},
+    {"pages_limit", "pages available", &Stats::pages_limit, StatKind::gauge},
+    {"pages_refused", "page allocations that the system refused", &Stats::pages_refused},
+    {"slab_reassigned", "pages moved to another size class or to a large item", &Stats::pages_moved},
+    {"hash_buckets", "buckets of the index", &Stats::index_buckets, StatKind::gauge},
+    {"hash_bytes", "bytes of the index", &Stats::index_bytes, StatKind::gauge},
+    {"flushes", "flushes executed", &Stats::flushes},
+    {"prefix_deletes", "deletes by prefix", &Stats::prefix_deletes},
+    {"prefixes_pending", "deleted prefixes whose items hold memory until a sweep has finished",
+     &Stats::prefixes_pending, StatKind::gauge},
+    {"prefix_items", "items removed by a delete by prefix", &Stats::prefix_items},
+    {"index_evictions", "items evicted because their bucket chain was full (keys aimed at one chain)",
+     &Stats::overflow_evictions},
+    {"numa_nodes", "NUMA nodes that share the memory; 1: not divided", &Stats::numa_nodes, StatKind::gauge},
+    {"numa_refused", "memory ranges that the kernel did not bind to a NUMA node", &Stats::numa_refused, StatKind::gauge},
+    {"reads_counted", "one-sided reads found in the items' counters (access_tracking)", &Stats::reads_counted},
+};
+
+// Where Stats has a number about leases: a field, the count of a denial, or the length of a queue.
+struct PolicyQueue {
+    size_t number;
+};
+struct LeaseNumber {
+    std::variant<uint64_t LeaseStats::*, protocol::LeaseDenial, PolicyQueue> where;
+
+    template <class SomeStats>
+    auto& operator()(SomeStats& s) const {
+        if (const auto* why = std::get_if<protocol::LeaseDenial>(&where)) return s.leases.denied[size_t(*why)];
+        if (const auto* queue = std::get_if<PolicyQueue>(&where)) return s.queues[queue->number];
+        return s.leases.*std::get<0>(where);
+    }
+};
+inline constexpr StatRow<LeaseNumber> lease_rows[] = {
+    {"lease_granted", "leases granted", &LeaseStats::granted},
+    {"lease_renewed", "leases extended before their end", &LeaseStats::renewed},
+    {"lease_denied_young", "leases denied: too few accesses of the item", protocol::LeaseDenial::young_},
+    {"lease_denied_dead_key", "leases denied: its key has a dead slot, and dead slots hold more than --dead-share of memory",
+     protocol::LeaseDenial::dead_key_},
+    {"lease_denied_dead", "leases denied: dead slots hold more than twice --dead-share of memory",
+     protocol::LeaseDenial::dead_},
+    {"lease_denied_no_room", "leases denied: the lease zone has no slot for the item", protocol::LeaseDenial::no_room_},
+    {"lease_denied_short", "leases denied: the item expires too soon, or a flush is scheduled",
+     protocol::LeaseDenial::short_},
+    {"lease_denied_draining", "leases denied: the page of the item is draining", protocol::LeaseDenial::draining_},
+    {"lease_denied_stopped", "leases denied: leases are suspended because a store ran out of memory",
+     protocol::LeaseDenial::stopped_},
+    {"lease_denied_tokens", "leases denied: the item is stale, or its recache token was issued",
+     protocol::LeaseDenial::tokens_},
+    {"lease_denied_sparse", "leases denied: the item fills less than a quarter of its slot", protocol::LeaseDenial::sparse_},
+    {"lease_pages_draining", "pages that are freed when their leases have ended", &LeaseStats::draining, StatKind::gauge},
+    {"lease_pages_drained", "such pages that were freed", &LeaseStats::drained},
+    {"lease_stopped", "1: leases are suspended because a store ran out of memory", &LeaseStats::stopped, StatKind::gauge},
+    {"lease_stops", "times leases were suspended", &LeaseStats::stops},
+    {"lease_moved", "items moved into the lease zone", &LeaseStats::moved},
+    {"lease_bytes", "bytes of the slots of items under leases", &LeaseStats::bytes, StatKind::gauge},
+    {"lease_slack_bytes", "unused bytes of these slots", &LeaseStats::slack_bytes, StatKind::gauge},
+    {"lease_in_place", "items written in place under a lease", &LeaseStats::in_place},
+    {"lease_revived", "dead slots reused by a store of their key", &LeaseStats::revived},
+    {"reclaim_pending_bytes", "bytes of dead slots waiting for the end of their lease",
+     &LeaseStats::dead_bytes, StatKind::gauge},
+    {"reclaim_pending_slots", "dead slots", &LeaseStats::dead_slots, StatKind::gauge},
+    {"queue_0", "items in the policy's lowest or only queue", PolicyQueue{0}, StatKind::gauge},
+    {"queue_1", "items in its second queue; s3fifo: the main one", PolicyQueue{1}, StatKind::gauge},
+    {"queue_2", "items in its third queue", PolicyQueue{2}, StatKind::gauge},
+    {"queue_3", "items in its fourth queue", PolicyQueue{3}, StatKind::gauge},
+    {"queue_4", "items in its fifth queue", PolicyQueue{4}, StatKind::gauge},
+    {"queue_5", "items in its sixth queue", PolicyQueue{5}, StatKind::gauge},
+    {"queue_6", "items in its seventh queue", PolicyQueue{6}, StatKind::gauge},
+    {"queue_7", "items in its highest queue", PolicyQueue{7}, StatKind::gauge},
+};
+
+// For each size class that is or was in use, as "class:name"; the first table is also summed over classes.
+using ClassRow = StatRow<uint64_t ClassStats::*>;
+inline constexpr ClassRow class_sum_rows[] = {
+    {"evictions", "items evicted", &ClassStats::evicted},
+    {"evicted_unfetched", "items evicted that were never fetched", &ClassStats::evicted_unfetched},
+    {"evicted_active", "items evicted that had been fetched lately", &ClassStats::evicted_active},
+    {"evicted_nonzero", "items evicted that would have expired", &ClassStats::evicted_nonzero},
+    {"expired_unfetched", "items expired that were never fetched", &ClassStats::expired_unfetched},
+    {"reclaimed", "expired items whose memory a store reused", &ClassStats::reclaimed},
+    {"out_of_memory", "stores that ran out of memory", &ClassStats::out_of_memory},
+    {"crawler_reclaimed", "expired items removed by the crawler", &ClassStats::crawler_reclaimed},
+    {"crawler_checked", "items examined by the crawler", &ClassStats::crawler_checked},
+    {"kept", "second chances given at eviction", &ClassStats::kept},
+};
+inline constexpr ClassRow class_rows[] = {
+    {"slot_bytes", "bytes per slot; 0: items larger than a page", &ClassStats::slot_bytes, StatKind::gauge},
+    {"pages", "pages of 64 KiB", &ClassStats::pages, StatKind::gauge},
+    {"slots_used", "slots in use", &ClassStats::slots_used, StatKind::gauge},
+    {"slots_total", "slots in total", &ClassStats::slots_total, StatKind::gauge},
+    {"bytes_requested", "bytes of live items", &ClassStats::bytes_requested, StatKind::gauge},
+    {"age_oldest_s", "seconds since the last access of the next eviction victim", &ClassStats::age_oldest_s, StatKind::gauge},
+    {"evicted_age_s", "the same, of the last item evicted", &ClassStats::evicted_age_s, StatKind::gauge},
+};
+
+inline uint64_t sum_of(const ClassRow& row, const std::vector<ClassStats>& classes) {
+    uint64_t sum = 0;
+    for (const ClassStats& c : classes) sum += row.of(c);
+    return sum;
+}
+
+// ---- rows of what is computed when shown --------------------------------------------------------------------
+// A node at one moment.
+struct NodeNow {
+    const Node& node;
+    std::string_view name;
+    NodeSeconds started, now;
+    const Stats& stats;
+};
+using NodeNowRow = StatRow<std::string (*)(const NodeNow&)>;
+std::span<const NodeNowRow> identity_rows();
+std::span<const NodeNowRow> lease_term_rows();
+
+// A kind of end of connections: prefix of the statistics, and the family of the metrics.
+struct EndKind {
+    std::string_view prefix, family, help;
+};
+
+class NodeStats {
+  public:
+    // `node` outlives this. `name`: as in the greeting. `started`: clock reading when serving began.
+    NodeStats(const Node& node, std::string name, NodeSeconds started);
+
+    // Called before any connection is served; the counters outlive this.
+    void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
+
+    // False: unknown group.
+    bool append(std::string_view group, NodeSeconds now, std::string& text) const;
+    // The same numbers in Prometheus format (node/service/node_metrics.cc).
+    void append_metrics(NodeSeconds now, MetricsText& out) const;
+
+    using Group = StatRow<void (NodeStats::*)(NodeSeconds now, std::string& text) const>;
+    static std::span<const Group> groups();
+
+  private:
+    uint64_t total(auto counter_of) const {
+        uint64_t sum = 0;
+        for (const ServiceCounters* one : counters_) sum += std::invoke(counter_of, *one).get();
+        return sum;
+    }
+    void each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const;
+    void append_general(NodeSeconds now, std::string& text) const;
+    void append_leases(NodeSeconds now, std::string& text) const;
+    void append_classes(NodeSeconds now, std::string& text) const;
+    void append_all(NodeSeconds now, std::string& text) const;
+    void append_connections(NodeSeconds now, std::string& text) const;
+
+    const Node& node_;
+    const std::string name_;
+    const NodeSeconds started_;
+    std::vector<const ServiceCounters*> counters_;
+};
+
+}  // namespace farcached::node

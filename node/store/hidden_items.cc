@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/store/hidden_items.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "protocol/words.h"
+
+namespace farcached::node {
+
+// ---- hidden prefixes -------------------------------------------------------------------------------------
+
+bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t order) {
+    const auto known = entries_.find(prefix);
+    if (known != entries_.end()) {
+        known->second = {floor, order};
+    } else {
+        if (entries_.size() >= prefixes_max) return false;
+        lengths_.reserve(lengths_.size() + 1);
+        entries_.emplace(prefix, Entry{floor, order});
+        const auto at = std::lower_bound(lengths_.begin(), lengths_.end(), prefix.size(),
+                                         [](const Length& length, size_t bytes) { return length.bytes < bytes; });
+        if (at != lengths_.end() && at->bytes == prefix.size())
+            at->prefixes++;
+        else
+            lengths_.insert(at, {prefix.size(), 1});
+    }
+    floor_ = std::max(floor_, floor);
+    return true;
+}
+
+bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
+    if (generation >= floor_) return false;
+    for (const Length& length : lengths_) {
+        if (length.bytes > key.size()) return false;
+        const auto found = entries_.find(key.substr(0, length.bytes));
+        if (found != entries_.end() && generation < found->second.floor) return true;
+    }
+    return false;
+}
+
+void HiddenPrefixes::swept(uint64_t order) {
+    floor_ = 0;
+    for (auto at = entries_.begin(); at != entries_.end();) {
+        if (at->second.order <= order) {
+            uncount(at->first.size());
+            at = entries_.erase(at);
+        } else {
+            floor_ = std::max(floor_, at->second.floor);
+            ++at;
+        }
+    }
+}
+
+void HiddenPrefixes::uncount(size_t bytes) {
+    const auto at = std::find_if(lengths_.begin(), lengths_.end(), [&](const Length& length) { return length.bytes == bytes; });
+    CHECK(at != lengths_.end());
+    if (--at->prefixes == 0) lengths_.erase(at);
+}
+
+void HiddenPrefixes::clear() {
+    entries_.clear();
+    lengths_.clear();
+    floor_ = 0;
+}
+
+// ---- hidden items ----------------------------------------------------------------------------------------
+
+void HiddenItems::attach(Arena& arena, layout::PartitionEntry& entry, uint64_t floor) {
+    arena_ = &arena;
+    entry_ = &entry;
+    flush_floor_ = floor;
+    publish();
+}
+
+void HiddenItems::flush(uint64_t floor) {
+    flush_floor_ = floor;
+    prefixes_.clear();
+    publish();
+}
+
+bool HiddenItems::hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order) {
+    if (!prefixes_.hide(prefix, floor, order)) return false;
+    publish();
+    return true;
+}
+
+void HiddenItems::swept(uint64_t order) {
+    prefixes_.swept(order);
+    publish();
+}
+
+void HiddenItems::publish() {
+    words::store_release(&entry_->flush_floor, std::max(flush_floor_, prefixes_.floor()));
+}
+
+void HiddenItems::add_stats(Stats& sum) const {
+    sum.prefix_items += prefix_items_;
+    sum.prefixes_pending = std::max<uint64_t>(sum.prefixes_pending, prefixes_.size());
+}
+
+}  // namespace farcached::node

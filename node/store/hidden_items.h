@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HiddenItems: which items of a partition a flush or a delete by prefix hides, and the word that tells readers.
+//
+// Owner: a Partition, under its lock.
+//
+// F1  An item is hidden if its generation is below the floor of the last flush, or if HiddenPrefixes hides it.
+// F2  Readers without the lock see both through one word of the partition's entry, the published floor: older items use the
+//     locked path, where hides() decides. It decreases only when all items hidden by a delete by prefix are dead (S11).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "node/memory/arena.h"
+#include "node/store/node.h"
+#include "node/store/stored_item.h"
+#include "protocol/layout.h"
+
+namespace farcached::node {
+
+// HiddenPrefixes: the prefixes of deletes by prefix whose items are not swept yet. Owner: HiddenItems, under the partition's lock.
+//
+// H1  An item is hidden if its key begins with a prefix and its generation is below that prefix's floor.
+// H2  A lookup costs one hash for each distinct prefix length, however many prefixes exist.
+class HiddenPrefixes {
+  public:
+    static constexpr size_t prefixes_max = 1024;  // waiting to be swept
+
+    // order: larger than any before. A known prefix gets the new floor and order. False: the prefix is new and the table is
+    // full. Throws std::bad_alloc without effect.
+    bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
+    bool hides(std::string_view key, uint64_t generation) const;
+    // Removes the prefixes of this order and earlier ones.
+    void swept(uint64_t order);
+    void clear();
+
+    size_t size() const { return entries_.size(); }
+    uint64_t floor() const { return floor_; }  // items of this generation or a later one are not hidden
+
+  private:
+    struct Entry {
+        uint64_t floor, order;
+    };
+    struct Hash {
+        using is_transparent = void;
+        size_t operator()(std::string_view text) const { return hash_bytes(text.data(), text.size(), 0); }
+    };
+    struct Length {
+        size_t bytes, prefixes;
+    };
+
+    void uncount(size_t bytes);
+
+    std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
+    std::vector<Length> lengths_;  // ascending; only lengths in use
+    uint64_t floor_ = 0;
+};
+
+class HiddenItems {
+  public:
+    void attach(Arena& arena, layout::PartitionEntry& entry, uint64_t floor);
+
+    bool hides(Ref ref) const {
+        const uint64_t generation = generation_of(*arena_, ref);
+        if (generation >= entry_->flush_floor) return false;
+        return generation < flush_floor_ || hides_by_prefix(ref);
+    }
+    bool hides_by_prefix(Ref ref) const { return prefixes_.hides(key_of(*arena_, ref), generation_of(*arena_, ref)); }
+    // Hides all items below that generation.
+    void flush(uint64_t floor);
+    // Hides the items with the prefix below that generation. False: the table of prefixes is full. Throws std::bad_alloc.
+    bool hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order);
+    // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
+    void swept(uint64_t order);
+    // The item is being removed.
+    void count_removed(Ref ref) {
+        if (prefixes_.size() != 0 && hides_by_prefix(ref)) prefix_items_++;
+    }
+    void add_stats(Stats& sum) const;
+
+  private:
+    void publish();
+
+    Arena* arena_ = nullptr;
+    layout::PartitionEntry* entry_ = nullptr;
+    uint64_t flush_floor_ = 0;   // of the last flush; entry_->flush_floor may be higher (F2)
+    HiddenPrefixes prefixes_;    // not swept yet
+    uint64_t prefix_items_ = 0;  // removed for a prefix
+};
+
+}  // namespace farcached::node

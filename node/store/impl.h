@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node::Impl: the parts of a Node, for node/*/*.cc and for tests that stop writers midway.
+//
+// Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "fabric/region.h"
+#include "node/memory/arena.h"
+#include "node/store/node.h"
+#include "node/store/partition.h"
+
+namespace farcached::node {
+
+struct Node::Impl {
+    explicit Impl(const Config& wanted);
+
+    Partition& partition(uint64_t hash) {
+        return partitions[layout::partition_of(hash, partition_count_log2)];
+    }
+    void record(std::span<const Access> accesses, NodeSeconds now);
+    // Takes pages from the pool or, evicting, from partitions. Called without any partition's lock.
+    bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
+    void give_back(Reservation& reserved);
+    // After a store that found no memory: stops leases for a while if leases can be the cause.
+    void note_shortage(NodeSeconds now);
+
+    Config config;
+    mutable std::mutex lease_lock;  // a leaf: no other lock is taken under it
+    LeaseConfig lease;              // under it
+    uint32_t partition_count_log2;
+    SizeClasses classes;
+    fabric::Region region;
+    Arena arena;
+    const uint64_t secret;  // of the check in each item
+    const uint64_t seed_of_peers;
+    std::vector<Partition> partitions;  // their number never changes
+    std::mutex reserve_lock;
+    uint64_t window_cursor = 0;  // under reserve_lock
+    std::atomic<uint64_t> pages_moved{0};
+    std::atomic<uint64_t> flushes{0};
+    uint64_t numa_refused = 0;
+    std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
+    std::function<void()> prefix_told;          // under prefix_lock
+    std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
+    std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
+    std::atomic<uint64_t> prefix_deletes{0};    // executed
+
+    template <class Visit>
+    void each_partition(Visit&& visit) {
+        for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+            std::lock_guard hold(partitions[i].lock);
+            visit(partitions[i]);
+        }
+    }
+    // Calls with the page's owner, under its lock, if the page has one that is still the owner then.
+    template <class Visit>
+    void with_owner(uint64_t page, Visit&& visit) {
+        const uint16_t owner = arena.owner_hint(page);
+        if (owner == Page::no_owner) return;
+        std::lock_guard hold(partitions[owner].lock);
+        if (arena.owner_hint(page) == owner) visit(partitions[owner]);
+    }
+
+  private:
+    void bind_memory(MemoryBinder& binder);
+    bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
+    bool choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now, uint64_t& best);
+    uint64_t run_head(uint64_t page);
+    double window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now);
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/store/items.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/broken.h"
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace farcached::node {
+
+void Items::attach(fabric::Region& region, const Config& config, uint16_t number, uint32_t partition_count,
+                   const PartsOfItems& parts) {
+    PartsOfItems::operator=(parts);
+    index_.attach(region, *arena_, number);
+    hash_seed_ = region.view().hash_seed;
+    number_ = number;
+    partition_count_ = partition_count;
+    cas_ = config.cas;
+    cas_issued_ = config.cas_above / partition_count;
+}
+
+uint64_t Items::next_cas() {
+    if (!cas_) return 0;
+    return ++cas_issued_ * partition_count_ + number_;
+}
+
+protocol::ItemMeta Items::meta(Ref ref) const {
+    const layout::ItemHeader& header = arena_->header(ref);
+    const Descriptor& item = arena_->descriptor(ref);
+    protocol::ItemMeta meta;
+    meta.cas = cas_ ? header.cas : 0;
+    meta.value_len = header.value_len;
+    meta.flags = header.flags;
+    meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, header.value_len));
+    meta.exptime = item.exptime;
+    meta.last_access = item.last_access;
+    meta.size_class = size_class_of(*arena_, ref);
+    meta.fetched = (item.flags & item_fetched) != 0;
+    meta.stale = (item.flags & item_stale) != 0;
+    meta.win_sent = (item.flags & item_win_sent) != 0;
+    meta.key_binary = (header.format & layout::format_key_binary) != 0;
+    return meta;
+}
+
+layout::Slot Items::slot_word(Ref ref, uint64_t hash) const {
+    return layout::Slot::make(layout::tag_of(hash), size_class_of(*arena_, ref), arena_->offset(ref));
+}
+
+Index::Place Items::place_of(Ref ref) const {
+    const std::string_view key = key_of(*arena_, ref);
+    const Index::Place place = index_.find(hash_key(key, hash_seed_), key);
+    CHECK(place.ref == ref);
+    return place;
+}
+
+Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
+    const Index::Place place = locate(key);
+    if (place.slot == nullptr) return {};
+    if (hidden_->hides(place.ref)) {
+        kill(place.ref, place.slot, Gone::met, now);
+        return {{}, protocol::Miss::flushed};
+    }
+    if (expired(*arena_, place.ref, now)) {
+        kill(place.ref, place.slot, Gone::met, now);
+        return {{}, protocol::Miss::expired};
+    }
+    return {place, protocol::Miss::none};
+}
+
+// ---- death ------------------------------------------------------------------------------------------
+
+void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
+    writer_.flip_to_dead(ref);
+    std::atomic_thread_fence(std::memory_order_release);
+    if (place != nullptr) index_.erase(place);
+    count_gone(ref, why, now);
+    hidden_->count_removed(ref);
+    const uint64_t bytes = bytes_of(*arena_, ref);
+    order_->remove(ref, why == Gone::evicted, now);
+    tally(ref).requested -= bytes;
+    items_--;
+    bytes_ -= bytes;
+    if (!leases_->runs(ref, now) || broken::s2_free_leased)
+        part(ref);
+    else
+        leases_->bury(ref);
+}
+
+void Items::evict_or_reclaim(Ref ref, NodeSeconds now) {
+    const Index::Place place = place_of(ref);
+    const bool gone = dead(ref, now);
+    if (gone) tally(ref).reclaimed++;
+    kill(ref, place.slot, gone ? Gone::reclaimed : Gone::evicted, now);
+}
+
+void Items::count_gone(Ref ref, Gone why, NodeSeconds now) {
+    Tally& mine = tally(ref);
+    const Descriptor& item = arena_->descriptor(ref);
+    ReadCounters* counters = arena_->read_counters();
+    const bool unseen = counters != nullptr && counters->take(arena_->offset(ref)) != 0;
+    const bool fetched = unseen || (item.flags & item_fetched) != 0;
+    if (why == Gone::crawled) mine.crawler_reclaimed++;
+    if (why == Gone::reclaimed || why == Gone::crawled)
+        if (!fetched) mine.expired_unfetched++;
+    if (why != Gone::evicted) return;
+    mine.evicted++;
+    evictions_++;
+    mine.evicted_age_s = seconds_since(item.last_access, now);
+    if (item.exptime != never_expires) mine.evicted_nonzero++;
+    if (!fetched) mine.evicted_unfetched++;
+    if ((item.flags & item_referenced) != 0) mine.evicted_active++;
+    if (observer_ != nullptr) observer_->evicted(key_of(*arena_, ref), meta(ref), now);
+}
+
+// The slot's content is needed only by its holders.
+void Items::part(Ref ref) {
+    if (held(*arena_, ref) && !broken::s2_free_pinned)
+        arena_->descriptor(ref).state = SlotState::parted;
+    else
+        free_slot(ref);
+}
+
+void Items::free_slot(Ref ref) {
+    if (slots_->leaves_page_empty(ref)) {
+        leases_->pages().remove(page_of(ref));
+        draining_->forget(page_of(ref));
+    }
+    slots_->release(ref);
+}
+
+// ---- publishing -------------------------------------------------------------------------------------
+
+// An item of the slot's class fits; under a lease, any item that is small enough, so that pointers to the slot stay valid. A
+// run of pages takes no other bytes. While a value is being sent, only the header may change.
+bool Items::fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const {
+    const uint64_t bytes = item.bytes();
+    const uint8_t size_class = size_class_of(*arena_, ref);
+    if (size_class == layout::large_class) return false;
+    if (held(*arena_, ref) && !same_value(*arena_, ref, item) && !broken::s1_write_pinned) return false;
+    if (arena_->classes().of(bytes) == size_class) return true;
+    return bytes <= arena_->capacity(ref) && leases_->runs(ref, now);
+}
+
+// Initializes the descriptor of an item new to this slot. A lease on the slot stays (S3).
+void Items::describe(Ref ref, const NewItem& item, NodeSeconds now) {
+    Descriptor& descriptor = arena_->descriptor(ref);
+    if (descriptor.state != SlotState::dead) descriptor.lease_end = 0;
+    descriptor.exptime = item.exptime;
+    descriptor.last_access = now;
+    descriptor.access_count = 0;
+    descriptor.queue = 0;
+    descriptor.flags = item.descriptor_flags;
+    descriptor.state = SlotState::live;
+    if (ReadCounters* counters = arena_->read_counters()) counters->forget(arena_->offset(ref));
+}
+
+void Items::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
+    if (old.slot != nullptr && old.ref == ref) return write_over(ref, item, now);
+    const bool revived = arena_->descriptor(ref).state == SlotState::dead;
+    const uint64_t generation = writer_.write(ref, item);
+    if (revived) leases_->forget_dead(ref);
+    describe(ref, item, now);
+    if (revived) leases_->revive(ref, now);
+    arena_->lease_stop().found(now);
+    if (old.slot == nullptr)
+        order_->add(ref, item.key.hash, now);
+    else
+        order_->replace(ref, arena_->descriptor(old.ref), item.same_item, now);
+    tally(ref).requested += item.bytes();
+    items_++;
+    if (item.counts_as_new) items_total_++;
+    bytes_ += item.bytes();
+    const layout::Slot word = slot_word(ref, item.key.hash);
+    if (old.slot != nullptr) return replace(ref, generation, revived, word, old, now);
+    writer_.bring_to_life(ref, generation);
+    while (!index_.insert(item.key.hash, word)) evict_of_chain(item.key.hash, now);
+}
+
+void Items::replace(Ref ref, uint64_t generation, bool revived, layout::Slot word, Index::Place old, NodeSeconds now) {
+    if (broken::s7_publish_before_flip || (revived && broken::s1_revive_first)) {
+        writer_.bring_to_life(ref, generation);
+        if (broken::s7_publish_before_flip) Index::replace(old.slot, word);
+        writer_.halfway();
+        kill(old.ref, nullptr, Gone::replaced, now);
+        Index::replace(old.slot, word);
+        return;
+    }
+    writer_.halfway();
+    broken::lie(arena_->header(old.ref).value_len);
+    writer_.flip_to_dead(old.ref);
+    writer_.halfway();
+    writer_.bring_to_life(ref, generation);
+    Index::replace(old.slot, word);
+    kill(old.ref, nullptr, Gone::replaced, now);
+}
+
+// Evicts the least recently accessed item of the chain; of several, the one stored first. Under a lease it leaves a dead slot,
+// as any item.
+void Items::evict_of_chain(uint64_t hash, NodeSeconds now) {
+    Index::Place oldest;
+    uint32_t oldest_age = 0;
+    index_.for_chain(hash, [&](const Index::Place& at) {
+        const uint32_t age = seconds_since(arena_->descriptor(at.ref).last_access, now);
+        const bool older = oldest.slot == nullptr || age > oldest_age ||
+                           (age == oldest_age && arena_->header(at.ref).guard < arena_->header(oldest.ref).guard);
+        if (!older) return;
+        oldest = at;
+        oldest_age = age;
+    });
+    CHECK(oldest.slot != nullptr);
+    overflow_evictions_++;
+    kill(oldest.ref, oldest.slot, Gone::evicted, now);
+}
+
+// Keeps the slot, its place in the index and in the policy's lists, and its lease.
+void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
+    Descriptor& descriptor = arena_->descriptor(ref);
+    CHECK(descriptor.state == SlotState::live);
+    order_->see_reads(ref, now);  // they were reads of the old item
+    const uint64_t bytes_before = bytes_of(*arena_, ref), bytes = item.bytes();
+    const bool leased = leases_->begin_write(ref, now);
+    if (broken::s1_receive_live && bytes <= layout::page_bytes) writer_.receive_live(ref, item);
+    writer_.halfway();
+    broken::lie(arena_->header(ref).value_len);
+    const uint64_t generation = writer_.write(ref, item);
+    writer_.halfway();
+    writer_.bring_to_life(ref, generation);
+    if (broken::s3_clear_lease) descriptor.lease_end = 0;
+    leases_->end_write(ref, leased, now);
+    tally(ref).requested += bytes - bytes_before;
+    bytes_ += bytes - bytes_before;
+    if (item.counts_as_new) items_total_++;
+    descriptor.exptime = item.exptime;
+    descriptor.flags = uint8_t(item.descriptor_flags | (descriptor.flags & item_read));
+    if (!item.same_item) order_->bump(ref, now);
+}
+
+void Items::true_exptime(Index::Place at, NodeSeconds now) {
+    if (arena_->header(at.ref).exptime == arena_->descriptor(at.ref).exptime) return;
+    NewItem item = copy_of(*arena_, at.ref, {key_of(*arena_, at.ref), 0});
+    item.counts_as_new = false;
+    item.same_item = true;
+    write_over(at.ref, item, now);
+}
+
+void Items::add_stats(Stats& sum) const {
+    sum.items += items_;
+    sum.items_total += items_total_;
+    sum.bytes += bytes_;
+    sum.overflow_evictions += overflow_evictions_;
+    sum.index_buckets += index_.bucket_count();
+    sum.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
+    for (uint8_t i = 1; i < class_numbers; i++) {
+        ClassStats& of_class = sum.classes[i];
+        const Tally& mine = tally_[i];
+        of_class.bytes_requested += mine.requested;
+        of_class.evicted += mine.evicted;
+        of_class.evicted_nonzero += mine.evicted_nonzero;
+        of_class.evicted_unfetched += mine.evicted_unfetched;
+        of_class.evicted_active += mine.evicted_active;
+        of_class.evicted_age_s = std::max(of_class.evicted_age_s, mine.evicted_age_s);
+        of_class.out_of_memory += mine.out_of_memory;
+        of_class.reclaimed += mine.reclaimed;
+        of_class.expired_unfetched += mine.expired_unfetched;
+        of_class.crawler_reclaimed += mine.crawler_reclaimed;
+        of_class.crawler_checked += mine.crawler_checked;
+    }
+}
+
+}  // namespace farcached::node

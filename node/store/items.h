@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Items: the life of a partition's items, from put() to kill(): their place in the index, their slot, their counters.
+//
+// Owner: a Partition, under its lock. It reports each birth and death to the eviction order, leases, hidden items and draining
+// pages. It finds no room for an item: Room does.
+//
+// I1  An item is in the index, in its class's list of the policy and in a live slot, or in none of them.
+// I2  A guard flips to dead before its slot leaves the index or is replaced there, and before the new item's guard is live. So
+//     that is before the caller can acknowledge (S1, S7). No two generations of a key live at once.
+// I3  put() writes an item in place, or into a free slot, or into a dead slot of its key (S1, node/store/stored_item.h).
+// I4  A slot whose item died is dead (node/store/leases.h, L3), parted while it is held (node/store/slots.h, H1), or free.
+// I5  A hidden item is not found, leased, renewed, moved or copied: it can only be killed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "fabric/region.h"
+#include "node/memory/arena.h"
+#include "node/policy/item_list.h"
+#include "node/store/draining.h"
+#include "node/store/eviction_order.h"
+#include "node/store/hidden_items.h"
+#include "node/store/index.h"
+#include "node/store/leases.h"
+#include "node/store/node.h"
+#include "node/store/slots.h"
+#include "node/store/stored_item.h"
+
+namespace farcached::node {
+
+// reclaimed: expired or flushed when its memory was needed, or when next to go; crawled: by a sweep; met: by a request for its
+// key.
+enum class Gone : uint8_t { replaced, deleted, evicted, reclaimed, crawled, met };
+
+// The parts that Items calls; they outlive it.
+struct PartsOfItems {
+    Arena* arena_ = nullptr;
+    Slots* slots_ = nullptr;
+    EvictionOrder* order_ = nullptr;
+    HiddenItems* hidden_ = nullptr;
+    Leases* leases_ = nullptr;
+    Draining* draining_ = nullptr;
+};
+
+class Items : private PartsOfItems {
+  public:
+    void attach(fabric::Region& region, const Config& config, uint16_t number, uint32_t partition_count,
+                const PartsOfItems& parts);
+
+    struct Found {
+        Index::Place place;  // slot null: miss
+        protocol::Miss why = protocol::Miss::absent;
+    };
+    // Finds a live, unexpired, unflushed item; removes a dead one.
+    Found find(const protocol::Key& key, NodeSeconds now);
+    Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
+    // The index slot that refers to a live item (I1).
+    Index::Place place_of(Ref ref) const;
+    bool chain_full(uint64_t hash) const { return index_.chain_full(hash); }
+    bool hidden(Ref ref) const { return hidden_->hides(ref); }
+    // Hidden or expired.
+    bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now); }
+    protocol::ItemMeta meta(Ref ref) const;
+    uint64_t next_cas();
+
+    // Whether put() may write the item over the one in that slot.
+    bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;
+    // Writes and publishes `item` in `ref`, which came from Room, LeaseZone, an upload, or fits_in_place(); replaces `old` if that
+    // exists.
+    void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
+    // Writes the true expiry time into the header if it differs (S13).
+    void true_exptime(Index::Place at, NodeSeconds now);
+    // Unpublishes and frees an item.
+    void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
+    // Removes an item for its memory. An expired or flushed one is reclaimed: it leaves no ghost and no watcher event.
+    void evict_or_reclaim(Ref ref, NodeSeconds now);
+    // Frees the dead slots whose leases have ended; returns their number.
+    uint32_t reclaim_dead(NodeSeconds now) {
+        return leases_->reclaim(now, [this](Ref ref) { part(ref); });
+    }
+    // Of a slot without an item and without a holder.
+    void free_slot(Ref ref);
+
+    ItemWriter& writer() { return writer_; }
+    void observe(Observer* observer) { observer_ = observer; }
+    Turnover turnover() const { return {items_, evictions_}; }
+    // Counts a store that found no memory, and an item that a sweep looked at.
+    void count_no_memory(uint64_t bytes) { tally_[arena_->classes().of(bytes)].out_of_memory++; }
+    void count_checked(uint8_t size_class) { tally_[size_class].crawler_checked++; }
+    void add_stats(Stats& sum) const;
+
+  private:
+    struct Tally {
+        uint64_t requested = 0;
+        uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
+        uint64_t evicted_age_s = 0, out_of_memory = 0, reclaimed = 0, expired_unfetched = 0;
+        uint64_t crawler_reclaimed = 0, crawler_checked = 0;
+    };
+
+    Tally& tally(Ref ref) { return tally_[size_class_of(*arena_, ref)]; }
+    layout::Slot slot_word(Ref ref, uint64_t hash) const;
+    void describe(Ref ref, const NewItem& item, NodeSeconds now);
+    void write_over(Ref ref, const NewItem& item, NodeSeconds now);
+    void replace(Ref ref, uint64_t generation, bool revived, layout::Slot word, Index::Place old, NodeSeconds now);
+    void evict_of_chain(uint64_t hash, NodeSeconds now);
+    void count_gone(Ref ref, Gone why, NodeSeconds now);
+    void part(Ref ref);
+
+    Observer* observer_ = nullptr;
+    Index index_;
+    ItemWriter writer_;
+    uint64_t hash_seed_ = 0;
+    uint16_t number_ = 0;  // of the partition
+    uint32_t partition_count_ = 1;
+    bool cas_ = true;
+    uint64_t cas_issued_ = 0;
+    std::array<Tally, class_numbers> tally_;
+    uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
+    uint64_t evictions_ = 0, overflow_evictions_ = 0;
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Partition: one share of the keys, with its lock, its parts, and the requests that need several of them.
+//
+// Each part owns its state, and calls only parts to its right:
+//
+//     Partition -> LeaseZone -> Room -> Items -> Draining -> Leases, Slots
+//                                       Items -> EvictionOrder, HiddenItems
+//
+// Owner: the Node. Threads: any; every member but `lock` needs the lock, and so do the parts.
+//
+// P1  Each part keeps its own invariants (items.h, leases.h, draining.h, slots.h, ...). A request does what several need, in
+//     the order that they demand.
+// P2  `now` is read after the request that it serves was received. So a lease that a proxy counts from its send time ends
+//     before it ends here (S3). `now` never decreases here, even if another thread read it earlier (latest()).
+// P3  The caller makes room first, and then puts an item there: nothing between the two calls releases the lock.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "node/store/draining.h"
+#include "node/store/eviction_order.h"
+#include "node/store/hidden_items.h"
+#include "node/store/items.h"
+#include "node/store/leases.h"
+#include "node/store/node.h"
+#include "node/store/room.h"
+#include "node/store/slots.h"
+#include "node/store/stored_item.h"
+
+namespace farcached::node {
+
+class alignas(64) Partition {
+  public:
+    mutable std::mutex lock;
+
+    void attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t number,
+                uint32_t partition_count, uint64_t secret, uint64_t private_seed, uint64_t first_generation);
+
+    // The latest clock reading of any thread for this partition (P2).
+    NodeSeconds latest(NodeSeconds now) { return latest_ = std::max(latest_, now); }
+
+    Items& items() { return items_; }
+    const Items& items() const { return items_; }
+    EvictionOrder& order() { return order_; }
+    void observe(Observer* observer) { items_.observe(observer); }
+    TestHook& test_hook() { return items_.writer().test_hook; }
+
+    // The slot for `item`, which replaces `old` if that exists: the slot of `old`, a dead slot of the key, or a free one.
+    // Evicts if necessary, but never `old`. nil: the caller reserves `need_pages` (without this lock) and tries again; 0: no
+    // memory (-M). The reservation spares the pages of `old` if `made_of_old`.
+    Ref room_for(const NewItem& item, Index::Place old, NodeSeconds now, Reservation& reserved, uint64_t& need_pages,
+                 bool made_of_old = false);
+    // The same item with another header, or a value that is not longer: in place, or in another slot.
+    Index::Place rewrite(Index::Place at, const NewItem& changed, NodeSeconds now);
+
+    // Of a live item: its value does not change until unpin(), even if the item dies. False: see HeldSlots.
+    bool pin(Ref ref) { return held_.pin(ref); }
+    void unpin(Ref ref);
+    // A slot for an upload of that size; its bytes are already counted. nil: as in room_for(). take_received() or
+    // drop_received() ends it.
+    Ref receive(uint64_t bytes, NodeSeconds now, Reservation& reserved, uint64_t& need_pages);
+    // After the value was received behind header and key: the slot to publish the item in. That is `received`, unless a slot
+    // that remote pointers refer to fits the item.
+    Ref room_for_received(Ref received, const NewItem& item, Index::Place old, NodeSeconds now);
+    // Before the item is put there: the upload no longer holds the slot.
+    void take_received(Ref received);
+    void drop_received(Ref received);
+
+    // The cause of a lease request. A mutation extends a lease only if the key was read since the last grant (S8). A report
+    // moves no item, and its lease keeps memory within the report's cost limit.
+    enum class Asker : uint8_t { get, mutation, report };
+    struct Granted {
+        std::optional<protocol::Grant> grant;
+        protocol::LeaseDenial denied = protocol::LeaseDenial::none;
+    };
+    // A remote pointer to a live item under a lease that is new, extended or unchanged. The item may be moved for it; then `at`
+    // changes. Without a grant: no lease runs, or a report did not extend it.
+    Granted grant(Index::Place& at, NodeSeconds now, Asker asker, LeaseCost* report = nullptr);
+    Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
+    void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
+    void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
+    bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
+
+    void record(const Access& access, NodeSeconds now);
+    void flush(NodeSeconds now);
+    // Hides existing items with the prefix from all readers but proxies with leases on them: kill_leased() on each of
+    // leased_pages() precedes the reply. `order` is larger than any before. Returns a generation: matching items below it are
+    // hidden. 0: the table of prefixes is full. Throws std::bad_alloc.
+    uint64_t hide_prefix(std::string_view prefix, uint64_t order);
+    std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
+    void kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now);
+    // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
+    void prefixes_swept(uint64_t order) { hidden_.swept(order); }
+
+    // Removes every item of a page of this partition; the page returns to the pool.
+    void empty_page(uint64_t page, NodeSeconds now) { room_.empty_page(page, nil, now); }
+    Node::Swept sweep_page(uint64_t page, NodeSeconds now, bool tails);
+    void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
+    double page_heat(uint64_t page, NodeSeconds now, uint64_t& end) { return room_.page_heat(page, now, end); }
+    void zone_moved(uint64_t page) { slots_.zone_moved(page); }
+    void add_stats(Stats& stats, NodeSeconds now) const;
+
+  private:
+    protocol::LeaseDenial lengthen(Index::Place& at, NodeSeconds now, LeaseCost* report, uint32_t& granted_ms);
+    Ref seen_item(const Access& seen, bool& same_generation) const;
+    uint64_t reclaim_tails(uint8_t size_class, NodeSeconds now);
+
+    fabric::Region* region_ = nullptr;
+    Arena* arena_ = nullptr;
+    bool evict_ = true;
+    NodeSeconds latest_ = 0;
+    Slots slots_;
+    HeldSlots held_;
+    Leases leases_;
+    Draining draining_;
+    HiddenItems hidden_;
+    EvictionOrder order_;
+    Items items_;
+    Room room_;
+    LeaseZone zone_;
+};
+
+}  // namespace farcached::node
