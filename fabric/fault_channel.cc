@@ -18,7 +18,7 @@ namespace farcached::fabric {
 
 namespace {
 
-constexpr size_t reads_max = 64;
+constexpr size_t held_reads_max = 64;
 constexpr uint64_t never = UINT64_MAX;
 constexpr uint32_t line_bytes = 64;  // a cache, a bus and a network card move it at once
 constexpr uint32_t word_bytes = 8;   // never torn
@@ -272,7 +272,7 @@ void FaultChannel::tell_reads() {
 bool FaultChannel::post_read(const ReadRequest& request) {
     CHECK(can_read());
     CHECK(well_formed(request.ptr));
-    if (held_reads_.size() == reads_max) return false;
+    if (held_reads_.size() == held_reads_max) return false;
     if (!silent() && last_step()) drop();
     if (silent()) {
         arm_timer();

@@ -22,8 +22,7 @@ jumbo_sources = \
 	jumbo/ctl.cc \
 	jumbo/base.cc
 # t/faulty/libfaulty.a has jumbo_faulty and jumbo_faulty_alone once more.
-jumbo_faulty_alone = process/crash_report.cc fabric/verbs/rdma_library.cc fabric/shm/shm_channel.cc daemon/stats/stats_route.cc \
-	daemon/stats/stats_sample.cc
+jumbo_faulty_alone = process/crash_report.cc fabric/verbs/rdma_library.cc
 jumbo_alone = $(jumbo_faulty_alone) conf/node_option_table.cc conf/proxy_option_table.cc
 
 EXTRA_LIBRARIES =

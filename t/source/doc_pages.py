@@ -33,7 +33,8 @@ daemon/stats/session_end.h daemon/stats/stats_route.cc daemon/stats/status_json.
 daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch.h daemon/stats/watch_hub.cc
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc daemon/stats/worker_counters.h
 fabric/channel_counters.h fabric/fault_channel.cc
-daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h node/service/service_counters.h
+daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
+node/service/service_counters.h
 base/renamed_stats.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
