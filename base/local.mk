@@ -3,9 +3,6 @@
 folder_libraries += base/libbase.a
 
 base_libbase_a_SOURCES = \
-	base/add_below.h \
-	base/adjustable.h \
-	base/boottime.h \
 	base/borrowed_bytes.h \
 	base/broken.h \
 	base/check.cc \
@@ -21,7 +18,6 @@ base_libbase_a_SOURCES = \
 	base/mapping.h \
 	base/metrics_text.cc \
 	base/metrics_text.h \
-	base/moving_rate.h \
 	base/nearest.cc \
 	base/nearest.h \
 	base/node_clock.h \
@@ -34,6 +30,5 @@ base_libbase_a_SOURCES = \
 	base/random_word.h \
 	base/recorder.cc \
 	base/recorder.h \
-	base/renamed_stats.h \
 	base/result.h \
 	base/stat_row.h

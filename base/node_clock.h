@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's clock: whole seconds since just before the process started, as in memcached. Pure.
+// The clock of leases and deadlines, and the node's: whole seconds since just before the process started, as in memcached. Pure.
 //
 // I1  NodeSeconds is never 0 or 1 in a running daemon: it starts at 2. So 0 means "never expires" and 1 "expired long ago".
 // I2  It never goes back: it follows CLOCK_BOOTTIME, not the wall clock.
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 
 namespace farcached {
+
+// CLOCK_BOOTTIME: runs on while the host sleeps, and is the same for all processes of a time namespace.
+inline uint64_t boottime_ns() {
+    timespec at{};
+    clock_gettime(CLOCK_BOOTTIME, &at);
+    return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
+}
 
 using NodeSeconds = uint32_t;
 

@@ -15,7 +15,7 @@
 
 namespace farcached {
 
-// An error, and the status (conf/exit_status.h) of a program that cannot start for it.
+// An error, and the status (conf/program.h) of a program that cannot start for it.
 struct Problem {
     int exit_status;
     std::string text;  // whole lines; a part of a sentence where the caller completes it

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/option_text.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

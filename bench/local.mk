@@ -12,7 +12,6 @@ bench_libbench_a_SOURCES = \
 	bench/distribution.h \
 	bench/floor.cc \
 	bench/floor.h \
-	bench/form.h \
 	bench/histogram.h \
 	bench/hitratio/clients.cc \
 	bench/hitratio/clients.h \
@@ -46,7 +45,6 @@ bench_libbench_a_SOURCES = \
 	bench/load/wire.h \
 	bench/load/worker.cc \
 	bench/load/worker.h \
-	bench/option_text.h \
 	bench/reports/reports.cc \
 	bench/reports/reports_client.cc \
 	bench/reports/reports_client.h \

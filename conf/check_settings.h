@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/exit_status.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "conf/option.h"
-#include "conf/version.h"
+#include "conf/program.h"
 
 namespace farcached::conf {
 

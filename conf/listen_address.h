@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {

@@ -12,7 +12,6 @@ conf_libconf_a_SOURCES = \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \
-	conf/exit_status.h \
 	conf/help.cc \
 	conf/help.h \
 	conf/kinds.cc \
@@ -33,7 +32,6 @@ conf_libconf_a_SOURCES = \
 	conf/settings.h \
 	conf/units.cc \
 	conf/units.h \
-	conf/version.h \
 	conf/words.h
 
 # Samples; a test loads each.

@@ -6,7 +6,6 @@
 #include "conf/kinds.h"
 #include "conf/nodes.h"
 #include "conf/program.h"
-#include "conf/version.h"
 
 namespace farcached::conf {
 

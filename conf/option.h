@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 #include "conf/units.h"
 

@@ -6,11 +6,17 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "base/result.h"
 #include "conf/resource_limits.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
+
+// The two versions: memcached's, reported to clients and tools, and this program's.
+// Clients choose the commands they send by this number.
+constexpr std::string_view memcached_version = "1.6.45";
+
+std::string_view farcached_version();  // from configure.ac
 
 struct Program {
     std::string_view name;                       // command name
@@ -23,5 +29,16 @@ struct Program {
 
 const Program& farcached_program();
 const Program& farnode_program();
+
+// Exit statuses, of errors that end a program (base/result.h). The numbers are memcached's, from sysexits.h: harnesses and units
+// check them.
+constexpr int exit_ok = 0;
+constexpr int exit_illegal = 1;       // an illegal argument or a value out of its range
+constexpr int exit_usage = 64;        // EX_USAGE
+constexpr int exit_no_user = 67;      // EX_NOUSER
+constexpr int exit_system = 71;       // EX_OSERR: the system refused (sockets, limits, users)
+
+using farcached::Problem;
+using farcached::Refusal;
 
 }  // namespace farcached::conf

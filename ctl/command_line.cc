@@ -9,8 +9,7 @@
 
 #include "base/nearest.h"
 #include "conf/completion.h"
-#include "conf/exit_status.h"
-#include "conf/version.h"
+#include "conf/program.h"
 
 namespace farcached::ctl {
 

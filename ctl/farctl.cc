@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "ctl/command_line.h"
 #include "ctl/format.h"
 #include "ctl/json.h"

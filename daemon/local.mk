@@ -10,12 +10,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/binary_store.cc \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
-	daemon/engine/hoards.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
-	daemon/engine/links_set.cc \
 	daemon/engine/local_peer.cc \
 	daemon/engine/local_peer.h \
 	daemon/engine/meta_engine.cc \
@@ -83,21 +81,16 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/proxy_events.cc \
 	daemon/stats/proxy_events.h \
 	daemon/stats/server_view.h \
-	daemon/stats/session_end.h \
 	daemon/stats/space_saving.cc \
 	daemon/stats/space_saving.h \
 	daemon/stats/stats.h \
 	daemon/stats/stats_general.cc \
-	daemon/stats/stats_hot_keys.cc \
 	daemon/stats/stats_items.cc \
 	daemon/stats/stats_nodes.cc \
-	daemon/stats/stats_route.cc \
 	daemon/stats/stats_sample.cc \
 	daemon/stats/stats_sample.h \
-	daemon/stats/stats_settings.h \
 	daemon/stats/status_json.cc \
 	daemon/stats/status_page.h \
-	daemon/stats/watch.h \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
 	daemon/stats/worker_counters.h

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {

@@ -7,7 +7,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/buffer_pool.h \
 	fabric/channel.cc \
 	fabric/channel.h \
-	fabric/channel_counters.h \
 	fabric/descriptor.cc \
 	fabric/descriptor.h \
 	fabric/fault_channel.cc \
@@ -47,8 +46,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/rdma_library.cc \
 	fabric/verbs/verbs_channel.cc \
 	fabric/verbs/verbs_channel.h \
-	fabric/verbs/verbs_config.cc \
-	fabric/verbs/verbs_config.h \
 	fabric/verbs/verbs_credits.h \
 	fabric/verbs/verbs_device.cc \
 	fabric/verbs/verbs_device.h \
@@ -58,7 +55,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_greeting.h \
 	fabric/verbs/verbs_internal.h \
 	fabric/verbs/verbs_listener.cc \
-	fabric/verbs/verbs_objects.h \
 	fabric/verbs/verbs_queue.cc \
 	fabric/verbs/verbs_queue.h \
 	fabric/verbs/verbs_reach.cc \

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/renamed_stats.h"
+#include "base/stat_row.h"
 #include "daemon/stats/own_stats.h"
-#include "daemon/stats/session_end.h"
+#include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
 #include "process/reloader.h"
 #include "proxy/onesided_share.h"

@@ -21,7 +21,7 @@
 #include <memory>
 #include <string>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "process/passed_sockets.h"
 
 namespace farcached::process {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 
 namespace farcached::process {
 

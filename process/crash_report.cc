@@ -17,9 +17,9 @@
 #include <cstring>
 #include <ctime>
 
-#include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/peer_address.h"
 #include "base/recorder.h"
 #include "process/log.h"

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "conf/command_line.h"
-#include "conf/exit_status.h"
+#include "conf/program.h"
 
 namespace farcached::process {
 

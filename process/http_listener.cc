@@ -19,8 +19,8 @@
 #include <new>
 #include <system_error>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/recorder.h"
 #include "conf/listen_address.h"
 #include "process/fatal.h"

@@ -33,7 +33,7 @@
 #include <utility>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 
 // Checks an HTTP request's Host header against DNS rebinding. The owner of a foreign name can point it to this host.

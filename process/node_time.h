@@ -11,7 +11,7 @@ namespace farcached::process {
 
 // 2 in the second when the process started.
 NodeSeconds node_now();
-// node_now() and CLOCK_BOOTTIME in nanoseconds (base/boottime.h), from one reading.
+// node_now() and CLOCK_BOOTTIME in nanoseconds (base/node_clock.h), from one reading.
 struct Moment {
     NodeSeconds seconds = 0;
     uint64_t ns = 0;

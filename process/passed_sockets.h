@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 
 namespace farcached::process {
 

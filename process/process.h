@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/function_ref.h"
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "process/service_manager.h"
 
 namespace farcached::process {

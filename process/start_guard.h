@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 
 namespace farcached::process {
 

@@ -14,7 +14,7 @@
 //     refused.
 #pragma once
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 
 namespace farcached::process {
 

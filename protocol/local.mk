@@ -23,13 +23,11 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/layout.h \
 	protocol/layout_hash.h \
 	protocol/lease_denial.h \
-	protocol/likely_key.h \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/op.h \
 	protocol/text.cc \
 	protocol/text.h \
 	protocol/text_keys.h \
-	protocol/text_number.h \
 	protocol/wire.h \
 	protocol/words.h

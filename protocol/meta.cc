@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/out_buffer.h"
-#include "protocol/text_number.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::protocol {
 

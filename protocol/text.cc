@@ -6,7 +6,6 @@
 
 #include "base/limits.h"
 #include "protocol/text_keys.h"
-#include "protocol/text_number.h"
 
 namespace farcached::protocol {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "bench/option_text.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

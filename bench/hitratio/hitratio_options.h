@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/command.h"
 #include "bench/hitratio/sim.h"
 #include "bench/load/options.h"
-#include "bench/option_text.h"
 
 namespace farcached::bench {
 

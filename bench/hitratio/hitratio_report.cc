@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-#include "bench/form.h"
+#include "bench/chart.h"
 #include "bench/hitratio/paper.h"
 
 namespace farcached::bench {

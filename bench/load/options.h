@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/command.h"
 #include "bench/load/schedule.h"
 #include "bench/load/wire.h"
-#include "bench/option_text.h"
 #include "bench/value.h"
 
 namespace farcached::bench {

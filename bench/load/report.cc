@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/chart.h"
 #include "bench/command.h"
-#include "bench/form.h"
 
 namespace farcached::bench {
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "protocol/frame_writer.h"
 
 namespace farcached::bench {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/option_text.h"
+#include "bench/command.h"
 #include "bench/transport/transport_options.h"
 
 namespace farcached::bench {

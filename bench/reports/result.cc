@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "bench/form.h"
+#include "bench/chart.h"
 
 namespace farcached::bench {
 

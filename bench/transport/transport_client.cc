@@ -8,7 +8,7 @@
 #include <memory>
 #include <variant>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 
 namespace farcached::bench {
 

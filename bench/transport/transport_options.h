@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/option_text.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

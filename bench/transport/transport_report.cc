@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "bench/form.h"
+#include "bench/chart.h"
 #include "bench/transport/paper.h"
 
 namespace farcached::bench {

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "base/random_word.h"
 #include "bench/transport/node_process.h"
 #include "bench/transport/transport_client.h"

@@ -20,11 +20,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/adjustable.h"
+#include "base/counters.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "daemon/engine/router.h"
-#include "daemon/stats/watch.h"
+#include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/store/node.h"
 

@@ -5,8 +5,8 @@
 #include <bitset>
 #include <cstring>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 
 namespace farcached::daemon {
 

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/boottime.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/node_clock.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/nodes_view.h"
 #include "daemon/stats/stats.h"
 #include "node/service/node_stats.h"
 #include "process/log.h"
-#include "protocol/text_number.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::daemon {
 

@@ -21,7 +21,6 @@
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sample.h"
-#include "daemon/stats/stats_settings.h"
 #include "daemon/stats/watch_hub.h"
 #include "process/reloader.h"
 #include "proxy/pointer_table.h"

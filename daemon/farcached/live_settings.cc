@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "conf/option.h"
-#include "conf/version.h"
+#include "conf/program.h"
 #include "process/http_listener.h"
 #include "process/log.h"
 #include "process/node_time.h"

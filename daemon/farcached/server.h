@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "conf/words.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/farcached/acceptor.h"

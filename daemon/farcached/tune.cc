@@ -10,7 +10,7 @@
 
 #include "daemon/stats/stats.h"
 #include "protocol/layout.h"
-#include "protocol/text_number.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::daemon {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/metrics_text.h"
-#include "conf/version.h"
+#include "conf/program.h"
 #include "process/log.h"
 #include "process/process.h"
 

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "conf/exit_status.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"

@@ -21,7 +21,7 @@
 #include "conf/command_line.h"
 #include "conf/nodes.h"
 #include "conf/option.h"
-#include "conf/version.h"
+#include "conf/program.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/listen.h"
 #include "daemon/farnode/server.h"

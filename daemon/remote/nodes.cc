@@ -8,10 +8,10 @@
 #include <utility>
 #include <variant>
 
-#include "base/boottime.h"
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/node_clock.h"
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/nodes.h"

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "daemon/session/session.h"
 
 namespace farcached::daemon {

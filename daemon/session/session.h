@@ -28,7 +28,7 @@
 #include "daemon/engine/session_memory.h"
 #include "daemon/session/socket_io.h"
 #include "daemon/stats/dump.h"
-#include "daemon/stats/session_end.h"
+#include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
 

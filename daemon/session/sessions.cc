@@ -13,7 +13,7 @@
 #include "daemon/session/event_io.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
-#include "protocol/likely_key.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::daemon {
 

@@ -26,8 +26,8 @@
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
-#include "daemon/stats/session_end.h"
 #include "daemon/stats/watch_hub.h"
+#include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
 

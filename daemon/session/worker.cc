@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <new>
 
-#include "base/boottime.h"
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/random_word.h"
 #include "process/affinity.h"
 #include "process/node_time.h"

@@ -22,11 +22,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/adjustable.h"
-#include "base/boottime.h"
+#include "base/counters.h"
 #include "base/function_ref.h"
+#include "base/node_clock.h"
 #include "base/stat_row.h"
-#include "daemon/stats/watch.h"
+#include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {

@@ -7,8 +7,8 @@
 #include <array>
 #include <string>
 
-#include "base/renamed_stats.h"
-#include "daemon/stats/session_end.h"
+#include "base/stat_row.h"
+#include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
 #include "proxy/onesided_share.h"
 

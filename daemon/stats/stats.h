@@ -8,7 +8,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "daemon/stats/stats_sample.h"
@@ -80,7 +83,7 @@ void write_proxy(StatWriter out, const Sample& sample);
 // Latencies of requests by the way of their answers; and the list of slow ones.
 void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes);
 void write_slow(StatWriter out, const ServerView& server);
-// The most frequent keys by the way of their answers: daemon/stats/stats_hot_keys.cc.
+// The most frequent keys by the way of their answers: daemon/stats/hot_keys.cc.
 void write_hot_keys(StatWriter out, ServerView& server);
 void reset_hot_keys(ServerView& server);
 
@@ -95,5 +98,42 @@ void write_route(StatWriter out, std::string_view key, const Route* route);
 void write_pointers(StatWriter out, const proxy::PointerTable::Occupancy& s);
 // The counters of all nodes together, in stats proxy.
 void write_links(StatWriter& out, const Sample& sample);
+
+// SettingsTable: the rows of `stats settings`, in order. Created from the configuration at the start, and updated by the
+// commands that change a setting at run time.
+//
+// Settings in use elsewhere (the crawler's pace, the memory limit) have a copy here. memcached's settings without a use in this
+// server exist only here. Any thread may call.
+
+struct Setting {
+    std::string name, value;
+};
+
+class SettingsTable {
+  public:
+    explicit SettingsTable(std::vector<Setting> settings) : settings_(std::move(settings)) {}
+
+    // Changes a setting of the table; ignores an unknown name.
+    void set(std::string_view name, std::string_view value) {
+        std::lock_guard held(lock_);
+        for (Setting& setting : settings_)
+            if (setting.name == name) setting.value = value;
+    }
+    // Empty if there is no such setting.
+    std::string get(std::string_view name) const {
+        std::lock_guard held(lock_);
+        for (const Setting& setting : settings_)
+            if (setting.name == name) return setting.value;
+        return {};
+    }
+    void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {
+        std::lock_guard held(lock_);
+        for (const Setting& setting : settings_) visit(setting.name, setting.value);
+    }
+
+  private:
+    mutable std::mutex lock_;
+    std::vector<Setting> settings_;
+};
 
 }  // namespace farcached::daemon

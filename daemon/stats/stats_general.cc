@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/out_buffer.h"
-#include "conf/version.h"
+#include "conf/program.h"
 #include "daemon/stats/stats.h"
 
 namespace farcached::daemon {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/boottime.h"
-#include "base/renamed_stats.h"
+#include "base/node_clock.h"
+#include "base/stat_row.h"
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/stats.h"
 #include "protocol/layout.h"

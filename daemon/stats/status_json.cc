@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/renamed_stats.h"
+#include "base/stat_row.h"
 #include "process/json_text.h"
 #include "proxy/onesided_share.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "fabric/channel.h"
-#include "fabric/verbs/verbs_objects.h"
+#include "fabric/verbs/verbs_device.h"
 
 namespace farcached::fabric {
 

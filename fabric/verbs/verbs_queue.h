@@ -26,7 +26,6 @@
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_error.h"
 #include "fabric/verbs/verbs_greeting.h"
-#include "fabric/verbs/verbs_objects.h"
 #include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_work.h"
 

@@ -25,7 +25,6 @@
 #include "base/mapping.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_greeting.h"
-#include "fabric/verbs/verbs_objects.h"
 #include "protocol/layout.h"
 
 namespace farcached::fabric {

@@ -19,11 +19,9 @@
 
 #include "base/check.h"
 #include "base/mapping.h"
-#include "fabric/verbs/verbs_config.h"
 #include "fabric/verbs/verbs_credits.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_error.h"
-#include "fabric/verbs/verbs_objects.h"
 
 namespace farcached::fabric {
 

@@ -23,7 +23,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/add_below.h"
+#include "base/counters.h"
 #include "base/node_clock.h"
 #include "fabric/region.h"
 

@@ -25,7 +25,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "base/moving_rate.h"
+#include "base/counters.h"
 #include "base/node_clock.h"
 #include "base/policy_kind.h"
 

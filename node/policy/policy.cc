@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "base/moving_rate.h"
+#include "base/counters.h"
 
 namespace farcached::node {
 

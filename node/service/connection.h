@@ -10,8 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/adjustable.h"
-#include "base/boottime.h"
+#include "base/counters.h"
 #include "base/node_clock.h"
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/metrics_text.h"
-#include "base/renamed_stats.h"
+#include "base/stat_row.h"
 #include "node/service/node_stats.h"
 
 namespace farcached::node {

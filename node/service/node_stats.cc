@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "base/out_buffer.h"
-#include "base/renamed_stats.h"
+#include "base/stat_row.h"
 
 namespace farcached::node {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "fabric/shm/shm_ring.h"
 #include "protocol/frame_writer.h"
 #include "protocol/handshake.h"

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "proxy/pointer_table.h"
 #include "t/unit/proxy/pointer_table_fixture.h"
 

@@ -29,13 +29,13 @@ ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.c
 daemon/farcached/admin.cc daemon/stats/detail.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_store.cc daemon/farcached/http_pages.cc
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h daemon/stats/proxy_events.cc
-daemon/stats/session_end.h daemon/stats/stats_route.cc daemon/stats/status_json.cc
-daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch.h daemon/stats/watch_hub.cc
+daemon/stats/worker_counters.h daemon/stats/stats_nodes.cc daemon/stats/status_json.cc
+daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc daemon/stats/worker_counters.h
-fabric/channel_counters.h fabric/fault_channel.cc
+fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
 node/service/service_counters.h
-base/renamed_stats.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
+base/stat_row.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/lease_denial.h protocol/meta.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
 """.split())

@@ -78,7 +78,7 @@ def check_counters(page):
 def check_tables():
     """The tables themselves: a row without help would print an empty line without an error."""
     found = []
-    for path in ("daemon/stats/worker_counters.h", "daemon/stats/own_stats.h", "daemon/stats/session_end.h", "proxy/local_get.h",
+    for path in ("daemon/stats/worker_counters.h", "daemon/stats/own_stats.h", "proxy/local_get.h",
                  "proxy/link_counters.h", "node/service/node_stats.h", "process/reloader.h"):
         # The last string of a row is its help.
         rows = re.findall(r'(?:\bX\(\s*|\{")(\w+)"?,\s*(?:"\w*",\s*)?("(?:[^"\\]|\\.)*")', read(TOP, path))

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "bench/form.h"
+#include "bench/chart.h"
 #include "bench/hitratio/hitratio_options.h"
 #include "bench/hitratio/hitratio_report.h"
 #include "t/lib/tap.h"

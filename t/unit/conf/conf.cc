@@ -10,7 +10,7 @@
 #include "conf/command_line.h"
 #include "conf/help.h"
 #include "conf/option.h"
-#include "conf/version.h"
+#include "conf/program.h"
 #include "t/lib/tap.h"
 #include "t/unit/conf/words.h"
 

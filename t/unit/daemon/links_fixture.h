@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "daemon/engine/asking.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/engine/readiness.h"

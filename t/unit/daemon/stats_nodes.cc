@@ -2,7 +2,7 @@
 // `stats` of a process whose items are in nodes: requests go to the nodes, and the replies follow in the order of the
 // requests. Sums, resets, and the effect of a node that is down. Requests that are refused because they concern the
 // nodes.
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "t/unit/daemon/stats_nodes_fixture.h"
 #include "t/unit/protocol/binary_packets.h"
 #include "t/unit/proxy/pointer_table_fixture.h"

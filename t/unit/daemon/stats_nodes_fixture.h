@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"

@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "fabric/verbs/verbs_config.h"
 #include "fabric/verbs/verbs_credits.h"
+#include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_error.h"
 #include "fabric/verbs/verbs_greeting.h"
 #include "protocol/layout_hash.h"

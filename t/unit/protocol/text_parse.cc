@@ -8,11 +8,9 @@
 #include "base/limits.h"
 #include "base/node_clock.h"
 #include "protocol/base64.h"
-#include "protocol/likely_key.h"
 #include "protocol/meta.h"
 #include "protocol/text.h"
 #include "protocol/text_keys.h"
-#include "protocol/text_number.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

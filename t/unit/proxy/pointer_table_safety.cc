@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/boottime.h"
+#include "base/node_clock.h"
 #include "t/unit/proxy/pointer_table_fixture.h"
 
 using namespace table_test;
