@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -50,6 +51,13 @@ void say(OutBuffer& out, std::string_view text) {
 }
 
 constexpr std::string_view detail_usage = "CLIENT_ERROR usage: stats detail on|off|dump";
+// Groups that name clients' keys, and their refusals under -X (--disable-dumping).
+constexpr std::pair<std::string_view, std::string_view> groups_with_keys[] = {
+    {"detail", "CLIENT_ERROR stats detail not allowed"},
+    {"hotkeys", "CLIENT_ERROR stats hotkeys not allowed"},
+    {"slow_log", "CLIENT_ERROR stats slow_log not allowed"},
+    {"cachedump", "CLIENT_ERROR stats cachedump not allowed"},
+};
 constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
 constexpr std::string_view no_pointer_table =
     "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
@@ -258,9 +266,8 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         reset(told);
         return say(out, "RESET");
     }
-    const bool names_keys = group == "detail" || group == "hotkeys" || group == "slow_log" || group == "cachedump";
-    if (names_keys && !engine_options_.dump_enabled)
-        return say(out, "CLIENT_ERROR stats " + std::string(group) + " not allowed");
+    for (const auto& [name, refusal] : groups_with_keys)
+        if (group == name && !engine_options_.dump_enabled) return say(out, refusal);
     if (group == "detail") return stats_detail(words[1], out);
     if (group == "hotkeys" && words.size() > 1) {
         if (words.size() != 2 || words[1] != "reset") return say(out, hot_keys_usage);
