@@ -5,8 +5,8 @@
 // Owner: the caller; a value type.
 // E1  The function that meets an error words it once, for the operator. Its callers pass it on unchanged, or put their
 //     subject before it.
-// E2  bad_alloc is thrown, and so is std::system_error by a constructor that the kernel gives no resource at the start.
-//     No other error is an exception.
+// E2  std::bad_alloc is thrown at any time. At the start of a program, std::system_error and std::length_error are, too. No
+//     other error is an exception.
 #pragma once
 
 #include <optional>

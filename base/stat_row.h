@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// StatRow: a statistic's name, its help text, and where its value is. Constant tables of rows are the only lists of
-// statistics: `stats`, the metrics, the man pages, and the proxies that read a node's text iterate over them.
+// StatRow: a statistic's name, its help text, and where its value is. Constant tables of rows, some made by
+// X-macros that also declare the counters, are the only lists of statistics: `stats`, the metrics, the man pages, and the
+// proxies that read a node's text iterate over them.
 //
 // Owner: the module that has the numbers keeps their table. Threads: rows are constant.
 // R1  A row reads its value from the one object that it is applied to, and from nothing else.

@@ -292,8 +292,8 @@ bool FaultChannel::post_read(const ReadRequest& request) {
     if (fails) read.status = ReadStatus::failed;
     if (const RegionView* view = inner_->mapped_region(request.ptr.region)) {
         const bool torn = by_lines || by_words;
-        read.begin(*view, torn, read_dice_);
-        if (torn && plan_.between) plan_.between();
+        const bool begun = read.begin(*view, torn, read_dice_);
+        if (begun && torn && plan_.between) plan_.between();
     } else if (!inner_->post_read(request)) {
         return false;
     }
@@ -302,12 +302,12 @@ bool FaultChannel::post_read(const ReadRequest& request) {
     return true;
 }
 
-void FaultChannel::HeldRead::begin(const RegionView& view, bool torn, std::mt19937_64& dice) {
+bool FaultChannel::HeldRead::begin(const RegionView& view, bool torn, std::mt19937_64& dice) {
     CHECK(inside(request.ptr, view.region_bytes));
     arrived = true;
     if (words::load_relaxed(&view.header->incarnation) != request.ptr.incarnation) {
         status = ReadStatus::failed;
-        return;
+        return false;
     }
     const uint64_t first = request.ptr.offset / unit_bytes;
     const uint64_t last = (request.ptr.offset + landing_bytes(request) - 1) / unit_bytes;
@@ -318,6 +318,7 @@ void FaultChannel::HeldRead::begin(const RegionView& view, bool torn, std::mt199
     units.assign(now.end() - long(later), now.end());
     now.resize(now.size() - later);
     copy(view, now);
+    return true;
 }
 
 void FaultChannel::HeldRead::copy(const RegionView& view, const std::vector<uint32_t>& which) const {

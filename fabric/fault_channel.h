@@ -81,7 +81,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
         std::vector<uint32_t> units;   // copied when it is due
 
         // Copies what is not left until it is due; a torn one leaves some.
-        void begin(const RegionView& view, bool torn, std::mt19937_64& dice);
+        bool begin(const RegionView& view, bool torn, std::mt19937_64& dice);
         void copy(const RegionView& view, const std::vector<uint32_t>& which) const;
     };
     struct Ending {

@@ -42,6 +42,7 @@ jumbo_all = $(filter-out $(jumbo_alone),$(filter %.cc,$(base_libbase_a_SOURCES) 
 jumbo_folder = $(subst _,/,$(basename $(@F)))
 jumbo_longer = $(foreach file,$(filter jumbo/$(basename $(@F))_%.cc,$(jumbo_sources)),$(subst _,/,$(basename $(notdir $(file))))/%)
 $(jumbo_sources): Makefile
-	$(AM_V_GEN)$(MKDIR_P) jumbo && printf '#include "%s"\n' \
-		$(filter-out $(jumbo_longer),$(filter $(jumbo_folder)/%,$(jumbo_all))) >$@
+	@$(MKDIR_P) jumbo && printf '#include "%s"\n' \
+		$(filter-out $(jumbo_longer),$(filter $(jumbo_folder)/%,$(jumbo_all))) >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 CLEANFILES += $(jumbo_sources)

@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "protocol/frame_writer.h"
-#include "proxy/access_notes.h"
 #include "proxy/unseen.h"
 
 namespace farcached::proxy {

@@ -91,7 +91,7 @@ class HostReports {
 // N4  A node answers each report with the number of records that it processed and the leases that it renewed. The next
 //     report waits for this answer. Unprocessed records are reported again. While the node has time left, a few more
 //     reports follow at once in the same interval. An unanswered report is dropped when the connection ends.
-// N5  With a shared pointer table, reports belong to the host, not to the link (proxy/access_notes.h). Each access is
+// N5  With a shared pointer table, reports belong to the host, not to the link (HostReports). Each access is
 //     counted once, as sent, dropped or shared; a shared access belongs to another link from then on. For a link that
 //     shares nothing, N2 to N4 hold unchanged.
 // N6  A node of an older version grants no pointers and gets no reports (S18). Accesses that fit no record are dropped.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "proxy/link_frames.h"
 
 namespace farcached::proxy {
 

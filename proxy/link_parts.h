@@ -31,9 +31,9 @@ struct Down {
 //
 // W1  Each connection first speaks the newest version, since the node may have been replaced. A node of the version
 //     before refuses it; greeted once more as by an older proxy, it serves us two-sided (S18).
-// W2  welcome() and limits() change only for a welcome that passed every check. One of them: the node sends the size of its
-//     region twice, for the channel's mapping and in its welcome. Both must agree, so that no pointer checked against one
-//     size reads the other (S10).
+// W2  welcome() changes only for a welcome that passed every check; limits() are those of a greeting until then, in each
+//     connection. One of the checks: the node sends the size of its region twice, for the channel's mapping and in its
+//     welcome. Both must agree, so that no pointer checked against one size reads the other (S10).
 // W3  Of an older node's welcome nothing remains that allows a one-sided read (S18).
 class Greeting {
   public:

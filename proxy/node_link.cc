@@ -133,6 +133,8 @@ void NodeLink::go_down(uint64_t now_ns) {
 
 void NodeLink::destroy_channel() {
     if (channel_ == nullptr) return;
+    requests_.end_asking(/* broken= */ true);
+    reports_.end();
     deps_.events.unwatch(channel_->fd());
     channel_.reset();
 }

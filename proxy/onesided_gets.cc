@@ -6,7 +6,6 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "proxy/onesided_gets.h"
 
 namespace farcached::proxy {
 

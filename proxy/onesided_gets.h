@@ -18,6 +18,15 @@
 
 namespace farcached::proxy {
 
+// What both ways of a one-sided GET use; all outlive them.
+struct GetParts {
+    PointerTable* table;  // nullptr: no pointers
+    Reads& reads;
+    const NodeClockEstimate& clock;
+    LinkCounters& counters;
+    AccessNotes& notes;
+};
+
 // PointerGets: GETs by one READ through a remote pointer. It takes pointers from replies, keeps them in the shared
 // table, and drops those that fail.
 //
@@ -28,16 +37,6 @@ namespace farcached::proxy {
 // G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
 //     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
 //     the node's reply corrects the pointer.
-
-// What both ways of a one-sided GET use; all outlive them.
-struct GetParts {
-    PointerTable* table;  // nullptr: no pointers
-    Reads& reads;
-    const NodeClockEstimate& clock;
-    LinkCounters& counters;
-    AccessNotes& notes;
-};
-
 class PointerGets {
   public:
     explicit PointerGets(const GetParts& parts) : parts_(parts) {}

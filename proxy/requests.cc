@@ -86,6 +86,7 @@ void Requests::open(const protocol::Welcome& welcome, fabric::Channel& channel) 
     version_ = welcome.version;
     hash_seed_ = welcome.hash_seed;
     channel_ = &channel;
+    progress_ns_ = 0;
     frames_.emplace(welcome.frame_bytes_max, welcome.credits);
     if (lending_ != nullptr && channel.lends() > 0) frames_->lend(*lending_, channel.lends());
     replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
@@ -103,7 +104,6 @@ void Requests::end_asking(bool broken) {
 
 void Requests::fail_all(AskFailure why) {
     end_asking(/* broken= */ true);
-    progress_ns_ = 0;
     const Failed failed{why, std::nullopt};
     reads_.fail_all(failed);
     exchanges_.for_each([&](Exchange& exchange) {

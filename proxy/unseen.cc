@@ -3,8 +3,6 @@
 
 #include <bit>
 
-#include "proxy/unseen.h"
-
 namespace farcached::proxy {
 
 uint32_t UnseenAccesses::add(Set& set, const protocol::ItemAccess& item) {

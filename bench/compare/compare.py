@@ -294,8 +294,8 @@ class Run:
 def describe(run):
     """(short description, full description)"""
     here, o, setup = machine(), run.o, run.setup
-    programs = [p for p in (setup.farcached, setup.memcached, setup.nutcracker, setup.mcrouter) if p]
-    versions = ", ".join("%s (%s)" % (os.path.basename(p), version_of(p)) for p in programs)
+    programs = [p for p in (setup.farcached, setup.old.get("farcached"), setup.memcached, setup.nutcracker, setup.mcrouter) if p]
+    versions = ", ".join("%s (%s)" % (p if p in setup.old.values() else os.path.basename(p), version_of(p)) for p in programs)
     short = "%s, %d CPUs; %s; %d rounds of %g s; load average %.1f at the start" % (
         here["cpu"], here["cpus"], run.placement, o.rounds, o.seconds, here["load_average"])
     words = "%s; -t %d in front, -t %d behind, -m %d, %s protocol, load by %s\n%s" % (

@@ -11,14 +11,15 @@ from compare_chart import line, text
 from compare_contest import FLOOR, METRICS, OLD, PEER, RATIOS, Spread
 
 
-OLD_BUILD = "the old build"
-
-
 def baselines(row):
     """The baselines of ours: memcached and the floor, or the best proxy (None); then the old build."""
     there = [label for label in (PEER, FLOOR) if label in row.labels]
     old = [OLD] if any(label.startswith(OLD) for label in row.labels) else []
     return (there or ([None] if any(not c.ours for c in row.contestants) else [])) + old
+
+
+def name_of(to):
+    return "the old build" if to == OLD else to or "the best peer"
 
 
 def table(contest):
@@ -48,7 +49,7 @@ def ratio_lines(row, to):
     for key, title, _, _ in (m for m in METRICS if m[0] in RATIOS):
         shown = [(label, row.ratio(label, key, row.peer_of(label, key, to))) for label in row.ours]
         if any(ratio.known for _, ratio in shown):
-            lines.append("  ratio of %s to that of %s" % (title, OLD_BUILD if to == OLD else row.peer_of("", key, to)))
+            lines.append("  ratio of %s to that of %s" % (title, name_of(to) if to else row.best_peer(key)))
             lines += ["    %-38s %11.3f  (%.3f .. %.3f)" % (label, r.median, r.low, r.high) for label, r in shown if r.known]
     return lines
 
@@ -81,9 +82,8 @@ def as_json(contest, memory):
                    "cpu_back_s_per_mop": median("back_cpu_s_per_million"),
                    "generator": row.generator.name, "rounds": len(row.rounds)}
             for to in baselines(row):
-                name = OLD_BUILD if to == OLD else to or "the best peer"
                 beside = {key: row.peer_of(label, key, to) for key in RATIOS}
-                one["ratios to " + name] = {
+                one["ratios to " + name_of(to)] = {
                     key: row.ratio(label, key, beside[key]).as_json() for key in RATIOS if beside[key]}
             one.update(verbs.more_for_json(row, label) if row.name in verbs.NAMES else {})
             for what, taken in memory.items():
@@ -154,12 +154,12 @@ def groups_of(contest):
             shown = []
             for label in row.ours:
                 for key, title, _, more_is_better in METRICS:
-                    beside = (to or row.best_peer(key)) if key in RATIOS else None
+                    beside = row.peer_of(label, key, to) if key in RATIOS else None
                     ratio = row.ratio(label, key, beside) if beside else Spread([])
                     if ratio.known and ratio.low > 0:
                         shown.append(Drawn("%s, %s" % (label, title), ratio, more_is_better))
             if shown:
-                found.append(("%s, to %s" % (row.name, to or "the best peer"), shown))
+                found.append(("%s, to %s" % (row.name, name_of(to)), shown))
     return found
 
 

@@ -2,7 +2,7 @@
 // Acceptor: the listening sockets, the operator's socket, and the thread that accepts clients from them. Also the text form of
 // clients' addresses, for stats and watch lines.
 //
-// Owner: the Server. Any thread may call left(), limit(), wake() and the readers of counters.
+// Owner: the Server. Any thread may call left(), limit(), the readers of counters and the function of watched().
 // R1  At most connections_max clients at a time. A further one gets an error and is closed, or, without reject_over_limit,
 //     waits in the backlog until another leaves.
 // R2  The operator's connections (admin_path) do not count towards the limit, and are accepted above it.

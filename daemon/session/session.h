@@ -46,8 +46,8 @@ enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing,
 //                     v   |
 //   opened -------->  open  --input or a stop waits for a turn--> queued    for its step of the turn
 //                     |   ^ <------------the turn----------------
-//   its end or a move |   |
-//   follows its       |   |they have left
+//   a stop, its end or|   |
+//   a move follows its|   |they have left
 //   queued replies    v   |
 //                    settling   for sent()
 //

@@ -201,7 +201,8 @@ void VerbsQueue::collect() {
     std::array<ibv_wc, completions_at_once> completions;
     for (;;) {
         const int count = ibv_poll_cq(completion_queue_.get(), completions_at_once, completions.data());
-        if (count < 0) went_well("ibv_poll_cq", errno);
+        if (count < 0)  // with or without errno
+            failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno));
         for (int i = 0; i < count; i++) {
             const ibv_wc& one = completions[size_t(i)];
             if (one.status != IBV_WC_SUCCESS) {

@@ -106,7 +106,7 @@ class VerbsQueue {
     CompletionChannel completions_;
     CompletionQueue completion_queue_;
     QueuePair queue_pair_;
-    VerbsReports reports_;
+    VerbsReports reports_;  // B3
 
     std::optional<VerbsCredits> credits_;  // from met() on
     VerbsSends sends_;

@@ -3,9 +3,9 @@
 // container (fabric/channel.h, C7), in separate memory that is registered for this connection alone. VerbsReports: the
 // containers of both ends, and the last report in this end's.
 //
-// Owner and thread: those of a VerbsQueue.
+// Owner and thread: those of a VerbsQueue, or of a VerbsListener, which keeps only this side's memory registered.
 // R1  A work request names only memory of both sides that lies within what is registered: it is checked here.
-// R2  Memory of this side is released when the queue leaves or ends; VerbsDevice keeps it while other queues use it (D2).
+// R2  Memory of this side is released when its owner leaves or ends; VerbsDevice keeps it while other queues use it (D2).
 // B1  Where the device has memory windows of type 2, no memory is registered for WRITEs of others: only the window bound to
 //     the queue pair admits them, and it ends with the connection. Elsewhere the memory is registered under its own key.
 // B2  A window admits no WRITE before its binding is carried out, which is posted ahead of this end's first SEND. The other

@@ -65,12 +65,12 @@ struct NodeFacts {
 struct ServiceLimits {
     size_t out_bytes_mark = 256 * 1024;        // below it, one more request is executed, or one more piece sent
     uint64_t outgoing_bytes_max = 4 << 20;     // values and texts waiting to be sent in pieces; below it, one more begins
-    // The same two while more than half of the budget is in use (N9).
+    // The same two while more than half of the budget is in use (service.h, N3).
     size_t out_bytes_mark_tight = 32 * 1024;
     uint64_t outgoing_bytes_max_tight = 128 * 1024;
     uint64_t incoming_bytes_max = 64 << 20;    // values received in pieces; a single one may be larger
     uint32_t incoming_values_max = 4096;       // of them, refused ones included
-    uint32_t free_bytes = 2 * 1024;            // uncounted bytes: of a half frame, and of unsent replies, each (N9)
+    uint32_t free_bytes = 2 * 1024;            // uncounted bytes: of a half frame, and of unsent replies, each (service.h, N3)
     uint32_t silence_s = 120;                  // maximum silence of a proxy: four of its pings
     Adjustable<double> report_share = report_share_default;  // changed by a reload
     Adjustable<uint32_t> greeting_ms = 10'000;  // time from accept to greeting; memory taken before the

@@ -130,7 +130,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     Reports reports_{connection_};
     StreamBytes unconsumed_, unsent_;
     uint64_t sent_before_ = 0;  // Channel::bytes_sent() at the end of the last step
-    Seats::Seat seat_;  // last member, so that oust() is not called while others are destroyed
+    Seats::Seat seat_;  // of it and of account_: oust() touches `ousted_` and `waker_` alone, which are destroyed after both
 };
 
 }  // namespace farcached::node

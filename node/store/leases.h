@@ -87,9 +87,9 @@ class DeadSlots {
 //
 // Owner: Leases, under the partition's lock.
 //
-// L1  A page is listed while a lease in it runs, so that a flush finds every leased item (S11). A run of pages counts as one, at
+// LP1 A page is listed while a lease in it runs, so that a flush finds every leased item (S11). A run of pages counts as one, at
 //     its head. Page::listed is set for exactly the pages that were added and not removed.
-// L2  The list may also have pages that left the partition, or that have no lease any more; they go when the list has grown.
+// LP2 The list may also have pages that left the partition, or that have no lease any more; they go when the list has grown.
 class LeasedPages {
   public:
     void attach(Arena& arena, uint16_t partition) {

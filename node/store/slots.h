@@ -63,7 +63,7 @@ class Slots {
     fabric::Region* region_ = nullptr;
     Arena* arena_ = nullptr;
     uint16_t number_ = 0;  // of the partition
-    uint32_t home_ = 0;    // of its pages (Arena, A5)
+    uint32_t home_ = 0;    // of its pages (page_pool.h, P3)
     std::array<OfClass, class_numbers> classes_;
 };
 

@@ -31,7 +31,7 @@ daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_stor
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h daemon/stats/proxy_events.cc
 daemon/stats/worker_counters.h daemon/stats/stats_nodes.cc daemon/stats/status_json.cc
 daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
-daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc daemon/stats/worker_counters.h
+daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
 node/service/service_counters.h
