@@ -23,8 +23,8 @@ constexpr uint32_t report_us = 500;       // longest time of a node per report
 
 }  // namespace
 
-ReportsClient::ReportsClient(Reach& reach, bool spin, const std::atomic<bool>& interrupted)
-    : spin_(spin), interrupted_(interrupted) {
+ReportsClient::ReportsClient(Reach& reach, bool spin, const std::atomic<bool>& stop)
+    : spin_(spin), interrupted_(stop) {
     hello_.name = "farbench";
     hello_.host = "farbench";
     hello_.pid = uint32_t(getpid());
