@@ -4,7 +4,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Daemon, tap
+from farcached import Daemon, remaining, tap
 from binary_client import NO_CREATE, TEXT, BinaryClient, arith_extras, op, set_extras, status, touch_extras
 
 
@@ -114,7 +114,7 @@ def watched():
         while not lines or b"type=deleted" not in lines[-1]:
             lines.append(watcher.line())
         text = b"".join(lines).decode("latin-1")
-        tap.like(text, r"type=item_store key=watched status=stored cmd=set ttl=50 clsid=\d+ cfd=\d+ size=4",
+        tap.like(text, r"type=item_store key=watched status=stored cmd=set ttl=" + remaining(50) + r" clsid=\d+ cfd=\d+ size=4",
                  "watched: store")
         tap.like(text, r"type=item_get key=watched status=found clsid=\d+ cfd=\d+ size=4", "watched: hit")
         tap.like(text, r"type=item_get key=missing status=not_found clsid=0 cfd=\d+ size=0", "watched: miss")

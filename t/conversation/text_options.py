@@ -5,7 +5,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Daemon, conversations, tap
+from farcached import Daemon, conversations, remaining, tap
 
 FORBIDDEN = r"""
 == -F
@@ -89,7 +89,7 @@ def watched():
         found, missing = r" status=found clsid=\d+ cfd=\d+ size=", r" status=not_found clsid=0 cfd=\d+ size=0"
         for want in (r"type=item_get key=a%2501b" + missing,
                      r"type=item_get key=w1" + missing,
-                     r"type=item_store key=w1 status=stored cmd=set ttl=60 clsid=\d+ cfd=\d+ size=5",
+                     r"type=item_store key=w1 status=stored cmd=set ttl=" + remaining(60) + r" clsid=\d+ cfd=\d+ size=5",
                      r"type=item_get key=w1" + found + "5",
                      r"type=item_get key=w1" + found + "5",
                      r"type=item_store key=w1 status=not_stored cmd=add ttl=0 clsid=\d+ cfd=\d+ size=1",
