@@ -148,7 +148,7 @@ class Requests {
     Reads reads_;
     PointerGets pointers_;
     IndexGets index_;
-    bool was_busy_ = false, was_ordered_ = false;  // told to an asker since the last retry_pays()
+    bool was_busy_ = false, was_ordered_ = false;  // reported to a caller since the last retry_pays()
 
     // Of the connection, from open() to fail_all().
     bool accepting_ = false;
