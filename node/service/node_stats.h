@@ -53,6 +53,9 @@ struct PolicyQueue {
 struct LeaseNumber {
     std::variant<uint64_t LeaseStats::*, protocol::LeaseDenial, PolicyQueue> where;
 
+    template <class Where>
+    constexpr LeaseNumber(Where at) : where(at) {}  // NOLINT: implicit on purpose, rows name the place alone
+
     template <class SomeStats>
     auto& operator()(SomeStats& s) const {
         if (const auto* why = std::get_if<protocol::LeaseDenial>(&where)) return s.leases.denied[size_t(*why)];
