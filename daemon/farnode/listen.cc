@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "conf/program.h"
 #include "fabric/socket_address.h"
 #include "process/process.h"
 
@@ -17,11 +18,10 @@ using fabric::SocketAddress;
 
 constexpr int backlog = 1024;
 
-conf::Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
+Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
 
 // The addresses of a host name; "*": all addresses of this host.
-std::variant<std::vector<SocketAddress>, conf::Problem> addresses_of(const std::string& option, const std::string& host,
-                                                                     uint16_t port) {
+Result<std::vector<SocketAddress>> addresses_of(const std::string& option, const std::string& host, uint16_t port) {
     auto found = fabric::look_up(host == "*" ? "" : host, port);
     if (auto* why = std::get_if<std::string>(&found))
         return problem(option + " " + host + ":" + std::to_string(port) + ": the host is not known (" + *why + ")");
@@ -30,8 +30,7 @@ std::variant<std::vector<SocketAddress>, conf::Problem> addresses_of(const std::
 
 // Listens on as many addresses as possible, at least one.
 template <class Listener, class Listen>
-std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_each(
-    const std::vector<SocketAddress>& addresses, Listen listen) {
+Result<std::vector<std::unique_ptr<Listener>>> listen_at_each(const std::vector<SocketAddress>& addresses, Listen listen) {
     std::vector<std::unique_ptr<Listener>> listeners;
     std::string error;
     for (const SocketAddress& address : addresses) {
@@ -47,8 +46,7 @@ std::variant<std::vector<std::unique_ptr<Listener>>, conf::Problem> listen_at_ea
 
 }  // namespace
 
-std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings,
-                                                     const std::vector<process::PassedSocket>& passed) {
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed) {
     TcpListeners adopted;
     for (const process::PassedSocket& socket : passed) {
         if (socket.is_unix())
@@ -59,27 +57,26 @@ std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& s
     if (!adopted.empty()) return adopted;
     if (settings.tcp_host.empty()) return TcpListeners();
     auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
-    if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
+    if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
     return listen_at_each<fabric::TcpListener>(
         std::get<0>(found), [](const SocketAddress& address, std::string& error) {
             return fabric::TcpListener::listen(address, backlog, error);
         });
 }
 
-std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
-                                                         fabric::VerbsDevices& devices) {
+Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
+                                    fabric::VerbsDevices& devices) {
     if (settings.verbs_host.empty()) return VerbsListeners();
     auto found = addresses_of("--verbs", settings.verbs_host, settings.verbs_port);
-    if (auto* unknown = std::get_if<conf::Problem>(&found)) return *unknown;
+    if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
     return listen_at_each<fabric::VerbsListener>(
         std::get<0>(found), [&](const SocketAddress& address, std::string& error) {
             return fabric::VerbsListener::listen(address, offer, devices, backlog, error);
         });
 }
 
-std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const conf::NodeSettings& settings,
-                                                                                 const fabric::Owner& owner,
-                                                                                 const fabric::Region& region) {
+Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
+                                                            const fabric::Region& region) {
     std::string error;
     fabric::ShmOptions options;
     options.group = settings.shm_group;

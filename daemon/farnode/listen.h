@@ -4,10 +4,9 @@
 #pragma once
 
 #include <memory>
-#include <variant>
 #include <vector>
 
-#include "conf/program.h"
+#include "base/result.h"
 #include "conf/settings.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
@@ -23,15 +22,13 @@ using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
 
 // One listener for each address of the host; none if TCP is off. May wait for a name server. With port 0 the kernel chooses a
 // port for each. Sockets passed by the service manager are used instead.
-std::variant<TcpListeners, conf::Problem> listen_tcp(const conf::NodeSettings& settings,
-                                                     const std::vector<process::PassedSocket>& passed);
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed);
 // Registers the offered memory. The offer and the devices outlive the listeners.
-std::variant<VerbsListeners, conf::Problem> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
-                                                         fabric::VerbsDevices& devices);
+Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
+                                    fabric::VerbsDevices& devices);
 // Holds the name's lock, so an existing socket of that name belongs to a dead node.
-std::variant<std::unique_ptr<fabric::ChannelListener>, conf::Problem> listen_shm(const conf::NodeSettings& settings,
-                                                                                 const fabric::Owner& owner,
-                                                                                 const fabric::Region& region);
+Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
+                                                            const fabric::Region& region);
 
 // Writes the port numbers to $FARNODE_PORT_FILENAME.
 void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);

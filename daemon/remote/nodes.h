@@ -94,7 +94,7 @@ struct NodeSet {
 
 class Nodes final : public NodesView {
   public:
-    using Made = std::variant<std::unique_ptr<Nodes>, conf::Problem>;
+    using Made = Result<std::unique_ptr<Nodes>>;
     // Looks up names, and waits for them, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                      const HostAddresses::LookUp& look_up = fabric::look_up);
@@ -112,7 +112,7 @@ class Nodes final : public NodesView {
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
-    using Prepared = std::variant<std::shared_ptr<const NodeSet>, conf::Problem>;
+    using Prepared = Result<std::shared_ptr<const NodeSet>>;
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
     // Makes the set current. Does not notify workers.
     void use(std::shared_ptr<const NodeSet> set);
@@ -155,7 +155,7 @@ class Nodes final : public NodesView {
 
   private:
     Nodes();
-    using MadeNode = std::variant<std::shared_ptr<OneNode>, conf::Problem>;
+    using MadeNode = Result<std::shared_ptr<OneNode>>;
     std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up);
     std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;

@@ -125,7 +125,6 @@ void Sessions::close(Session& session, SessionEnd why) {
         if (!session.state.own) events_.descriptor_closed(session.state.admin);
     }
     delete &session;
-    if (ended()) out_.clear(0);  // references to the node's memory: the node may end now
 }
 
 void Sessions::begin_stop() {

@@ -63,6 +63,8 @@ class Sessions final : public SocketEvents {
     // Serves all bytes received so far, also those in the kernel, and sends the answers. Each session ends then.
     void begin_stop();
     void end_all();
+    // Once ended(): output may refer to the node's memory, and the node may end before the Worker.
+    void drop_output() { out_.clear(0); }
     bool stopping() const { return stopping_; }
     bool ended() const { return stopping_ && list_.oldest() == nullptr; }
 

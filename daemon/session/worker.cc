@@ -59,6 +59,7 @@ void Worker::run() {
             latencies_.end_tick();
         sessions_.end_doomed();  // those doomed by answers from nodes
     } while (!sessions_.ended());
+    sessions_.drop_output();
     if (links_ != nullptr) links_->stop();
     inbox_.shut();
 }
