@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# jumbo/: the build of --enable-jumbo. It compiles the sources of each folder as one generated file, which includes them, so
-# that headers are parsed once per folder. These files are in the build folder only. Two sources of a folder must not define
+# jumbo/: the default build. It compiles the sources of each folder as one generated file, which includes them, so that headers
+# are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources of a folder must not define
 # the same file-local name, or one has an object of its own (jumbo_alone). bench/ and the programs' own sources are compiled
 # one by one.
 

@@ -11,7 +11,7 @@ sys.path[:0] = [os.path.join(TESTS, "lib"), TESTS, os.path.dirname(os.path.abspa
 import nodes.restart as load  # noqa: E402
 from cluster import Cluster, nodes_shown  # noqa: E402
 from device_tools import add_device, delete_device, netdev, resources  # noqa: E402
-from farcached import deadline, tap, until  # noqa: E402
+from farcached import deadline, slow_factor, tap, until  # noqa: E402
 
 RIGHT = {("STORED", "own"), ("STORED", "miss"), (load.UNAVAILABLE, "own"), (load.UNAVAILABLE, "miss"), (load.UNAVAILABLE, "older")}
 
@@ -37,7 +37,8 @@ def removed(askers, c):
 
 def main():
     before, below = resources(), netdev()
-    with Cluster("verbs tcp verbs", options=["node_timeout_ms=1000"], node_args=["-v"]) as c:
+    with Cluster("verbs tcp verbs", options=["node_timeout_ms=%d" % (2000 * slow_factor())],
+                 node_args=["-v"]) as c:
         askers = [load.Asker(proxy, c.key(node, "asker%d-%d" % (i, n))) for node in c.nodes
                   for n, proxy in enumerate(c.proxies) for i in range(2)]
         near = [a for a in askers if a.key.startswith(c.key(c.nodes[1], ""))]

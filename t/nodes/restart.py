@@ -185,7 +185,7 @@ def stands_in():
     """With failover another node serves the keys of one that is down. The node comes back empty. If it goes down again, its keys
     have the other node's older values. That is the price of failover; foreign bytes are never seen."""
     title = "failover: "
-    with Cluster("shm tcp shm", options=["failover", "node_timeout_ms=500"]) as c:
+    with Cluster("shm tcp shm", options=["failover", "node_timeout_ms=%d" % (1000 * slow_factor())]) as c:
         away = c.nodes[0]
         names = [c.key(away, "k%d" % i) for i in range(50)]
         with c.proxies[0].client() as a, c.proxies[1].client() as b:
