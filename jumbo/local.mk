@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # jumbo/: the default build. It compiles the sources of each folder as one generated file, which includes them, so that headers
-# are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources of a folder must not define
-# the same file-local name, or one has an object of its own (jumbo_alone). bench/ and the programs' own sources are compiled
-# one by one.
+# are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources
+# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone). bench/ and the programs' own
+# sources are compiled one by one.
 
 # A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \

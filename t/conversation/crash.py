@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import test_program  # noqa: E402
-from farcached import Daemon, default_binary, is_sanitized, run_binary, tap, until  # noqa: E402
+from farcached import Daemon, deadline, default_binary, is_sanitized, run_binary, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 SYS_TGKILL = {"x86_64": 234, "aarch64": 131}.get(os.uname().machine)
@@ -184,7 +184,8 @@ def test_core():
     with Dumping("-m", "8", expect_exit=-number, threads=1) as d:
         until(lambda: threads_of(d.pid), lambda names: {"watch", "accept"} <= set(names))
         d.signal(number)
-        tap.is_(d.wait(), -number, "it ends by the signal")
+        # The kernel looks at each page of the address space, seconds of CPU.
+        tap.is_(d.wait(5 * deadline()), -number, "it ends by the signal")
         d.stop()
     lines = d.stderr_at_end.decode("latin-1").splitlines()
     tap.ok(lines and all(line.startswith("<2>") for line in lines), "in the journal each line of a report is critical", lines)
