@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Executes docs/tutorial.md: one bash runs its shell blocks in order in an empty folder, its files are written, and the output must
-contain the shown lines. Blocks that need RDMA run in a guest that has it ($FARCACHED_RDMA_ADDRESS).
+"""Executes docs/tutorial.md: one bash runs its shell blocks in order, in a folder that has the programs in build/try and nothing
+else. The output must contain the shown lines. Blocks that need RDMA run in a guest that has it ($FARCACHED_RDMA_ADDRESS).
 
-The kernel chooses the ports instead of the page. As root each daemon gets -u root. Without nc or curl a few lines of Python replace
+The kernel replaces ports that are in use here. As root each daemon gets -u root. Without nc or curl a few lines of Python replace
 them. Commands that only display are repeated until they show the page's lines, because a person types more slowly than a test.
 """
 import os
@@ -32,14 +32,21 @@ CURL = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[-1]).r
 
 
 def reserve_ports():
-    """Sockets that are bound and do not listen: they reserve ports until they are closed. The kernel gives such a port to no
-    process that asks for any port, but daemons can bind it by number, since they set SO_REUSEADDR."""
+    """Sockets that are bound and do not listen, at the page's ports if they are free: they reserve ports until they are closed. The
+    kernel gives such a port to no process that asks for any port, but daemons can bind it by number, since they set SO_REUSEADDR."""
     sockets = []
-    for _ in PORTS:
+    for port in PORTS:
         sockets.append(socket.socket())
         sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sockets[-1].bind(("127.0.0.1", 0))
+        if somebody_listens(int(port)):
+            port = 0
+        sockets[-1].bind(("127.0.0.1", int(port)))
     return sockets
+
+
+def somebody_listens(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
 def write_program(folder, name, text):
@@ -50,7 +57,7 @@ def write_program(folder, name, text):
 
 
 def make_programs(folder):
-    """Writes the programs at the front of the shell's PATH."""
+    """Writes the programs in the folder where contrib/try builds them."""
     built = os.path.dirname(os.path.abspath(default_binary()))
     for name in ("farcached", "farnode", "farctl", "farbench"):
         more = " ".join(user_args()) if name in ("farcached", "farnode") else ""
@@ -63,10 +70,9 @@ def make_programs(folder):
 class Shell:
     """One bash; run() gives the status and the output of some lines."""
 
-    def __init__(self, programs, folder):
-        self.errors = open(os.path.join(programs, "stderr"), "w+b")
-        env = {**os.environ, "PATH": programs + ":" + os.environ["PATH"]}
-        self.process = subprocess.Popen(["bash", "--norc"], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, folder):
+        self.errors = open(os.path.join(folder, "stderr"), "w+b")
+        self.process = subprocess.Popen(["bash", "--norc"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, start_new_session=True)
         self.number = 0
 
@@ -144,15 +150,12 @@ class Tutorial:
         self.shell, self.folder, self.reserved = shell, folder, reserve_ports()
         self.ports = dict(zip(PORTS, [str(s.getsockname()[1]) for s in self.reserved]))
         self.rdma = os.environ.get("FARCACHED_RDMA_ADDRESS")
+        self.shares = []  # of one-sided gets, one for each load
 
     def here(self, text):
         for port, ours in self.ports.items():
             text = re.sub(r"\b%s\b" % port, ours, text)
         return text.replace("10.0.0.1", self.rdma) if self.rdma else text
-
-    def write(self, name, text):
-        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-            file.write(self.here(text))
 
     def run(self, lines, wanted):
         lines, wanted = self.here(lines), self.here(wanted)
@@ -170,6 +173,7 @@ class Tutorial:
             return self.run(name, wanted)
         else:
             status, output = once()
+        self.shares += map(float, re.findall(r"^GETs one-sided: ([\d.]+) of all", output, re.M))
         tap.ok(status == 0 and shows(output, wanted), name, "status: %s" % status, "shown:", output, "wanted:", wanted)
         return None
 
@@ -179,24 +183,24 @@ def main():
     with open(os.path.join(TOP, "docs", "tutorial.md"), encoding="utf-8") as page:
         blocks = FENCED.findall(page.read())
     tap.ok(len(blocks) > 15, "the tutorial has blocks")
-    programs = tempfile.mkdtemp(prefix="farcached-tutorial-")
-    folder = os.path.join(programs, "work")
-    os.mkdir(folder)
-    make_programs(programs)
-    shell = Shell(programs, folder)
+    folder = tempfile.mkdtemp(prefix="farcached-tutorial-")
+    os.makedirs(os.path.join(folder, "build", "try"))
+    make_programs(os.path.join(folder, "build", "try"))
+    shell = Shell(folder)
     try:
-        tutorial = Tutorial(shell, folder)
+        tutorial = Tutorial(shell, os.path.join(folder, "build", "tutorial"))
         for (kind, what, text), (next_kind, _, wanted) in zip(blocks, blocks[1:] + [("", "", "")]):
-            if kind == "toml":
-                tutorial.write(what, text)
             if kind == "sh" and (what != "rdma" or tutorial.rdma):
                 tutorial.run(text.rstrip("\n"), wanted if next_kind == "text" else "")
             if tap.failed:  # later blocks would fail, too
                 tap.diag(shell.stderr()[-4000:])
                 break
+        else:
+            tap.is_(tutorial.shares[0], 0.0, "no get is one-sided at first")
+            tap.ok(tutorial.shares[1] >= 0.97, "and at last 97 % are", tutorial.shares)
     finally:
         shell.end()
-        shutil.rmtree(programs, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     tap.done()
 
 
