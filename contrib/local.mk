@@ -5,6 +5,8 @@ EXTRA_DIST += \
 	contrib/class-sizes \
 	contrib/common.sh \
 	contrib/grafana/farcached.json \
+	contrib/image \
+	contrib/kubernetes/farcached.yaml \
 	contrib/prometheus/farcached.rules.yml \
 	contrib/prometheus/prometheus.yml \
 	contrib/try \

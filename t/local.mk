@@ -246,6 +246,7 @@ EXTRA_DIST += \
 	t/guest/device.py \
 	t/guest/device_tools.py \
 	t/guest/faults.py \
+	t/guest/image.py \
 	t/guest/package.py \
 	t/guest/programs.py \
 	t/guest/refused.py \
