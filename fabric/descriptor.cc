@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "fabric/socket_address.h"
 
@@ -49,6 +50,10 @@ Descriptor poller_of(int fd, unsigned events) {
     wanted.data.fd = fd;
     if (epoll_ctl(poller.get(), EPOLL_CTL_ADD, fd, &wanted) != 0) poller.reset();
     return poller;
+}
+
+Problem no_descriptor(const std::string& channel_name) {
+    return system_problem(channel_name + ": no descriptor for a connection (" + std::strerror(errno) + ")");
 }
 
 }  // namespace farcached::fabric

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
+
+#include "base/result.h"
 
 namespace farcached::fabric {
 
@@ -44,5 +47,8 @@ Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, ui
 
 // An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno says why.
 Descriptor poller_of(int fd, unsigned events);
+
+// Of a channel without a descriptor, for the cause in errno.
+Problem no_descriptor(const std::string& channel_name);
 
 }  // namespace farcached::fabric

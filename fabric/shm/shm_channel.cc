@@ -59,8 +59,8 @@ void ShmChannel::hail() {
             end(ChannelEnd::handshake, "it is another kind of socket");
         else
             end_with_errno(channel_end_of(errno), errno);
-    } else if (std::string error; !admitted_peer(socket_.get(), options_.group, error)) {
-        end(ChannelEnd::permission, error);
+    } else if (const Refusal stranger = refuse_peer(socket_.get(), options_.group)) {
+        end(ChannelEnd::permission, stranger->text);
     } else if (!send_hello(socket_.get(), hello)) {
         end_with_errno(channel_end_of(errno), errno);
     }
@@ -102,9 +102,8 @@ void ShmChannel::welcome_proxy() {
         return end(no->why, no->text);
     }
     version_ = hello.version;
-    std::string error;
-    if (!admitted_peer(socket_.get(), options_.group, error))
-        return refuse(ShmRefusal::permission, ChannelEnd::permission, error);
+    if (const Refusal stranger = refuse_peer(socket_.get(), options_.group))
+        return refuse(ShmRefusal::permission, ChannelEnd::permission, stranger->text);
     const uint32_t ring_bytes = hello.ring_bytes == 0 ? options_.ring_bytes : hello.ring_bytes;
     if (!ring_bytes_valid(ring_bytes) || hello.reserved != 0)
         return refuse(ShmRefusal::handshake, ChannelEnd::handshake,
@@ -140,12 +139,13 @@ void ShmChannel::meet_node() {
         return;
     }
     if (welcome.version != version_) return end(ChannelEnd::handshake, "a greeting of a version that was not requested");
-    std::string error;
-    link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error, version_);
-    if (link_ == nullptr) return end(ChannelEnd::handshake, error);
+    auto link = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, version_);
+    if (const auto* wrong = std::get_if<Problem>(&link)) return end(ChannelEnd::handshake, wrong->text);
+    link_ = std::get<0>(std::move(link));
     if (given.region) {
-        region_ = regions_->map(given.region, welcome.region_bytes, welcome.incarnation, error);
-        if (region_ == nullptr) return end(ChannelEnd::handshake, error);
+        auto region = regions_->map(given.region, welcome.region_bytes, welcome.incarnation);
+        if (const auto* wrong = std::get_if<Problem>(&region)) return end(ChannelEnd::handshake, wrong->text);
+        region_ = std::get<0>(std::move(region));
     }
     // The node chose these descriptors: a blocking one must not stop the proxy.
     for (const Descriptor* wake : {&given.wake_node, &given.wake_proxy})

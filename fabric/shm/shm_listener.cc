@@ -42,22 +42,15 @@ bool ShmListener::Offer::fits(const ShmHello& hello) const {
     return layout::may_read({hello.layout_version, hello.layout_hash});
 }
 
-std::unique_ptr<Channel> connect_shm(const std::string& path, MappedRegions& regions,
-                                     ChannelEvents& events, const ShmOptions& options,
-                                     std::string& error) {
+Result<std::unique_ptr<Channel>> connect_shm(const std::string& path, MappedRegions& regions,
+                                             ChannelEvents& events, const ShmOptions& options) {
     const std::string name = "shm:" + path;
     sockaddr_un address;
-    if (!address_of(path, address)) {
-        error = name + ": a path of 1 to 107 bytes is needed";
-        return nullptr;
-    }
+    if (!address_of(path, address)) return system_problem(name + ": a path of 1 to 107 bytes is needed");
     Descriptor fd = shm_socket();
     Descriptor poller;
     if (fd) poller = poller_of(fd.get(), EPOLLIN | EPOLLRDHUP);
-    if (!poller) {
-        error = name + ": no descriptor for a connection (" + std::strerror(errno) + ")";
-        return nullptr;
-    }
+    if (!poller) return no_descriptor(name);
     auto channel = std::make_unique<ShmChannel>(ShmChannel::Side::proxy, std::move(fd),
                                                 std::move(poller), name, events, options);
     channel->connect(address, regions);
@@ -78,17 +71,14 @@ ShmListener::~ShmListener() {
     if (there.st_dev == device_ && there.st_ino == inode_) unlink(offer_->path.c_str());
 }
 
-std::unique_ptr<ShmListener> ShmListener::listen(const Owner& owner, const Region* region,
-                                                 const ShmOptions& options, int backlog,
-                                                 std::string& error) {
+Result<std::unique_ptr<ShmListener>> ShmListener::listen(const Owner& owner, const Region* region,
+                                                         const ShmOptions& options, int backlog) {
     auto offer = std::make_shared<Offer>();
     offer->path = owner.path();
     offer->name = "shm:" + offer->path;
     offer->options = options;
     auto refuse = [&](const char* call, int reason) {
-        error =
-            std::string(call) + ": cannot listen at " + offer->name + ": " + std::strerror(reason);
-        return nullptr;
+        return system_problem(std::string(call) + ": cannot listen at " + offer->name + ": " + std::strerror(reason));
     };
     CHECK(ring_bytes_valid(options.ring_bytes));
     if (region != nullptr) {
@@ -96,8 +86,7 @@ std::unique_ptr<ShmListener> ShmListener::listen(const Owner& owner, const Regio
         try {
             offer->region.reset(region->open_read_only());
         } catch (const std::system_error& failed) {
-            error = failed.what();
-            return nullptr;
+            return system_problem(failed.what());
         }
         offer->region_bytes = region->view().region_bytes;
         offer->incarnation = region->view().header->incarnation;

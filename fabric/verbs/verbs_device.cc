@@ -72,19 +72,15 @@ int rights_of(VerbsAccess access) {
 
 }  // namespace
 
-std::shared_ptr<MemoryRegion> VerbsDevice::memory(const void* base, size_t bytes, VerbsAccess access,
-                                                  std::string& error) {
+Result<std::shared_ptr<MemoryRegion>> VerbsDevice::registered(const VerbsMemory& memory, VerbsAccess access) {
     std::lock_guard hold(lock_);
-    std::weak_ptr<MemoryRegion>& known = registered_[base];
+    std::weak_ptr<MemoryRegion>& known = registered_[memory.data];
     if (const auto there = known.lock(); there != nullptr && *there != nullptr) {
-        CHECK((*there)->length == bytes);
+        CHECK((*there)->length == memory.bytes);
         return there;
     }
-    MemoryRegion made(ibv_reg_mr(domain_.get(), const_cast<void*>(base), bytes, rights_of(access)));
-    if (made == nullptr) {
-        error = verbs_memory_refused(name(), bytes, errno);
-        return nullptr;
-    }
+    MemoryRegion made(ibv_reg_mr(domain_.get(), const_cast<void*>(memory.data), memory.bytes, rights_of(access)));
+    if (made == nullptr) return verbs_memory_refused(name(), memory.bytes, errno);
     auto shared = std::make_shared<MemoryRegion>(std::move(made));
     known = shared;
     return shared;
@@ -99,27 +95,20 @@ void VerbsDevice::take_back() {
 
 VerbsDevices::VerbsDevices(const VerbsConfig& config, Log log) : config_(config), log_(std::move(log)) {}
 
-std::shared_ptr<VerbsDevice> VerbsDevices::device_of(const rdma_cm_id& id, std::string& error) {
+Result<std::shared_ptr<VerbsDevice>> VerbsDevices::device_of(const rdma_cm_id& id) {
     CHECK(id.verbs != nullptr);
     std::lock_guard hold(lock_);
     std::weak_ptr<VerbsDevice>& known = devices_[id.verbs];
     if (std::shared_ptr<VerbsDevice> there = known.lock()) return there;
     const char* name = ibv_get_device_name(id.verbs->device);
     ibv_device_attr attributes{};
-    if (const int failed = ibv_query_device(id.verbs, &attributes); failed != 0) {
-        error = verbs_call_failed("ibv_query_device", name, failed);
-        return nullptr;
-    }
+    if (const int failed = ibv_query_device(id.verbs, &attributes); failed != 0)
+        return verbs_call_failed("ibv_query_device", name, failed);
     ibv_port_attr port{};
-    if (const int failed = ibv_query_port(id.verbs, id.port_num, &port); failed != 0) {
-        error = verbs_call_failed("ibv_query_port", name, failed);
-        return nullptr;
-    }
+    if (const int failed = ibv_query_port(id.verbs, id.port_num, &port); failed != 0)
+        return verbs_call_failed("ibv_query_port", name, failed);
     ProtectionDomain domain(ibv_alloc_pd(id.verbs));
-    if (domain == nullptr) {
-        error = verbs_call_failed("ibv_alloc_pd", name, errno);
-        return nullptr;
-    }
+    if (domain == nullptr) return verbs_call_failed("ibv_alloc_pd", name, errno);
     const VerbsConfig use = config_.clamped(limits_of(attributes));
     // Both kinds of type 2 are bound to a queue pair.
     constexpr unsigned windows = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;

@@ -29,6 +29,7 @@
 #include <string>
 #include <thread>
 
+#include "base/result.h"
 #include "fabric/descriptor.h"
 
 namespace farcached::fabric {
@@ -115,6 +116,12 @@ struct WorkId {
 
 class VerbsQueue;
 
+// Memory that is registered as a whole, once. No bytes: none.
+struct VerbsMemory {
+    const void* data = nullptr;
+    size_t bytes = 0;
+};
+
 // Others READ it, our own READs land in it, or others count in it.
 enum class VerbsAccess : uint8_t { remote_read, landing, counters };
 
@@ -140,8 +147,7 @@ class VerbsDevice {
     // The host has removed the device (D4). Any thread.
     void set_removed() { removed_ = true; }
     bool removed() const { return removed_; }
-    // nullptr: `error` has the cause.
-    std::shared_ptr<MemoryRegion> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    Result<std::shared_ptr<MemoryRegion>> registered(const VerbsMemory& memory, VerbsAccess access);
     // Deregisters memory while others READ it. Only t/'s faulty build.
     void take_back();
 
@@ -170,8 +176,8 @@ class VerbsDevices {
     void log(const std::string& text) const {
         if (log_) log_(text);
     }
-    // The device of an id that is bound to one. nullptr: `error` has the cause.
-    std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
+    // The device of an id that is bound to one.
+    Result<std::shared_ptr<VerbsDevice>> device_of(const rdma_cm_id& id);
     // Keeps a queue whose messages are under way, and ends it later (D3).
     void defer_close(std::unique_ptr<VerbsQueue> queue);
     // The number of these queues.

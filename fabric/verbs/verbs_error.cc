@@ -5,7 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
-
+#include <utility>
 
 namespace farcached::fabric {
 
@@ -29,7 +29,7 @@ std::string at(std::string_view device) { return device.empty() ? "" : " at " + 
 
 }  // namespace
 
-std::string verbs_call_failed(std::string_view call, std::string_view device, int error) {
+Problem verbs_call_failed(std::string_view call, std::string_view device, int error) {
     std::string text = std::string(call) + at(device) + ": " + std::strerror(error);
     if (error == ENOMEM || error == EMFILE || error == ENFILE)
         text += "; see the limits of this process (LimitMEMLOCK=infinity and LimitNOFILE in its unit file) and of the "
@@ -37,29 +37,28 @@ std::string verbs_call_failed(std::string_view call, std::string_view device, in
     if (error == EACCES || error == EPERM) text += "; give this user access to /dev/infiniband (group rdma)";
     if (error == ENODEV || error == EADDRNOTAVAIL)
         text += "; no RDMA device has this address (rdma link show, ip address show)";
-    return text;
+    return system_problem(std::move(text));
 }
 
-std::string verbs_memory_refused(std::string_view device, size_t bytes, int error) {
+Problem verbs_memory_refused(std::string_view device, size_t bytes, int error) {
     std::string text = "ibv_reg_mr of " + std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB" + at(device) + ": " +
                        std::strerror(error);
     if (error == ENOMEM || error == EAGAIN || error == EPERM)
         text += "; the limit on locked memory must allow that much: LimitMEMLOCK=infinity in the unit file, or "
                 "ulimit -l unlimited";
-    return text;
+    return system_problem(std::move(text));
 }
 
-std::string verbs_not_here(int error) {
+Problem verbs_not_here(int error) {
     if (const std::string& why = rdma_libraries_missing(); !why.empty())
-        return "RDMA cannot be used: " + why + "; install librdmacm1 (Fedora: librdmacm) and restart";
+        return system_problem("RDMA cannot be used: " + why + "; install librdmacm1 (Fedora: librdmacm) and restart");
     // librdmacm reports a file that it may not open as missing.
     constexpr const char* manager = "/dev/infiniband/rdma_cm";
     if (access(manager, F_OK) == 0 && access(manager, R_OK | W_OK) != 0) error = EACCES;
-    std::string text = std::string("RDMA cannot be used: ") + std::strerror(error);
-    if (error == EACCES || error == EPERM)
-        return text + "; give this user access to /dev/infiniband/rdma_cm (group rdma)";
-    if (error == EMFILE || error == ENFILE) return text + "; raise LimitNOFILE in the unit file";
-    return text + "; there is no RDMA device (rdma link show), or the module rdma_ucm is not loaded";
+    const char* remedy = "; there is no RDMA device (rdma link show), or the module rdma_ucm is not loaded";
+    if (error == EACCES || error == EPERM) remedy = "; give this user access to /dev/infiniband/rdma_cm (group rdma)";
+    if (error == EMFILE || error == ENFILE) remedy = "; raise LimitNOFILE in the unit file";
+    return system_problem(std::string("RDMA cannot be used: ") + std::strerror(error) + remedy);
 }
 
 VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status) {

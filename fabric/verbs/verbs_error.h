@@ -12,17 +12,18 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
 #include "fabric/channel.h"
 #include "fabric/verbs/verbs_device.h"
 
 namespace farcached::fabric {
 
 // For a call that set errno. device: empty if it is not known yet.
-std::string verbs_call_failed(std::string_view call, std::string_view device, int error);
+Problem verbs_call_failed(std::string_view call, std::string_view device, int error);
 // For memory that could not be registered.
-std::string verbs_memory_refused(std::string_view device, size_t bytes, int error);
+Problem verbs_memory_refused(std::string_view device, size_t bytes, int error);
 // For rdma_create_event_channel(): RDMA is missing, or forbidden to this user.
-std::string verbs_not_here(int error);
+Problem verbs_not_here(int error);
 
 // Loads the libraries of RDMA (rdma_library.cc). Returns the cause if they are missing, else an empty string.
 const std::string& rdma_libraries_missing();

@@ -29,7 +29,7 @@ namespace farcached::fabric {
 // never read.
 class VerbsBuffers {
   public:
-    bool make(const VerbsDevice& device, std::string& error) {
+    Refusal make(const VerbsDevice& device) {
         const VerbsConfig& config = device.config();
         sends_ = config.sends;
         receives_ = config.receives;
@@ -37,8 +37,8 @@ class VerbsBuffers {
         const size_t bytes = size_t(sends_ + receives_) * each_ + sizeof(uint64_t);
         memory_.emplace(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false);
         registered_.reset(ibv_reg_mr(device.domain(), memory_->data(), bytes, IBV_ACCESS_LOCAL_WRITE));
-        if (registered_ == nullptr) error = verbs_memory_refused(device.name(), bytes, errno);
-        return registered_ != nullptr;
+        if (registered_ == nullptr) return verbs_memory_refused(device.name(), bytes, errno);
+        return {};
     }
     ibv_sge send(uint32_t number, uint32_t bytes) const { return piece(number, bytes); }
     ibv_sge receive(uint32_t number) const { return piece(sends_ + number, each_); }
