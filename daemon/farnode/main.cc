@@ -38,11 +38,9 @@
 #include "process/http_listener.h"
 #include "process/log.h"
 #include "process/node_time.h"
-#include "process/passed_sockets.h"
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
-#include "process/start_guard.h"
 #include "process/supervisor.h"
 #include "process/system_calls.h"
 
