@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/node_clock.h"
+#include "fabric/region.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {

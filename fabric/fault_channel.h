@@ -24,7 +24,7 @@
 #include "base/broken.h"
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 
 namespace farcached::fabric {
 
@@ -29,13 +29,12 @@ Refusal MappedRegion::map(int fd) {
                     sizeof header, [] {});
     if (const std::string_view wrong = header_wrong(header, bytes_); !wrong.empty()) return system_problem(std::string(wrong));
     const uint32_t partitions = UINT32_C(1) << header.partition_count_log2;
-    view_.partitions =
-        reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
+    const auto* table = reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
     for (uint32_t i = 0; i < partitions; i++) {
         layout::PartitionEntry entry;
         static_assert(sizeof entry % 8 == 0);
         words::copy_out(reinterpret_cast<char*>(&entry),
-                        reinterpret_cast<const uint64_t*>(&view_.partitions[i]), 0, sizeof entry, [] {});
+                        reinterpret_cast<const uint64_t*>(&table[i]), 0, sizeof entry, [] {});
         IndexShape shape;
         if (!index_shape(entry, bytes_, shape)) return system_problem("the region's partition table points outside the region");
         shapes_.push_back(shape);
@@ -43,15 +42,7 @@ Refusal MappedRegion::map(int fd) {
     if (!names_living_owner(header.owner)) return system_problem("the region has no living owner");
     owner_ = header.owner;
     incarnation_ = header.incarnation;
-    view_.header = reinterpret_cast<const layout::RegionHeader*>(base_);
-    view_.shapes = shapes_.data();
-    view_.pages = reinterpret_cast<const layout::PageEntry*>(base_ + header.pages_offset);
-    view_.arena = reinterpret_cast<const uint64_t*>(base_ + header.arena_offset);
-    view_.base = base_;
-    view_.region_bytes = bytes_;
-    view_.arena_bytes = header.page_count * layout::page_bytes;
-    view_.hash_seed = header.hash_seed;
-    view_.partition_count_log2 = header.partition_count_log2;
+    view_ = view_at(base_, header, shapes_.data());
     return {};
 }
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "fabric/descriptor.h"
 #include "fabric/owner.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 

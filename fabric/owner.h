@@ -21,7 +21,7 @@
 
 #include "base/broken.h"
 #include "base/result.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "protocol/layout.h"
 #include "protocol/words.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "fabric/stream_channel.h"
 
 namespace farcached::fabric {

@@ -10,8 +10,7 @@
 
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 

@@ -23,7 +23,7 @@
 #include <variant>
 
 #include "fabric/shm/shm_channel.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/tcp_channel.h"
 
 namespace farcached::bench {

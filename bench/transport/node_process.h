@@ -18,7 +18,7 @@
 #include "bench/transport/transport_options.h"
 #include "fabric/channel.h"
 #include "fabric/mapped_region.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/verbs/verbs_channel.h"
 
 namespace farcached::bench {

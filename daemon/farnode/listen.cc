@@ -7,7 +7,7 @@
 #include <string>
 
 #include "conf/program.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "process/process.h"
 
 namespace farcached::node {

@@ -12,11 +12,11 @@
 
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/mapped_region.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
 #include "fabric/shm/shm_ring.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 

@@ -20,8 +20,8 @@
 #include "base/broken.h"
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/shm/shm_ring.h"
+#include "fabric/socket.h"
 #include "protocol/frame_layout.h"
 
 namespace farcached::fabric {

@@ -27,7 +27,7 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {

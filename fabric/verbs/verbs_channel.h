@@ -12,9 +12,8 @@
 
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/region.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_reach.h"
 

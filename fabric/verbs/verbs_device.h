@@ -26,11 +26,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "base/result.h"
-#include "fabric/descriptor.h"
+#include "fabric/channel.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
@@ -212,5 +216,25 @@ class VerbsDevices {
     std::list<Watched> watched_;
     std::thread thread_, watcher_;
 };
+
+// ---- errors of a device as sentences: device, operation, status, and remedy ---------------------------
+
+// For a call that set errno. device: empty if it is not known yet.
+Problem verbs_call_failed(std::string_view call, std::string_view device, int error);
+// For memory that could not be registered.
+Problem verbs_memory_refused(std::string_view device, size_t bytes, int error);
+// For rdma_create_event_channel(): RDMA is missing, or forbidden to this user.
+Problem verbs_not_here(int error);
+
+// Loads the libraries of RDMA (rdma_library.cc). Returns the cause if they are missing, else an empty string.
+const std::string& rdma_libraries_missing();
+
+// For a work request that completed badly.
+struct VerbsBadCompletion {
+    ChannelEnd why;
+    std::string text;
+    bool refused = false;  // by the other side's device: the cause, even if the other side has left since
+};
+VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status);
 
 }  // namespace farcached::fabric

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "fabric/stream_channel.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "fabric/verbs/verbs_queue.h"

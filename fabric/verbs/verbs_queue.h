@@ -6,8 +6,8 @@
 //   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
 //   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
 //
-// Q1  A message leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
-// Q2  is VerbsSends' (verbs_work.h), Q3 VerbsFailure's (verbs_error.h).
+// Q1  A message leaves only with a credit (verbs_work.h), so no receive queue is ever empty.
+// Q2  is VerbsSends', Q3 VerbsFailure's (verbs_work.h).
 // Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
 //     The message buffers live and die with the queue pair.
 // Q5  It belongs to one thread at a time; defer_close() hands it to another.
@@ -22,9 +22,7 @@
 #include <vector>
 
 #include "fabric/channel.h"
-#include "fabric/verbs/verbs_credits.h"
 #include "fabric/verbs/verbs_device.h"
-#include "fabric/verbs/verbs_error.h"
 #include "fabric/verbs/verbs_greeting.h"
 #include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_work.h"

@@ -6,10 +6,9 @@
 #include <random>
 #include <string>
 
-#include "fabric/verbs/verbs_credits.h"
 #include "fabric/verbs/verbs_device.h"
-#include "fabric/verbs/verbs_error.h"
 #include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_work.h"
 #include "protocol/layout_hash.h"
 #include "t/unit/fabric/channel_fixture.h"
 
