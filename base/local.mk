@@ -8,6 +8,7 @@ base_libbase_a_SOURCES = \
 	base/check.cc \
 	base/check.h \
 	base/counters.h \
+	base/enum_text.h \
 	base/function_ref.h \
 	base/hash.cc \
 	base/hash.h \

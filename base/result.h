@@ -9,8 +9,11 @@
 //     other error is an exception.
 #pragma once
 
+#include <sysexits.h>
+
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 namespace farcached {
@@ -20,6 +23,9 @@ struct Problem {
     int exit_status;
     std::string text;  // whole lines; a part of a sentence where the caller completes it
 };
+
+// The system, a device or a peer refused (conf::exit_system); `text` is a sentence without its end of line.
+inline Problem system_problem(std::string text) { return {EX_OSERR, std::move(text)}; }
 
 // Why: another type only where the caller must know more of an error than its text.
 template <class Value, class Why = Problem>

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "bench/command.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 
 namespace farcached::bench {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ctl/format.h"
-#include "protocol/lease_denial.h"
+#include "protocol/op.h"
 
 namespace farcached::ctl {
 

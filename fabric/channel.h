@@ -36,12 +36,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/enum_text.h"
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
-#include "fabric/region_view.h"
 #include "fabric/remote_ptr.h"
 
 namespace farcached::fabric {
+
+struct RegionView;
 
 // Traffic of a channel, counted by the channel itself: declared once, here, for the counters, the statistics and the man
 // page. A counter of a feature that a transport lacks stays 0: only RDMA has SENDs, READs and doorbells.
@@ -98,8 +100,13 @@ enum class ChannelEnd : uint8_t {
 #undef X
         count
 };
-std::string_view channel_end_name(ChannelEnd end);
-std::string_view channel_end_help(ChannelEnd end);
+inline constexpr EnumText channel_end_texts[] = {
+#define X(name, help) {#name, help},
+    CHANNEL_ENDS(X)
+#undef X
+};
+constexpr std::string_view channel_end_name(ChannelEnd value) { return text_of(channel_end_texts, value).name; }
+constexpr std::string_view channel_end_help(ChannelEnd value) { return text_of(channel_end_texts, value).help; }
 
 // Unconsumed bytes that a channel shows at most, unless its creator chooses otherwise: two frames of the usual size. Not
 // less than one frame and eight bytes of the next.

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/node_clock.h"
+#include "fabric/region.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {
@@ -40,16 +41,16 @@ FaultChannel::FaultChannel(const FaultPlan& plan, ChannelEvents& events)
       drop_dice_(plan.seed * 4 + 3),
       end_dice_(~plan.seed) {}
 
-std::unique_ptr<FaultChannel> FaultChannel::wrap(const FaultPlan& plan, ChannelEvents& events,
-                                                 const Maker& make) {
+Result<std::unique_ptr<Channel>> FaultChannel::wrap(const FaultPlan& plan, ChannelEvents& events, const Maker& make) {
     std::unique_ptr<FaultChannel> channel(new FaultChannel(plan, events));
-    if (!channel->poller_ || !channel->timer_) return nullptr;
-    channel->inner_ = make(*channel);
-    if (channel->inner_ == nullptr) return nullptr;
+    if (!channel->poller_ || !channel->timer_) return no_descriptor("fault");
+    auto inner = make(*channel);
+    if (const auto* problem = std::get_if<Problem>(&inner)) return *problem;
+    channel->inner_ = std::get<0>(std::move(inner));
     for (int fd : {channel->inner_->fd(), channel->timer_.get()}) {
         epoll_event event{};
         event.events = EPOLLIN;
-        if (epoll_ctl(channel->poller_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return nullptr;
+        if (epoll_ctl(channel->poller_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return no_descriptor(channel->describe());
     }
     channel->watch_inner();
     return channel;

@@ -22,8 +22,9 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
@@ -42,11 +43,9 @@ FaultPlan fault_plan_of_process();
 // at all.
 class FaultChannel final : public Channel, private ChannelEvents {
   public:
-    // `make` creates the inner channel for the given events. nullptr: `make` returned nullptr, or the process has no free
-    // descriptor.
-    using Maker = std::function<std::unique_ptr<Channel>(ChannelEvents&)>;
-    static std::unique_ptr<FaultChannel> wrap(const FaultPlan& plan, ChannelEvents& events,
-                                              const Maker& make);
+    // `make` creates the inner channel for the given events.
+    using Maker = std::function<Result<std::unique_ptr<Channel>>(ChannelEvents&)>;
+    static Result<std::unique_ptr<Channel>> wrap(const FaultPlan& plan, ChannelEvents& events, const Maker& make);
 
     uint64_t steps() const { return steps_; }  // so far
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 
 namespace farcached::fabric {
 

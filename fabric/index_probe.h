@@ -25,8 +25,7 @@
 #include <vector>
 
 #include "base/node_clock.h"
-#include "fabric/pointer_read.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 #include "fabric/validate.h"
 #include "protocol/layout.h"
 
@@ -97,7 +96,6 @@ class IndexProbe {
     Step want(Stage stage, Want first, Want second);  // second: none without bytes
     Step invalid(Outcome why);
     Step begin_entry(const FarRegion& region);
-    Step first_bucket(const FarRegion& region);
     Step another_bucket(Want bucket);
     Step take_bucket(const FarRegion& region, const uint64_t* copy);
     Step next(const FarRegion& region);

@@ -5,10 +5,7 @@ folder_libraries += fabric/libfabric.a
 fabric_libfabric_a_SOURCES = \
 	fabric/buffer_pool.cc \
 	fabric/buffer_pool.h \
-	fabric/channel.cc \
 	fabric/channel.h \
-	fabric/descriptor.cc \
-	fabric/descriptor.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \
 	fabric/index_probe.cc \
@@ -19,44 +16,34 @@ fabric_libfabric_a_SOURCES = \
 	fabric/mapped_region.h \
 	fabric/owner.cc \
 	fabric/owner.h \
-	fabric/pointer_read.cc \
-	fabric/pointer_read.h \
 	fabric/region.cc \
 	fabric/region.h \
-	fabric/region_view.cc \
-	fabric/region_view.h \
 	fabric/remote_ptr.h \
 	fabric/shm/shm_channel.cc \
 	fabric/shm/shm_channel.h \
 	fabric/shm/shm_greeting.cc \
 	fabric/shm/shm_greeting.h \
 	fabric/shm/shm_internal.h \
-	fabric/shm/shm_listener.cc \
 	fabric/shm/shm_ring.cc \
 	fabric/shm/shm_ring.h \
-	fabric/socket_address.cc \
-	fabric/socket_address.h \
-	fabric/stream_buffers.cc \
-	fabric/stream_buffers.h \
+	fabric/socket.cc \
+	fabric/socket.h \
 	fabric/stream_channel.cc \
 	fabric/stream_channel.h \
 	fabric/tcp_channel.cc \
 	fabric/tcp_channel.h \
+	fabric/validate.cc \
 	fabric/validate.h \
 	fabric/verbs/rdma_library.cc \
 	fabric/verbs/verbs_channel.cc \
 	fabric/verbs/verbs_channel.h \
-	fabric/verbs/verbs_credits.h \
 	fabric/verbs/verbs_device.cc \
 	fabric/verbs/verbs_device.h \
-	fabric/verbs/verbs_error.cc \
-	fabric/verbs/verbs_error.h \
 	fabric/verbs/verbs_greeting.cc \
 	fabric/verbs/verbs_greeting.h \
 	fabric/verbs/verbs_internal.h \
 	fabric/verbs/verbs_listener.cc \
 	fabric/verbs/verbs_queue.cc \
 	fabric/verbs/verbs_queue.h \
-	fabric/verbs/verbs_reach.cc \
 	fabric/verbs/verbs_reach.h \
 	fabric/verbs/verbs_work.h

@@ -16,21 +16,11 @@
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "base/prefetch.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 #include "fabric/validate.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {
-
-// A reader's view of the item during the read; valid only if the read ends in Outcome::hit.
-struct ReadMeta {
-    uint64_t cas;
-    uint32_t value_len;
-    uint32_t flags;
-    NodeSeconds exptime;  // a lower bound; 0 never
-    uint8_t size_class;
-    bool key_binary;
-};
 
 // The slot and guard of the item, for access reports.
 struct Found {

@@ -8,19 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 
 namespace farcached::fabric {
-
-MappedRegion::MappedRegion(int fd, uint64_t bytes, std::string& error) : bytes_(bytes) {
-    void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (at == MAP_FAILED) {
-        error = "mmap: cannot map the region: " + std::string(std::strerror(errno));
-        return;
-    }
-    base_ = static_cast<const char*>(at);
-    check(error);
-}
 
 bool MappedRegion::alive() const { return owned_by(*view_.header, owner_, incarnation_); }
 
@@ -29,68 +19,54 @@ MappedRegion::~MappedRegion() {
 }
 
 // Checks a copy, since the other process may change the region at any time (M1).
-void MappedRegion::check(std::string& error) {
+Refusal MappedRegion::map(int fd) {
+    void* at = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (at == MAP_FAILED) return system_problem("mmap: cannot map the region: " + std::string(std::strerror(errno)));
+    base_ = static_cast<const char*>(at);
     layout::RegionHeader header;
     static_assert(sizeof header % 8 == 0);
     words::copy_out(reinterpret_cast<char*>(&header), reinterpret_cast<const uint64_t*>(base_), 0,
                     sizeof header, [] {});
-    error = header_wrong(header, bytes_);
-    if (!error.empty()) return;
+    if (const std::string_view wrong = header_wrong(header, bytes_); !wrong.empty()) return system_problem(std::string(wrong));
     const uint32_t partitions = UINT32_C(1) << header.partition_count_log2;
-    view_.partitions =
-        reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
+    const auto* table = reinterpret_cast<const layout::PartitionEntry*>(base_ + header.partitions_offset);
     for (uint32_t i = 0; i < partitions; i++) {
         layout::PartitionEntry entry;
         static_assert(sizeof entry % 8 == 0);
         words::copy_out(reinterpret_cast<char*>(&entry),
-                        reinterpret_cast<const uint64_t*>(&view_.partitions[i]), 0, sizeof entry, [] {});
+                        reinterpret_cast<const uint64_t*>(&table[i]), 0, sizeof entry, [] {});
         IndexShape shape;
-        error = "the region's partition table points outside the region";
-        if (!index_shape(entry, bytes_, shape)) return;
+        if (!index_shape(entry, bytes_, shape)) return system_problem("the region's partition table points outside the region");
         shapes_.push_back(shape);
     }
-    error = "the region has no living owner";
-    if (!names_living_owner(header.owner)) return;
-    error.clear();
+    if (!names_living_owner(header.owner)) return system_problem("the region has no living owner");
     owner_ = header.owner;
     incarnation_ = header.incarnation;
-    view_.header = reinterpret_cast<const layout::RegionHeader*>(base_);
-    view_.shapes = shapes_.data();
-    view_.pages = reinterpret_cast<const layout::PageEntry*>(base_ + header.pages_offset);
-    view_.arena = reinterpret_cast<const uint64_t*>(base_ + header.arena_offset);
-    view_.base = base_;
-    view_.region_bytes = bytes_;
-    view_.arena_bytes = header.page_count * layout::page_bytes;
-    view_.hash_seed = header.hash_seed;
-    view_.partition_count_log2 = header.partition_count_log2;
+    view_ = view_at(base_, header, shapes_.data());
+    return {};
 }
 
-std::shared_ptr<const MappedRegion> MappedRegions::map(const Descriptor& fd, uint64_t bytes,
-                                                       uint64_t incarnation, std::string& error) {
+Result<std::shared_ptr<const MappedRegion>> MappedRegions::map(const Descriptor& fd, uint64_t bytes, uint64_t incarnation) {
     struct stat file {};
     constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
     const int seals = fcntl(fd.get(), F_GET_SEALS);
     const int flags = fcntl(fd.get(), F_GETFL);
-    error = "the region's descriptor is not sealed and for reading only";
-    if (fstat(fd.get(), &file) != 0 || seals < 0 || flags < 0) return nullptr;
-    if ((seals & sealed) != sealed || (flags & O_ACCMODE) != O_RDONLY) return nullptr;
-    error = "the region's size differs from the announced one";
+    if (fstat(fd.get(), &file) != 0 || seals < 0 || flags < 0 || (seals & sealed) != sealed || (flags & O_ACCMODE) != O_RDONLY)
+        return system_problem("the region's descriptor is not sealed and for reading only");
     if (uint64_t(file.st_size) != bytes || bytes < sizeof(layout::RegionHeader) || bytes % 8 != 0)
-        return nullptr;
-    error.clear();
+        return system_problem("the region's size differs from the announced one");
 
     std::lock_guard hold(lock_);
     std::erase_if(mapped_, [](const auto& entry) { return entry.second.expired(); });
     auto& known = mapped_[{uint64_t(file.st_dev), uint64_t(file.st_ino)}];
     std::shared_ptr<const MappedRegion> region = known.lock();
     if (region == nullptr) {
-        region.reset(new MappedRegion(fd.get(), bytes, error));
-        if (!error.empty()) return nullptr;
-        known = region;
+        const std::shared_ptr<MappedRegion> made(new MappedRegion(bytes));
+        if (const Refusal wrong = made->map(fd.get())) return *wrong;
+        known = region = made;
     }
-    if (region->incarnation() == incarnation) return region;
-    error = "the region is of another incarnation";
-    return nullptr;
+    if (region->incarnation() != incarnation) return system_problem("the region is of another incarnation");
+    return region;
 }
 
 }  // namespace farcached::fabric

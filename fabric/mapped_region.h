@@ -11,13 +11,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "fabric/descriptor.h"
+#include "base/result.h"
 #include "fabric/owner.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
@@ -33,9 +33,8 @@ class MappedRegion {
 
   private:
     friend class MappedRegions;
-    // error: the cause of a failure, else empty.
-    MappedRegion(int fd, uint64_t bytes, std::string& error);
-    void check(std::string& error);
+    explicit MappedRegion(uint64_t bytes) : bytes_(bytes) {}
+    Refusal map(int fd);
 
     const char* base_ = nullptr;
     uint64_t bytes_;
@@ -47,9 +46,8 @@ class MappedRegion {
 // All mapped regions of a process; any thread may call it. Outlives the channels that use it.
 class MappedRegions {
   public:
-    // The region behind `fd`; bytes and incarnation are those of the greeting. nullptr: `error` has the cause.
-    std::shared_ptr<const MappedRegion> map(const Descriptor& fd, uint64_t bytes,
-                                            uint64_t incarnation, std::string& error);
+    // The region behind `fd`; bytes and incarnation are those of the greeting.
+    Result<std::shared_ptr<const MappedRegion>> map(const Descriptor& fd, uint64_t bytes, uint64_t incarnation);
 
   private:
     std::mutex lock_;

@@ -66,24 +66,17 @@ Owner::~Owner() {
     munmap(list_, sizeof(List));
 }
 
-std::unique_ptr<NameLock> NameLock::take(const std::string& path, std::string& error) {
+Result<std::unique_ptr<NameLock>> NameLock::take(const std::string& path) {
     const std::string name = path + ".lock";
     Descriptor file(open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file) {
-        error = name + ": cannot open the lock file: " + std::strerror(errno);
-        return nullptr;
-    }
+    if (!file) return system_problem(name + ": cannot open the lock file: " + std::strerror(errno));
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) {
-            error = name + ": cannot lock: " + std::strerror(errno);
-            return nullptr;
-        }
+        if (errno != EWOULDBLOCK) return system_problem(name + ": cannot lock: " + std::strerror(errno));
         char holder[32] = {};
         const ssize_t size = pread(file.get(), holder, sizeof holder - 1, 0);
         const size_t digits = size > 0 ? std::strspn(holder, "0123456789") : 0;
-        error = path + ": in use by another node";
-        if (digits > 0) error += ", process " + std::string(holder, digits);
-        return nullptr;
+        return system_problem(path + ": in use by another node" +
+                              (digits > 0 ? ", process " + std::string(holder, digits) : ""));
     }
     // For the error above only; the lock holds without it.
     const std::string holder = std::to_string(getpid()) + "\n";

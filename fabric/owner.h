@@ -20,7 +20,8 @@
 #include <utility>
 
 #include "base/broken.h"
-#include "fabric/descriptor.h"
+#include "base/result.h"
+#include "fabric/socket.h"
 #include "protocol/layout.h"
 #include "protocol/words.h"
 
@@ -31,8 +32,8 @@ namespace farcached::fabric {
 // executed something else.
 class NameLock {
   public:
-    // nullptr: `error` is a sentence with the holder, or with the cause.
-    static std::unique_ptr<NameLock> take(const std::string& path, std::string& error);
+    // A problem is a sentence with the holder, or with the cause.
+    static Result<std::unique_ptr<NameLock>> take(const std::string& path);
     const std::string& path() const { return path_; }
 
   private:

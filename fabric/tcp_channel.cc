@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "fabric/stream_channel.h"
 
 namespace farcached::fabric {
@@ -133,25 +133,16 @@ bool TcpChannel::watch(const Interest& interest) {
     return true;
 }
 
-std::string no_descriptors(const std::string& name) {
-    return name + ": no descriptor for a connection (" + std::strerror(errno) + ")";
-}
-
 }  // namespace
 
-std::unique_ptr<Channel> connect_tcp(const SocketAddress& to, ChannelEvents& events,
-                                     std::string& error, size_t input_bytes_max) {
+Result<std::unique_ptr<Channel>> connect_tcp(const SocketAddress& to, ChannelEvents& events, size_t input_bytes_max) {
     const std::string name = "tcp:" + to_string(to);
     Descriptor fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Descriptor poller;
     if (fd) poller = poller_of(fd.get(), EPOLLIN | EPOLLOUT);
-    if (!poller) {
-        error = no_descriptors(name);
-        return nullptr;
-    }
+    if (!poller) return no_descriptor(name);
     set_stream_options(fd.get());
-    auto channel = std::make_unique<TcpChannel>(std::move(fd), std::move(poller), name, events,
-                                                input_bytes_max);
+    auto channel = std::make_unique<TcpChannel>(std::move(fd), std::move(poller), name, events, input_bytes_max);
     channel->connect(to);
     return channel;
 }
@@ -165,12 +156,9 @@ TcpListener::TcpListener(Descriptor socket, Descriptor reserve, const SocketAddr
       address_(address),
       input_bytes_max_(input_bytes_max) {}
 
-std::unique_ptr<TcpListener> TcpListener::listen(const SocketAddress& at, int backlog,
-                                                 std::string& error, size_t input_bytes_max) {
+Result<std::unique_ptr<TcpListener>> TcpListener::listen(const SocketAddress& at, int backlog, size_t input_bytes_max) {
     auto refuse = [&](const char* call) {
-        error = std::string(call) + ": cannot listen at tcp:" + to_string(at) + ": " +
-                std::strerror(errno);
-        return nullptr;
+        return system_problem(std::string(call) + ": cannot listen at tcp:" + to_string(at) + ": " + std::strerror(errno));
     };
     Descriptor fd(socket(at.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) return refuse("socket");

@@ -8,24 +8,22 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
-// A proxy's side. `events` outlives the channel. nullptr: the process has no free descriptor; `error` has the cause. A
-// connection that fails ends through `events`, as any other does.
-std::unique_ptr<Channel> connect_tcp(const SocketAddress& to, ChannelEvents& events,
-                                     std::string& error,
-                                     size_t input_bytes_max = input_bytes_default);
+// A proxy's side. `events` outlives the channel. A problem: the process has no free descriptor. A connection that fails
+// ends through `events`, as any other does.
+Result<std::unique_ptr<Channel>> connect_tcp(const SocketAddress& to, ChannelEvents& events,
+                                             size_t input_bytes_max = input_bytes_default);
 
 class TcpListener final : public ChannelListener {
   public:
-    // nullptr: `error` is a sentence with address and cause. Port 0: the kernel chooses.
-    static std::unique_ptr<TcpListener> listen(const SocketAddress& at, int backlog,
-                                               std::string& error,
-                                               size_t input_bytes_max = input_bytes_default);
+    // A problem is a sentence with address and cause. Port 0: the kernel chooses.
+    static Result<std::unique_ptr<TcpListener>> listen(const SocketAddress& at, int backlog,
+                                                       size_t input_bytes_max = input_bytes_default);
 
     // From a socket that listens already, and is non-blocking.
     static std::unique_ptr<TcpListener> adopt(Descriptor socket, size_t input_bytes_max = input_bytes_default);

@@ -110,6 +110,10 @@ void AdminSocket::open(event_base* base, Enter enter) {
     CHECK(!opened_);
     opened_ = true;
     enter_ = std::move(enter);
+    const auto on_readable = [](evutil_socket_t, short, void* self) { static_cast<AdminSocket*>(self)->accept_some(); };
+    const auto on_retry = [](evutil_socket_t, short, void* self) {
+        event_add(&static_cast<AdminSocket*>(self)->readable_, nullptr);
+    };
     event_assign(&readable_, base, fd_, EV_READ | EV_PERSIST, on_readable, this);
     event_assign(&retry_, base, -1, 0, on_retry, this);
     event_add(&readable_, nullptr);
@@ -126,14 +130,6 @@ void AdminSocket::shut() {
     struct stat there {};
     if (lstat(absolute_path_.c_str(), &there) != 0) return;
     if (there.st_dev == device_ && there.st_ino == inode_) unlink(absolute_path_.c_str());
-}
-
-void AdminSocket::on_readable(evutil_socket_t, short, void* argument) {
-    static_cast<AdminSocket*>(argument)->accept_some();
-}
-
-void AdminSocket::on_retry(evutil_socket_t, short, void* argument) {
-    event_add(&static_cast<AdminSocket*>(argument)->readable_, nullptr);
 }
 
 void AdminSocket::accept_some() {

@@ -6,7 +6,7 @@
 // A2  listen() leaves a socket alone if another process answers there, replaces a dead one, and touches no other file.
 // A3  At most connections_max connections at a time; the socket rejects further ones with a message.
 // A4  Nothing blocks. When the process is out of descriptors, accepting pauses for a moment.
-// A5  A socket passed by the service manager (process/passed_sockets.h) has the mode that its unit sets; its file
+// A5  A socket passed by the service manager (process/service_manager.h) has the mode that its unit sets; its file
 //     stays.
 //
 // Owner: the thread of its event loop, once the loop runs; any thread may call left().
@@ -22,7 +22,7 @@
 #include <string>
 
 #include "conf/program.h"
-#include "process/passed_sockets.h"
+#include "process/service_manager.h"
 
 namespace farcached::process {
 
@@ -51,8 +51,6 @@ class AdminSocket {
 
   private:
     AdminSocket(std::string path, int fd, bool made);
-    static void on_readable(evutil_socket_t, short, void* socket);
-    static void on_retry(evutil_socket_t, short, void* socket);
     void accept_some();
 
     const std::string path_;

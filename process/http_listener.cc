@@ -169,6 +169,11 @@ void HttpListener::start(Handler handler) {
     handler_ = std::move(handler);
     wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    const auto on_wake = [](evutil_socket_t, short, void* self) {
+        event_base_loopbreak(static_cast<HttpListener*>(self)->base_.get());
+    };
+    const auto on_sweep = [](evutil_socket_t, short, void* self) { static_cast<HttpListener*>(self)->sweep(); };
+    const auto on_next_turn = [](evutil_socket_t, short, void* self) { static_cast<HttpListener*>(self)->accept_again(); };
     event_assign(&wake_event_, base(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&sweep_event_, base_.get(), -1, 0, on_sweep, this);
@@ -214,10 +219,6 @@ void HttpListener::stop() {
     handler_ = nullptr;
 }
 
-void HttpListener::on_wake(evutil_socket_t, short, void* argument) {
-    event_base_loopbreak(static_cast<HttpListener*>(argument)->base_.get());
-}
-
 // H1. Called for each connection that evhttp accepts.
 bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     HttpListener& listener = *static_cast<HttpListener*>(argument);
@@ -237,21 +238,14 @@ bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
 
 // H4. The unused argument is evhttp's.
 void HttpListener::on_accept_error(evconnlistener* accepting, void*) {
+    const auto on_rested = [](evutil_socket_t, short, void* self) { evconnlistener_enable(static_cast<evconnlistener*>(self)); };
     evconnlistener_disable(accepting);
     event_base_once(evconnlistener_get_base(accepting), -1, EV_TIMEOUT, on_rested, accepting, &sweep_after);
-}
-
-void HttpListener::on_rested(evutil_socket_t, short, void* argument) {
-    evconnlistener_enable(static_cast<evconnlistener*>(argument));
 }
 
 void HttpListener::rest() {
     evconnlistener_disable(accepting_);
     event_add(&accept_event_, &next_turn);
-}
-
-void HttpListener::on_next_turn(evutil_socket_t, short, void* argument) {
-    static_cast<HttpListener*>(argument)->accept_again();
 }
 
 // H5. Since then the loop has read from every connection accepted before.
@@ -288,10 +282,6 @@ void HttpListener::release_ended() {
         bufferevent_decref(at->stream);
         at = connections_.erase(at);
     }
-}
-
-void HttpListener::on_sweep(evutil_socket_t, short, void* argument) {
-    static_cast<HttpListener*>(argument)->sweep();
 }
 
 void HttpListener::sweep() {

@@ -110,10 +110,6 @@ class HttpListener {
     static bufferevent* on_connection(event_base* base, void* listener);
     static void on_request(evhttp_request* request, void* listener);
     static void on_accept_error(evconnlistener* accepting, void*);
-    static void on_rested(evutil_socket_t, short, void* accepting);
-    static void on_next_turn(evutil_socket_t, short, void* listener);
-    static void on_sweep(evutil_socket_t, short, void* listener);
-    static void on_wake(evutil_socket_t, short, void* listener);
     void ask(evhttp_request* request);
     std::optional<HttpAnswer> refusal_of(evhttp_request* request) const;
     void sweep();

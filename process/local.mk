@@ -5,8 +5,6 @@ folder_libraries += process/libprocess.a
 process_libprocess_a_SOURCES = \
 	process/admin_socket.cc \
 	process/admin_socket.h \
-	process/affinity.cc \
-	process/affinity.h \
 	process/crash_report.cc \
 	process/crash_report.h \
 	process/fatal.cc \
@@ -19,22 +17,13 @@ process_libprocess_a_SOURCES = \
 	process/log.h \
 	process/node_time.cc \
 	process/node_time.h \
-	process/passed_sockets.cc \
-	process/passed_sockets.h \
 	process/process.cc \
 	process/process.h \
 	process/reloader.cc \
 	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
-	process/start_guard.cc \
-	process/start_guard.h \
 	process/supervisor.cc \
 	process/supervisor.h \
+	process/system_calls.cc \
 	process/system_calls.h
-
-if LIBSECCOMP
-process_libprocess_a_SOURCES += process/system_calls.cc
-else
-process_libprocess_a_SOURCES += process/system_calls_absent.cc
-endif

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -86,12 +87,9 @@ std::string_view journal_stream() {
     return named;
 }
 
-// Decimal digits at the end of `room`, without allocation.
+// Without allocation.
 std::string_view digits(uint64_t value, char (&room)[20]) {
-    size_t at = sizeof room;
-    do room[--at] = char('0' + value % 10);
-    while ((value /= 10) != 0);
-    return {room + at, sizeof room - at};
+    return {room, std::to_chars(room, room + sizeof room, value).ptr};
 }
 
 // One per process, like stderr.

@@ -122,4 +122,13 @@ class Signals {
     sigset_t awaited_;
 };
 
+// -- The CPUs that threads run on (any thread) -----------------------------------------------------------
+
+// Refuses CPUs that this process may not use. `option`: names the option in the message.
+Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus);
+
+// Pins the calling thread, and the threads that it starts, to that CPU. If the process lost the CPU since check_cpus(),
+// a warning is logged and the thread runs unpinned.
+void pin_this_thread(uint32_t cpu);
+
 }  // namespace farcached::process

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/system_calls.h"
 
+#ifdef FARCACHED_LIBSECCOMP
 #include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -19,9 +20,11 @@
 #include <string>
 
 #include "process/log.h"
+#endif
 
 namespace farcached::process {
 
+#ifdef FARCACHED_LIBSECCOMP
 
 namespace {
 
@@ -179,5 +182,19 @@ Refusal limit_system_calls(SystemCallUse use) {
 }
 
 bool system_calls_cover(SystemCallUse use) { return !(use.ring && lost_ring) && !(use.rdma && lost_rdma); }
+
+#else  // libseccomp is missing
+
+Refusal check_system_calls() {
+    return Problem{conf::exit_system,
+                   "drop_privileges: this program was built without libseccomp, so every system call would stay allowed; "
+                   "build it with libseccomp, or leave the option out\n"};
+}
+
+Refusal limit_system_calls(SystemCallUse) { return check_system_calls(); }
+
+bool system_calls_cover(SystemCallUse) { return true; }
+
+#endif
 
 }  // namespace farcached::process

@@ -75,12 +75,6 @@ FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
     return FrameError::none;
 }
 
-void append_header(OutBuffer& out, FrameKind kind, uint64_t sequence, size_t body_bytes) {
-    char* to = out.reserve(sizeof(FrameHeader));
-    write_frame_header(to, {uint32_t(body_bytes), uint16_t(kind), 0, sequence});
-    out.commit(sizeof(FrameHeader));
-}
-
 template <class Record>
 Record entry_at(const Frame& frame, uint32_t index) {
     CHECK(index < frame.count);
@@ -147,7 +141,7 @@ char* write_chunk_head(char* to, uint64_t sequence, uint32_t tag, uint64_t offse
 }
 
 void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag) {
-    append_header(out, FrameKind::chunk, sequence, sizeof(ChunkHeader));
+    append_frame_header(out, FrameKind::chunk, sequence, sizeof(ChunkHeader));
     wire::append(out, ChunkHeader{tag, chunk_abandoned, 0});
 }
 
@@ -164,19 +158,19 @@ FrameError parse_unlent(const Frame& frame, UnlentRecord& unlent) {
 }
 
 void append_lent(OutBuffer& out, uint64_t sequence, const LentRecord& lent) {
-    append_header(out, FrameKind::lent, sequence, sizeof lent);
+    append_frame_header(out, FrameKind::lent, sequence, sizeof lent);
     wire::append(out, lent);
 }
 
 void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag) {
-    append_header(out, FrameKind::unlent, sequence, sizeof(UnlentRecord));
+    append_frame_header(out, FrameKind::unlent, sequence, sizeof(UnlentRecord));
     wire::append(out, UnlentRecord{tag, 0});
 }
 
 // ---- small frames -----------------------------------------------------------------------------------
 
 void append_ping(OutBuffer& out, uint64_t sequence) {
-    append_header(out, FrameKind::ping, sequence, 0);
+    append_frame_header(out, FrameKind::ping, sequence, 0);
 }
 
 ClockRecord clock_record(const NodeReading& now) {
@@ -194,33 +188,13 @@ FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, Node
 }
 
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now) {
-    append_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
+    append_frame_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
     wire::append(out, clock_record(now));
 }
 
 FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now) {
     CHECK(frame.kind == FrameKind::pong);
     return read_clock(wire::get<ClockRecord>(frame.body.data()), limits, now);
-}
-
-std::string_view goodbye_name(Goodbye reason) {
-    constexpr std::string_view names[] = {
-#define X(name, text) #name,
-        GOODBYES(X)
-#undef X
-    };
-    CHECK(reason < Goodbye::count);
-    return names[size_t(reason)];
-}
-
-std::string_view goodbye_text(Goodbye reason) {
-    constexpr std::string_view texts[] = {
-#define X(name, text) text,
-        GOODBYES(X)
-#undef X
-    };
-    CHECK(reason < Goodbye::count);
-    return texts[size_t(reason)];
 }
 
 void append_goodbye(OutBuffer& out, Goodbye reason, std::string_view text) {
@@ -302,7 +276,7 @@ bool printable(std::string_view text) {
 void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::string_view text) {
     CHECK(printable(text));
     text = text.substr(0, text_bytes_max);
-    append_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
+    append_frame_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
     wire::append(out, SentenceRecord{reason, uint16_t(text.size()), 0});
     if (!text.empty()) out.append(text);
 }

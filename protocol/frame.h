@@ -43,14 +43,71 @@
 #include <span>
 #include <string_view>
 
+#include "base/enum_text.h"
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
-#include "protocol/access_record.h"
-#include "protocol/frame_error.h"
 #include "protocol/frame_layout.h"
 
 namespace farcached::protocol {
+
+// Errors in the bytes from the other end of a node connection. Each ends that connection and is counted by its name; `none`
+// is no error.
+
+//    name               help
+#define FRAME_ERRORS(X)                                                                           \
+    X(none, "no error")                                                                           \
+    X(frame_too_long, "a frame was longer than agreed")                                           \
+    X(kind_unknown, "a frame was of no known kind")                                               \
+    X(kind_unexpected, "a frame's kind was not for this sender, or not for this moment")          \
+    X(count_wrong, "a frame promised no entries, or entries where its kind has none")             \
+    X(body_short, "a frame's body was too short for its kind and its count")                      \
+    X(body_excess, "a frame had bytes behind its last entry")                                     \
+    X(reserved_set, "a reserved field was not zero")                                              \
+    X(entry_truncated, "a request or a reply ran over the end of its frame")                      \
+    X(op_unknown, "a request or a reply was of no known operation")                               \
+    X(mode_unknown, "a store was of no known mode")                                               \
+    X(flag_unknown, "a flag was set that its operation does not have")                            \
+    X(key_length, "a key was empty, too long, or where none belongs")                             \
+    X(value_unexpected, "a value was where none belongs, or none followed where one was said to") \
+    X(value_too_long, "a value was longer than agreed")                                           \
+    X(value_mismatch, "a value was not as long as its item")                                      \
+    X(cas_missing, "a cas had no number to compare with")                                         \
+    X(status_unknown, "a reply had no known status")                                              \
+    X(meta_invalid, "a reply described an item that cannot be")                                   \
+    X(grant_invalid, "a reply granted a pointer or a lease that cannot be")                       \
+    X(clock_invalid, "a node's clock told a fraction of a second or more")                        \
+    X(entry_invalid, "a returned lease or an access was of no possible item")                     \
+    X(chunk_order, "a piece of a value did not begin where the last one ended")                   \
+    X(chunk_overrun, "the pieces of a value were longer than the value")                          \
+    X(chunk_empty, "a piece of a value was empty, or an abandoned value had one more")            \
+    X(chunk_stranger, "a piece came of a value that was not announced")                           \
+    X(lent_mismatch, "a value that the proxy lent was not the one that it had announced")         \
+    X(reply_stranger, "a reply came to what was not asked")                                       \
+    X(report_invalid, "a report was answered with more records, more time or a longer lease than can be")       \
+    X(written_mismatch, "what was written into a container was not one whole report, or one answer")               \
+    X(request_repeated, "a request had the sequence, or sequence and tag, of one in flight")      \
+    X(credits_exceeded, "more request frames were in flight than agreed")                     \
+    X(magic_wrong, "the other end is not farcached's")                                            \
+    X(name_invalid, "a name was empty, too long, or not printable")                               \
+    X(text_invalid, "a sentence was too long, or not printable")                                  \
+    X(version_wrong, "the node chose a protocol version that was not offered")                    \
+    X(facts_invalid, "the handshake had a fact that cannot be")
+
+enum class FrameError : uint8_t {
+#define X(name, help) name,
+    FRAME_ERRORS(X)
+#undef X
+        count
+};
+
+inline constexpr EnumText frame_error_texts[] = {
+#define X(name, help) {#name, help},
+    FRAME_ERRORS(X)
+#undef X
+};
+constexpr std::string_view frame_error_name(FrameError value) { return text_of(frame_error_texts, value).name; }
+constexpr std::string_view frame_error_help(FrameError value) { return text_of(frame_error_texts, value).help; }
 
 constexpr uint32_t frame_bytes_lowest = 4 * 1024;  // holds any greeting and any request's head
 constexpr uint32_t frame_bytes_default = 64 * 1024;  // a thousand small requests; stays in a cache
@@ -169,8 +226,13 @@ enum class Goodbye : uint16_t {
 #undef X
         count
 };
-std::string_view goodbye_name(Goodbye reason);
-std::string_view goodbye_text(Goodbye reason);
+inline constexpr EnumText goodbye_texts[] = {
+#define X(name, text) {#name, text},
+    GOODBYES(X)
+#undef X
+};
+constexpr std::string_view goodbye_name(Goodbye value) { return text_of(goodbye_texts, value).name; }
+constexpr std::string_view goodbye_text(Goodbye value) { return text_of(goodbye_texts, value).help; }
 
 struct GoodbyeFrame {
     Goodbye reason = Goodbye::stopping;  // also for an unknown reason
@@ -204,6 +266,12 @@ FrameError parse_written(std::string_view content, const FrameLimits& limits, Fr
 inline char* write_frame_header(char* to, const FrameHeader& header) {
     std::memcpy(to, &header, sizeof header);
     return to + sizeof header;
+}
+
+// The header of a frame without entries, whose body the caller appends.
+inline void append_frame_header(OutBuffer& out, FrameKind kind, uint64_t sequence, size_t body_bytes) {
+    write_frame_header(out.reserve(sizeof(FrameHeader)), {uint32_t(body_bytes), uint16_t(kind), 0, sequence});
+    out.commit(sizeof(FrameHeader));
 }
 
 ClockRecord clock_record(const NodeReading& now);

@@ -13,11 +13,21 @@ constexpr uint32_t bit(ReplyFlag flag) { return uint32_t(flag); }
 constexpr uint32_t bit_if(bool set, ReplyFlag flag) { return set ? bit(flag) : 0; }
 constexpr uint8_t bit_if(bool set, MetaBit flag) { return set ? uint8_t(flag) : 0; }
 
-bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
-bool is_stored(const StoreReply& reply) { return reply.status == StoreReply::Status::stored; }
-bool is_changed(const ArithReply& reply) {
-    return reply.status == ArithReply::Status::ok || reply.status == ArithReply::Status::vivified;
+bool is(const ReplyHeader& header, ReplyFlag flag) { return (header.flags & bit(flag)) != 0; }
+bool is_hit(const ReplyHeader& header) {
+    return header.kind == uint8_t(ReplyKind::get) && header.status == uint8_t(GetReply::Status::hit);
 }
+
+// Of a hit, a stored item, or a changed number.
+bool may_grant(ReplyKind kind, uint8_t status) {
+    switch (kind) {
+        case ReplyKind::get: return status == uint8_t(GetReply::Status::hit);
+        case ReplyKind::store: return status == uint8_t(StoreReply::Status::stored);
+        case ReplyKind::arith: return status == uint8_t(ArithReply::Status::ok) || status == uint8_t(ArithReply::Status::vivified);
+        default: return false;
+    }
+}
+bool may_grant(const ReplyHeader& header) { return may_grant(ReplyKind(header.kind), header.status); }
 
 // ---- writing ----------------------------------------------------------------------------------------
 
@@ -41,13 +51,15 @@ MetaRecord record_of(const ItemMeta& meta) {
             0};
 }
 
-char* put_header(char* to, ReplyKind kind, uint8_t status, uint32_t flags, uint32_t tag,
-                 LeaseDenial denied = LeaseDenial::none) {
-    return wire::put(to, ReplyHeader{uint8_t(kind), status, 0, uint8_t(denied), flags, 0, tag});
+// Without a value.
+ReplyHeader header_of(ReplyKind kind, uint8_t status, const ReplyOptions& options) {
+    const bool may = may_grant(kind, status);
+    return {uint8_t(kind), status, 0, uint8_t(may ? options.denied : LeaseDenial::none),
+            bit_if(may && options.has_grant_record(), ReplyFlag::grant), 0, options.tag};
 }
 
-char* put_grant(char* to, const ReplyOptions& options) {
-    if (!options.has_grant_record()) return to;
+char* put_grant(char* to, const ReplyHeader& header, const ReplyOptions& options) {
+    if (!is(header, ReplyFlag::grant)) return to;
     if (!options.grant.has_value()) return wire::put(to, GrantRecord{});
     const Grant& grant = *options.grant;
     CHECK(grant.term_ms != 0);
@@ -55,88 +67,70 @@ char* put_grant(char* to, const ReplyOptions& options) {
                                      grant.term_ms, grant.capacity});
 }
 
-size_t grant_bytes(const ReplyOptions& options) {
-    return options.has_grant_record() ? sizeof(GrantRecord) : 0;
+// Of a reply that sends its record with any status.
+template <class Record, class Status>
+size_t record_head_bytes(ReplyKind kind, Status status, const ReplyOptions& options) {
+    const bool grant = may_grant(kind, uint8_t(status)) && options.has_grant_record();
+    return sizeof(ReplyHeader) + sizeof(Record) + (grant ? sizeof(GrantRecord) : 0);
 }
 
 }  // namespace
 
-std::string_view request_refusal_name(RequestRefusal reason) {
-    constexpr std::string_view names[] = {
-#define X(name, help) #name,
-        REQUEST_REFUSALS(X)
-#undef X
-    };
-    CHECK(reason < RequestRefusal::count);
-    return names[size_t(reason)];
-}
-
 size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options) {
-    return is_hit(reply) ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
+    return reply.status == GetReply::Status::hit ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
 }
 size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options) {
-    return sizeof(ReplyHeader) + sizeof(StoredRecord) +
-           (is_stored(reply) ? grant_bytes(options) : 0);
+    return record_head_bytes<StoredRecord>(ReplyKind::store, reply.status, options);
 }
 size_t reply_head_bytes(const DeleteReply&, const ReplyOptions&) {
     return sizeof(ReplyHeader) + sizeof(RemovedRecord);
 }
 size_t reply_head_bytes(const ArithReply& reply, const ReplyOptions& options) {
-    return sizeof(ReplyHeader) + sizeof(ArithReplyRecord) +
-           (is_changed(reply) ? grant_bytes(options) : 0);
+    return record_head_bytes<ArithReplyRecord>(ReplyKind::arith, reply.status, options);
 }
 size_t reply_head_bytes(const DoneReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
 size_t reply_head_bytes(const StatsReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
 size_t reply_head_bytes(const RefusedReply&, const ReplyOptions&) { return sizeof(ReplyHeader); }
 
 char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& options) {
-    ReplyHeader header{uint8_t(ReplyKind::get),
-                       uint8_t(reply.status),
-                       uint8_t(reply.why),
-                       uint8_t(is_hit(reply) ? options.denied : LeaseDenial::none),
-                       bit_if(reply.vivified, ReplyFlag::vivified),
-                       0,
-                       options.tag};
-    if (!is_hit(reply)) return wire::put(to, header);
+    ReplyHeader header = header_of(ReplyKind::get, uint8_t(reply.status), options);
+    header.miss = uint8_t(reply.why);
+    header.flags |= bit_if(reply.vivified, ReplyFlag::vivified);
+    if (!is_hit(header)) return wire::put(to, header);
     const bool has_value = options.value != ValueForm::none;
-    header.flags |= bit_if(!has_value, ReplyFlag::no_value) | value_flags(options.value) |
-                    bit_if(options.has_grant_record(), ReplyFlag::grant);
+    header.flags |= bit_if(!has_value, ReplyFlag::no_value) | value_flags(options.value);
     header.value_len = has_value ? reply.meta.value_len : 0;
     to = wire::put(to, header);
     to = wire::put(to, record_of(reply.meta));
-    return put_grant(to, options);
+    return put_grant(to, header, options);
 }
 
 char* write_reply_head(char* to, const StoreReply& reply, const ReplyOptions& options) {
-    const bool grants = is_stored(reply) && options.has_grant_record();
-    to = put_header(to, ReplyKind::store, uint8_t(reply.status), bit_if(grants, ReplyFlag::grant),
-                    options.tag, is_stored(reply) ? options.denied : LeaseDenial::none);
-    to = wire::put(
-        to, StoredRecord{
-                reply.cas, reply.item_bytes, reply.value_len, reply.exptime, reply.size_class, {}});
-    return grants ? put_grant(to, options) : to;
+    const ReplyHeader header = header_of(ReplyKind::store, uint8_t(reply.status), options);
+    to = wire::put(to, header);
+    to = wire::put(to, StoredRecord{reply.cas, reply.item_bytes, reply.value_len, reply.exptime, reply.size_class, {}});
+    return put_grant(to, header, options);
 }
 
 char* write_reply_head(char* to, const DeleteReply& reply, const ReplyOptions& options) {
-    to = put_header(to, ReplyKind::remove, uint8_t(reply.status), 0, options.tag);
+    to = wire::put(to, header_of(ReplyKind::remove, uint8_t(reply.status), options));
     return wire::put(to, RemovedRecord{reply.item_bytes, reply.size_class, {}});
 }
 
 char* write_reply_head(char* to, const ArithReply& reply, const ReplyOptions& options) {
-    const bool grants = is_changed(reply) && options.has_grant_record();
-    to = put_header(to, ReplyKind::arith, uint8_t(reply.status), bit_if(grants, ReplyFlag::grant),
-                    options.tag, is_changed(reply) ? options.denied : LeaseDenial::none);
+    const ReplyHeader header = header_of(ReplyKind::arith, uint8_t(reply.status), options);
+    to = wire::put(to, header);
     to = wire::put(to, ArithReplyRecord{reply.value, record_of(reply.meta)});
-    return grants ? put_grant(to, options) : to;
+    return put_grant(to, header, options);
 }
 
 char* write_reply_head(char* to, const DoneReply&, const ReplyOptions& options) {
-    return put_header(to, ReplyKind::done, 0, 0, options.tag);
+    return wire::put(to, header_of(ReplyKind::done, 0, options));
 }
 
 char* write_reply_head(char* to, const RefusedReply& reply, const ReplyOptions& options) {
     CHECK(reply.reason < RequestRefusal::count);
-    return put_header(to, ReplyKind::refused, uint8_t(reply.reason), 0, options.tag);
+    return wire::put(to, header_of(ReplyKind::refused, uint8_t(reply.reason), options));
 }
 
 char* write_stats_head(char* to, uint32_t text_bytes, const ReplyOptions& options) {
@@ -172,25 +166,6 @@ constexpr ReplyRule reply_rules[] = {
 };
 constexpr size_t reply_rules_known = sizeof reply_rules / sizeof reply_rules[0];
 static_assert(reply_rules_known == size_t(ReplyKind::refused) + 1);
-
-bool is(const ReplyHeader& header, ReplyFlag flag) { return (header.flags & bit(flag)) != 0; }
-bool is_hit(const ReplyHeader& header) {
-    return header.kind == uint8_t(ReplyKind::get) &&
-           header.status == uint8_t(GetReply::Status::hit);
-}
-bool is_stored(const ReplyHeader& header) {
-    return header.kind == uint8_t(ReplyKind::store) &&
-           header.status == uint8_t(StoreReply::Status::stored);
-}
-
-bool is_changed(const ReplyHeader& header) {
-    return header.kind == uint8_t(ReplyKind::arith) &&
-           (header.status == uint8_t(ArithReply::Status::ok) ||
-            header.status == uint8_t(ArithReply::Status::vivified));
-}
-bool may_grant(const ReplyHeader& header) {
-    return is_hit(header) || is_stored(header) || is_changed(header);
-}
 
 FrameError judge_value(const ReplyHeader& header, uint64_t value_bytes_max) {
     const bool stats = header.kind == uint8_t(ReplyKind::stats);
@@ -361,8 +336,7 @@ ValueForm form_of(const ReplyHeader& header) {
 
 }  // namespace
 
-ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits)
-    : at_(frame.body), version_(limits.version), value_bytes_max_(limits.value_bytes_max), left_(frame.count) {
+ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits) : EntryReader(frame, limits) {
     CHECK(frame.kind == FrameKind::replies);
     ClockRecord clock;
     CHECK(at_.take(clock));  // parse_frame() has checked the length
@@ -370,14 +344,7 @@ ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits)
 }
 
 FrameStep ReplyReader::next(NodeReply& reply) {
-    if (error_ == FrameError::none && left_ == 0) {
-        if (at_.left() == 0) return FrameStep::end;
-        error_ = FrameError::body_excess;
-    }
-    if (error_ == FrameError::none) error_ = read(reply);
-    if (error_ != FrameError::none) return FrameStep::bad;
-    left_--;
-    return FrameStep::entry;
+    return step([&] { return read(reply); });
 }
 
 FrameError ReplyReader::read(NodeReply& reply) {

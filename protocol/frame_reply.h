@@ -45,7 +45,12 @@ enum class RequestRefusal : uint8_t {
 #undef X
         count
 };
-std::string_view request_refusal_name(RequestRefusal reason);
+inline constexpr EnumText request_refusal_texts[] = {
+#define X(name, help) {#name, help},
+    REQUEST_REFUSALS(X)
+#undef X
+};
+constexpr std::string_view request_refusal_name(RequestRefusal value) { return text_of(request_refusal_texts, value).name; }
 
 // The node parsed the request but did not execute it.
 struct RefusedReply {
@@ -115,24 +120,18 @@ struct NodeReply {
 };
 
 // Over the replies of one frame, which outlives it. Views point into the frame's body.
-class ReplyReader {
+class ReplyReader : public EntryReader {
   public:
     ReplyReader(const Frame& frame, const FrameLimits& limits);
 
     const NodeReading& now() const { return now_; }  // the node's clock
 
     FrameStep next(NodeReply& reply);
-    FrameError error() const { return error_; }
 
   private:
     FrameError read(NodeReply& reply);
 
-    wire::Cursor at_;
-    uint32_t version_;
-    uint64_t value_bytes_max_;
-    uint32_t left_;
     NodeReading now_;
-    FrameError error_ = FrameError::none;
 };
 
 }  // namespace farcached::protocol

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -90,25 +91,35 @@ bool key_fits(KeyRule rule, size_t key_len) {
 
 // ---- writing ----------------------------------------------------------------------------------------
 
-uint32_t presence(const GetOp& op) {
-    return bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
-           bit_if(op.touch.has_value(), RequestFlag::touch) | bit_if(op.vivify.has_value(), RequestFlag::vivify) |
-           bit_if(op.recache_before.has_value(), RequestFlag::recache_before);
+// visit(flag, field) for each optional field that the operation has, in the order of the wire.
+template <class Op, class Visit>
+void each_optional(Op& op, Visit visit) {
+    if constexpr (requires { op.cas_compare; }) visit(RequestFlag::cas_compare, op.cas_compare);
+    if constexpr (requires { op.cas_set; }) visit(RequestFlag::cas_set, op.cas_set);
+    if constexpr (requires { op.touch; }) visit(RequestFlag::touch, op.touch);
+    if constexpr (requires { op.vivify; }) visit(RequestFlag::vivify, op.vivify);
+    if constexpr (requires { op.recache_before; }) visit(RequestFlag::recache_before, op.recache_before);
 }
-uint32_t presence(const StoreOp& op) {
-    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
-           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
-           bit_if(op.vivify.has_value(), RequestFlag::vivify);
+
+// The same for its switches.
+template <class Op, class Visit>
+void each_switch(Op& op, Visit visit) {
+    if constexpr (requires { op.key_binary; }) visit(RequestFlag::key_binary, op.key_binary);
+    if constexpr (requires { op.peek; }) visit(RequestFlag::peek, op.peek);
+    if constexpr (requires { op.no_bump; }) visit(RequestFlag::no_bump, op.no_bump);
+    if constexpr (requires { op.win_tokens; }) visit(RequestFlag::win_tokens, op.win_tokens);
+    if constexpr (requires { op.recache_first; }) visit(RequestFlag::recache_first, op.recache_first);
+    if constexpr (requires { op.invalidate; }) visit(RequestFlag::invalidate, op.invalidate);
+    if constexpr (requires { op.remove_value; }) visit(RequestFlag::remove_value, op.remove_value);
+    if constexpr (requires { op.decrement; }) visit(RequestFlag::decrement, op.decrement);
+    if constexpr (requires { op.forget; }) visit(RequestFlag::forget, op.forget);
 }
-uint32_t presence(const DeleteOp& op) {
-    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
-           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
-           bit_if(op.touch.has_value(), RequestFlag::touch);
-}
-uint32_t presence(const ArithOp& op) {
-    return bit_if(op.cas_compare.has_value(), RequestFlag::cas_compare) |
-           bit_if(op.cas_set.has_value(), RequestFlag::cas_set) |
-           bit_if(op.touch.has_value(), RequestFlag::touch) | bit_if(op.vivify.has_value(), RequestFlag::vivify);
+
+template <class Op>
+uint32_t presence(const Op& op) {
+    uint32_t flags = 0;
+    each_optional(op, [&](RequestFlag flag, const auto& field) { flags |= bit_if(field.has_value(), flag); });
+    return flags;
 }
 
 RequestKind kind_of(const FlushOp& op) {
@@ -120,16 +131,29 @@ size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
     return sizeof(RequestHeader) + rule_of(kind).fixed_bytes + optional_bytes(flags) + key_len;
 }
 
-char* put_header(char* to, RequestKind kind, std::string_view key, uint32_t flags,
-                 const RequestOptions& options) {
+// Without optionals and switches.
+char* put_plain(char* to, RequestKind kind, std::string_view key, const RequestOptions& options) {
     CHECK(key_fits(rule_of(kind).key, key.size()));
-    return wire::put(to,
-                     RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), flags, 0, options.tag});
+    to = wire::put(to, RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), 0, 0, options.tag});
+    return wire::put_bytes(to, key);
 }
 
-template <class T>
-char* put_if(char* to, const std::optional<T>& value) {
-    return value.has_value() ? wire::put(to, *value) : to;
+template <class Op>
+char* put_head(char* to, RequestKind kind, const Op& op, const RequestOptions& options, uint8_t mode = 0,
+               uint32_t value_bytes = 0) {
+    CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
+    const uint32_t wanted = bit_if(options.no_value, RequestFlag::no_value) |
+                            bit_if(options.want_grant, RequestFlag::want_grant) |
+                            bit_if(options.value_follows, RequestFlag::value_follows);
+    uint32_t flags = presence(op) | (wanted & rule_of(kind).flags);
+    each_switch(op, [&](RequestFlag flag, bool set) { flags |= bit_if(set, flag); });
+    to = wire::put(to, RequestHeader{uint8_t(kind), mode, uint16_t(op.key.bytes.size()), flags, value_bytes, options.tag});
+    if constexpr (std::is_same_v<Op, StoreOp>) to = wire::put(to, StoreRecord{op.flags, op.exptime});
+    if constexpr (std::is_same_v<Op, ArithOp>) to = wire::put(to, ArithRecord{op.delta, op.initial});
+    each_optional(op, [&](RequestFlag, const auto& field) {
+        if (field.has_value()) to = wire::put(to, *field);
+    });
+    return wire::put_bytes(to, op.key.bytes);
 }
 
 }  // namespace
@@ -146,87 +170,41 @@ size_t request_head_bytes(const DeleteOp& op) {
 size_t request_head_bytes(const ArithOp& op) {
     return head_bytes(RequestKind::arith, presence(op), op.key.bytes.size());
 }
-size_t request_head_bytes(const ForgetOp& op) {
-    return head_bytes(RequestKind::forget, 0, op.key.bytes.size());
-}
-size_t request_head_bytes(const FlushOp& op) {
-    return head_bytes(kind_of(op), 0, op.prefix.size());
-}
-size_t request_head_bytes(const StatsOp& op) {
-    return head_bytes(RequestKind::stats, 0, op.group.size());
-}
+size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::forget, 0, op.key.bytes.size()); }
+size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()); }
+size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
-    const uint32_t flags =
-        presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) | bit_if(op.peek, RequestFlag::peek) |
-        bit_if(op.no_bump, RequestFlag::no_bump) | bit_if(op.win_tokens, RequestFlag::win_tokens) |
-        bit_if(op.recache_first, RequestFlag::recache_first) | bit_if(options.no_value, RequestFlag::no_value) |
-        bit_if(options.want_grant, RequestFlag::want_grant);
-    to = put_header(to, RequestKind::get, op.key.bytes, flags, options);
-    to = put_if(to, op.cas_set);
-    to = put_if(to, op.touch);
-    to = put_if(to, op.vivify);
-    to = put_if(to, op.recache_before);
-    return wire::put_bytes(to, op.key.bytes);
+    return put_head(to, RequestKind::get, op, options);
 }
 
 char* write_request_head(char* to, const StoreOp& op, const RequestOptions& options) {
     CHECK(op.value.size() <= value_bytes_highest);
     CHECK(!options.value_follows || !op.value.empty());
     CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
-    CHECK(key_fits(KeyRule::must, op.key.bytes.size()));
-    const uint32_t flags = presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) |
-                           bit_if(op.invalidate, RequestFlag::invalidate) | bit_if(op.forget, RequestFlag::forget) |
-                           bit_if(options.want_grant, RequestFlag::want_grant) |
-                           bit_if(options.value_follows, RequestFlag::value_follows);
-    to = wire::put(to, RequestHeader{uint8_t(RequestKind::store), uint8_t(op.mode),
-                                     uint16_t(op.key.bytes.size()), flags,
-                                     uint32_t(op.value.size()), options.tag});
-    to = wire::put(to, StoreRecord{op.flags, op.exptime});
-    to = put_if(to, op.cas_compare);
-    to = put_if(to, op.cas_set);
-    to = put_if(to, op.vivify);
-    return wire::put_bytes(to, op.key.bytes);
+    return put_head(to, RequestKind::store, op, options, uint8_t(op.mode), uint32_t(op.value.size()));
 }
 
 char* write_request_head(char* to, const DeleteOp& op, const RequestOptions& options) {
-    const uint32_t flags = presence(op) | bit_if(op.invalidate, RequestFlag::invalidate) |
-                           bit_if(op.remove_value, RequestFlag::remove_value);
-    to = put_header(to, RequestKind::remove, op.key.bytes, flags, options);
-    to = put_if(to, op.cas_compare);
-    to = put_if(to, op.cas_set);
-    to = put_if(to, op.touch);
-    return wire::put_bytes(to, op.key.bytes);
+    return put_head(to, RequestKind::remove, op, options);
 }
 
 char* write_request_head(char* to, const ArithOp& op, const RequestOptions& options) {
-    const uint32_t flags = presence(op) | bit_if(op.key_binary, RequestFlag::key_binary) |
-                           bit_if(op.decrement, RequestFlag::decrement) |
-                           bit_if(options.want_grant, RequestFlag::want_grant);
-    to = put_header(to, RequestKind::arith, op.key.bytes, flags, options);
-    to = wire::put(to, ArithRecord{op.delta, op.initial});
-    to = put_if(to, op.cas_compare);
-    to = put_if(to, op.cas_set);
-    to = put_if(to, op.touch);
-    to = put_if(to, op.vivify);
-    return wire::put_bytes(to, op.key.bytes);
+    return put_head(to, RequestKind::arith, op, options);
 }
 
 char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options) {
-    to = put_header(to, RequestKind::forget, op.key.bytes, 0, options);
-    return wire::put_bytes(to, op.key.bytes);
+    return put_plain(to, RequestKind::forget, op.key.bytes, options);
 }
 
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options) {
     CHECK(op.prefix.empty() || !op.at.has_value());
-    to = put_header(to, kind_of(op), op.prefix, 0, options);
-    to = wire::put_bytes(to, op.prefix);
+    to = put_plain(to, kind_of(op), op.prefix, options);
     return op.at.has_value() ? wire::put(to, ClockRecord{*op.at, 0}) : to;
 }
 
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options) {
-    to = put_header(to, RequestKind::stats, op.group, 0, options);
-    return wire::put_bytes(to, op.group);
+    return put_plain(to, RequestKind::stats, op.group, options);
 }
 
 // ---- reading ----------------------------------------------------------------------------------------
@@ -277,53 +255,21 @@ class Fields {
     const char* at_;
 };
 
-void fill(GetOp& op, Fields& fields, const RequestHeader& header) {
-    fields.take_if(RequestFlag::cas_set, op.cas_set);
-    fields.take_if(RequestFlag::touch, op.touch);
-    fields.take_if(RequestFlag::vivify, op.vivify);
-    fields.take_if(RequestFlag::recache_before, op.recache_before);
-    op.peek = fields.is(RequestFlag::peek);
-    op.no_bump = fields.is(RequestFlag::no_bump);
-    op.win_tokens = fields.is(RequestFlag::win_tokens);
-    op.recache_first = fields.is(RequestFlag::recache_first);
-    op.key_binary = fields.is(RequestFlag::key_binary);
-    op.key = {fields.take_bytes(header.key_len), 0};
-}
-
-void fill(StoreOp& op, Fields& fields, const RequestHeader& header) {
-    const StoreRecord record = fields.take<StoreRecord>();
-    op.mode = StoreOp::Mode(header.mode);
-    op.flags = record.flags;
-    op.exptime = record.exptime;
-    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
-    fields.take_if(RequestFlag::cas_set, op.cas_set);
-    fields.take_if(RequestFlag::vivify, op.vivify);
-    op.invalidate = fields.is(RequestFlag::invalidate);
-    op.key_binary = fields.is(RequestFlag::key_binary);
-    op.forget = fields.is(RequestFlag::forget);
-    op.key = {fields.take_bytes(header.key_len), 0};
-    if (!fields.is(RequestFlag::value_follows)) op.value = fields.take_bytes(header.value_len);
-}
-
-void fill(DeleteOp& op, Fields& fields, const RequestHeader& header) {
-    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
-    fields.take_if(RequestFlag::cas_set, op.cas_set);
-    fields.take_if(RequestFlag::touch, op.touch);
-    op.invalidate = fields.is(RequestFlag::invalidate);
-    op.remove_value = fields.is(RequestFlag::remove_value);
-    op.key = {fields.take_bytes(header.key_len), 0};
-}
-
-void fill(ArithOp& op, Fields& fields, const RequestHeader& header) {
-    const ArithRecord record = fields.take<ArithRecord>();
-    op.delta = record.delta;
-    op.initial = record.initial;
-    fields.take_if(RequestFlag::cas_compare, op.cas_compare);
-    fields.take_if(RequestFlag::cas_set, op.cas_set);
-    fields.take_if(RequestFlag::touch, op.touch);
-    fields.take_if(RequestFlag::vivify, op.vivify);
-    op.decrement = fields.is(RequestFlag::decrement);
-    op.key_binary = fields.is(RequestFlag::key_binary);
+template <class Op>
+void fill(Op& op, Fields& fields, const RequestHeader& header) {
+    if constexpr (std::is_same_v<Op, StoreOp>) {
+        const StoreRecord record = fields.take<StoreRecord>();
+        op.mode = StoreOp::Mode(header.mode);
+        op.flags = record.flags;
+        op.exptime = record.exptime;
+    }
+    if constexpr (std::is_same_v<Op, ArithOp>) {
+        const ArithRecord record = fields.take<ArithRecord>();
+        op.delta = record.delta;
+        op.initial = record.initial;
+    }
+    each_optional(op, [&](RequestFlag flag, auto& field) { fields.take_if(flag, field); });
+    each_switch(op, [&](RequestFlag flag, bool& set) { set = fields.is(flag); });
     op.key = {fields.take_bytes(header.key_len), 0};
 }
 
@@ -335,6 +281,7 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
         case RequestKind::store: {
             StoreOp& store = op.emplace<StoreOp>();
             fill(store, fields, header);
+            if (!fields.is(RequestFlag::value_follows)) store.value = fields.take_bytes(header.value_len);
             if (store.mode == StoreOp::Mode::cas && !store.cas_compare.has_value())
                 return FrameError::cas_missing;
             break;
@@ -369,20 +316,12 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
 
 }  // namespace
 
-RequestReader::RequestReader(const Frame& frame, const FrameLimits& limits)
-    : at_(frame.body), value_bytes_max_(limits.value_bytes_max), version_(limits.version), left_(frame.count) {
+RequestReader::RequestReader(const Frame& frame, const FrameLimits& limits) : EntryReader(frame, limits) {
     CHECK(frame.kind == FrameKind::requests);
 }
 
 FrameStep RequestReader::next(NodeRequest& request) {
-    if (error_ == FrameError::none && left_ == 0) {
-        if (at_.left() == 0) return FrameStep::end;
-        error_ = FrameError::body_excess;
-    }
-    if (error_ == FrameError::none) error_ = read(request);
-    if (error_ != FrameError::none) return FrameStep::bad;
-    left_--;
-    return FrameStep::entry;
+    return step([&] { return read(request); });
 }
 
 FrameError RequestReader::read(NodeRequest& request) {

@@ -101,13 +101,41 @@ enum class FrameStep : uint8_t {
     bad,    // error() has the cause
 };
 
+// The common part of the readers of requests and of replies.
+class EntryReader {
+  public:
+    FrameError error() const { return error_; }
+
+  protected:
+    EntryReader(const Frame& frame, const FrameLimits& limits)
+        : at_(frame.body), value_bytes_max_(limits.value_bytes_max), version_(limits.version), left_(frame.count) {}
+
+    // read(): the next entry.
+    template <class Read>
+    FrameStep step(Read read) {
+        if (error_ == FrameError::none && left_ == 0) {
+            if (at_.left() == 0) return FrameStep::end;
+            error_ = FrameError::body_excess;
+        }
+        if (error_ == FrameError::none) error_ = read();
+        if (error_ != FrameError::none) return FrameStep::bad;
+        left_--;
+        return FrameStep::entry;
+    }
+
+    wire::Cursor at_;
+    uint64_t value_bytes_max_;
+    uint32_t version_;
+    uint32_t left_;
+    FrameError error_ = FrameError::none;
+};
+
 // Over the requests of one frame, which outlives it. Views point into the frame's body.
-class RequestReader {
+class RequestReader : public EntryReader {
   public:
     RequestReader(const Frame& frame, const FrameLimits& limits);
 
     FrameStep next(NodeRequest& request);
-    FrameError error() const { return error_; }
     // Bytes of the frame's body after the last request read, and the number of requests in them. A caller that stops in
     // the middle continues with a reader over a frame of just these.
     size_t bytes_left() const { return at_.left(); }
@@ -115,12 +143,6 @@ class RequestReader {
 
   private:
     FrameError read(NodeRequest& request);
-
-    wire::Cursor at_;
-    uint64_t value_bytes_max_;
-    uint32_t version_;
-    uint32_t left_;
-    FrameError error_ = FrameError::none;
 };
 
 }  // namespace farcached::protocol

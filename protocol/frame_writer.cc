@@ -19,19 +19,18 @@ void FrameWriter::begin_replies(uint64_t sequence, const NodeReading& now) {
     header_.body_bytes = sizeof(ClockRecord);
 }
 
-char* FrameWriter::room(size_t bytes, size_t gathered) {
+char* FrameWriter::room(size_t bytes) {
     CHECK(open_);
-    const size_t left = frame_bytes_max_ - sizeof header_ - header_.body_bytes;
-    if (bytes > left || gathered > left - bytes) return nullptr;
+    if (bytes > frame_bytes_max_ - sizeof header_ - header_.body_bytes) return nullptr;
     if (header_.count == UINT16_MAX) return nullptr;
     return out_.reserve(bytes);
 }
 
-void FrameWriter::commit(size_t bytes, size_t gathered) {
+void FrameWriter::commit(size_t bytes) {
     CHECK(open_);
-    CHECK(bytes + gathered <= frame_bytes_max_ - sizeof header_ - header_.body_bytes);
+    CHECK(bytes <= frame_bytes_max_ - sizeof header_ - header_.body_bytes);
     out_.commit(bytes);
-    header_.body_bytes += uint32_t(bytes + gathered);
+    header_.body_bytes += uint32_t(bytes);
     header_.count++;
 }
 
@@ -42,13 +41,13 @@ void FrameWriter::end() {
     open_ = false;
 }
 
-char* ReplyWriter::room(size_t bytes, size_t gathered) {
+char* ReplyWriter::room(size_t bytes) {
     if (frame_.open()) {
-        if (char* to = frame_.room(bytes, gathered)) return to;
+        if (char* to = frame_.room(bytes)) return to;
         frame_.end();
     }
     frame_.begin_replies(sequence_, now_);
-    char* to = frame_.room(bytes, gathered);
+    char* to = frame_.room(bytes);
     CHECK(to != nullptr);
     return to;
 }

@@ -2,7 +2,7 @@
 // Writers of frames with entries, into an OutBuffer. While a frame is open, only its writer appends to the OutBuffer.
 // Owner: the owner of the OutBuffer, in its thread.
 //
-// W1  No frame is longer than frame_bytes_max, including values that are gathered from elsewhere.
+// W1  No frame is longer than frame_bytes_max.
 // W2  The bytes in the OutBuffer are a frame only after end().
 #pragma once
 
@@ -34,10 +34,9 @@ class FrameWriter {
     bool open() const { return open_; }
     uint16_t count() const { return header_.count; }
 
-    // Room for one more entry of `bytes` here and `gathered` bytes that the caller sends right after them; nullptr: the frame
-    // is full. Write and commit it before the next call.
-    char* room(size_t bytes, size_t gathered = 0);
-    void commit(size_t bytes, size_t gathered = 0);
+    // Room for one more entry; nullptr: the frame is full. Write and commit it before the next call.
+    char* room(size_t bytes);
+    void commit(size_t bytes);
 
     // Adds one more request; false: the frame is full, end it and begin another.
     template <class Op>
@@ -47,15 +46,6 @@ class FrameWriter {
         if (to == nullptr) return false;
         write_request(to, op, options);
         commit(bytes);
-        return true;
-    }
-    // As add(), without a store's value; the caller sends the value right after the present content of the OutBuffer.
-    bool add_gathered(const StoreOp& op, const RequestOptions& options) {
-        const size_t bytes = request_head_bytes(op);
-        char* to = room(bytes, op.value.size());
-        if (to == nullptr) return false;
-        write_request_head(to, op, options);
-        commit(bytes, op.value.size());
         return true;
     }
     bool add(const LeaseReturnRecord& entry) { return add_record(entry); }
@@ -103,8 +93,8 @@ class ReplyWriter {
     }
 
     // Room for one more reply that need not follow. Write and commit it before the next call.
-    char* room(size_t bytes, size_t gathered = 0);
-    void commit(size_t bytes, size_t gathered = 0) { frame_.commit(bytes, gathered); }
+    char* room(size_t bytes);
+    void commit(size_t bytes) { frame_.commit(bytes); }
 
     // Adds one more reply. `value`: copied after it if options.value is `here`.
     template <class Reply>

@@ -65,9 +65,7 @@ Refuse refuse_limits(const Welcome& facts, const Hello& hello) {
 
 void append_header(OutBuffer& out, FrameKind kind, size_t body_bytes) {
     CHECK(body_bytes <= frame_bytes_lowest - sizeof(FrameHeader));
-    write_frame_header(out.reserve(sizeof(FrameHeader)),
-                       {uint32_t(body_bytes), uint16_t(kind), 0, 0});
-    out.commit(sizeof(FrameHeader));
+    append_frame_header(out, kind, 0, body_bytes);
 }
 
 FrameError take_name(wire::Cursor& at, size_t size, std::string& name) {
@@ -117,26 +115,6 @@ FrameError take_regions(wire::Cursor& at, uint32_t count, std::vector<RegionFact
 }
 
 }  // namespace
-
-std::string_view refusal_name(Refusal reason) {
-    constexpr std::string_view names[] = {
-#define X(name, help) #name,
-        REFUSALS(X)
-#undef X
-    };
-    CHECK(reason < Refusal::count);
-    return names[size_t(reason)];
-}
-
-std::string_view refusal_help(Refusal reason) {
-    constexpr std::string_view helps[] = {
-#define X(name, help) help,
-        REFUSALS(X)
-#undef X
-    };
-    CHECK(reason < Refusal::count);
-    return helps[size_t(reason)];
-}
 
 bool is_name(std::string_view name) {
     if (name.empty() || name.size() > name_bytes_max) return false;

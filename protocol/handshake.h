@@ -105,8 +105,13 @@ enum class Refusal : uint16_t {
 #undef X
         count
 };
-std::string_view refusal_name(Refusal reason);
-std::string_view refusal_help(Refusal reason);
+inline constexpr EnumText refusal_texts[] = {
+#define X(name, help) {#name, help},
+    REFUSALS(X)
+#undef X
+};
+constexpr std::string_view refusal_name(Refusal value) { return text_of(refusal_texts, value).name; }
+constexpr std::string_view refusal_help(Refusal value) { return text_of(refusal_texts, value).help; }
 
 struct Refuse {
     Refusal reason = Refusal::unknown;

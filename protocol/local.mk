@@ -3,14 +3,10 @@
 folder_libraries += protocol/libprotocol.a
 
 protocol_libprotocol_a_SOURCES = \
-	protocol/access_record.h \
-	protocol/base64.cc \
-	protocol/base64.h \
 	protocol/binary.cc \
 	protocol/binary.h \
 	protocol/frame.cc \
 	protocol/frame.h \
-	protocol/frame_error.h \
 	protocol/frame_layout.h \
 	protocol/frame_reply.cc \
 	protocol/frame_reply.h \
@@ -22,7 +18,6 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/handshake.h \
 	protocol/layout.h \
 	protocol/layout_hash.h \
-	protocol/lease_denial.h \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/op.h \

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "protocol/access_record.h"
+#include "protocol/frame_layout.h"
 
 namespace farcached::proxy {
 

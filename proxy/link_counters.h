@@ -13,8 +13,8 @@
 
 #include "base/stat_row.h"
 #include "fabric/channel.h"
-#include "protocol/frame_error.h"
-#include "protocol/lease_denial.h"
+#include "protocol/frame.h"
+#include "protocol/op.h"
 
 namespace farcached::proxy {
 

@@ -61,13 +61,13 @@ void NodeLink::open_channel(uint64_t now_ns) {
     enter(LinkState::connecting);
     counters_.node_connects.add(1);
     liveness_.begin();
-    std::string error;
-    channel_ = deps_.make_channel(*this, error);
-    if (channel_ == nullptr) {
-        break_off(LinkDown::no_channel, std::move(error));
+    auto made = deps_.make_channel(*this);
+    if (auto* problem = std::get_if<Problem>(&made)) {
+        break_off(LinkDown::no_channel, std::move(problem->text));
         go_down(now_ns);
         return;
     }
+    channel_ = std::get<0>(std::move(made));
     channel_->count_in(counters_.channel);
     deps_.events.watch(channel_->fd());
 }

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
@@ -67,13 +68,12 @@ class LinkEvents : public ReadEvents {
 
 class NodeLink final : private fabric::ChannelEvents {
   public:
-    using MakeChannel = std::function<std::unique_ptr<fabric::Channel>(fabric::ChannelEvents&,
-                                                                        std::string& error)>;
+    using MakeChannel = std::function<Result<std::unique_ptr<fabric::Channel>>(fabric::ChannelEvents&)>;
     using Clock = std::function<uint64_t()>;  // CLOCK_BOOTTIME in nanoseconds
 
     // Objects that the link uses and does not own; all outlive the link.
     struct Dependencies {
-        MakeChannel make_channel;  // returns nullptr and `error` without a descriptor or memory
+        MakeChannel make_channel;  // a problem without a descriptor or memory
         Clock clock;               // the source of every `now_ns`
         LinkEvents& events;
         PointerTable* table = nullptr;   // nullptr: no remote pointers

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/stat_row.h"
-#include "protocol/lease_denial.h"
+#include "protocol/op.h"
 #include "proxy/link_counters.h"
 
 namespace farcached::proxy {

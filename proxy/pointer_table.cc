@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 
 namespace farcached::proxy {
 

@@ -29,7 +29,7 @@
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "fabric/index_probe.h"
-#include "fabric/pointer_read.h"
+#include "fabric/validate.h"
 #include "proxy/ask.h"
 #include "proxy/key_order.h"
 #include "proxy/link_counters.h"

@@ -12,7 +12,7 @@
 
 #include "base/function_ref.h"
 #include "base/hash.h"
-#include "protocol/access_record.h"
+#include "protocol/frame_layout.h"
 
 namespace farcached::proxy {
 

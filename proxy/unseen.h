@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/out_buffer.h"
-#include "protocol/access_record.h"
+#include "protocol/frame_layout.h"
 #include "protocol/frame_writer.h"
 
 namespace farcached::proxy {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fabric/pointer_read.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
+#include "fabric/validate.h"
 #include "node/service/report_quota.h"
 #include "protocol/frame_layout.h"
 #include "protocol/op.h"

@@ -10,7 +10,7 @@
 // V1  The time of an operation is its number divided by the rate; leases and reports use that clock only.
 // V2  The same point, scale and seed give the same numbers.
 // V3  A pointer is used while its lease runs by its host's clock (S3). The daemons' own validation judges a READ
-//     (fabric/pointer_read.h), and decides whether the pointer is kept after an invalid one (S4).
+//     (fabric/validate.h), and decides whether the pointer is kept after an invalid one (S4).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "protocol/lease_denial.h"
+#include "protocol/op.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::bench {

@@ -28,9 +28,9 @@ ReportsClient::ReportsClient(Reach& reach, bool spin, const std::atomic<bool>& s
     hello_.name = "farbench";
     hello_.host = "farbench";
     hello_.pid = uint32_t(getpid());
-    std::string error;
-    channel_ = reach.connect({}, *this, 0, error);
-    if (channel_ == nullptr) throw std::runtime_error(error);
+    auto made = reach.connect({}, *this, 0);
+    if (const auto* problem = std::get_if<Problem>(&made)) throw std::runtime_error(problem->text);
+    channel_ = std::get<0>(std::move(made));
     channel_->count_in(counters_);
 }
 

@@ -23,7 +23,7 @@
 #include <variant>
 
 #include "fabric/shm/shm_channel.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/tcp_channel.h"
 
 namespace farcached::bench {
@@ -177,12 +177,12 @@ Reach::Reach(const NodePlace& to, bool spin) : place_(to), devices_(verbs_config
     addresses_ = std::get<std::vector<fabric::SocketAddress>>(std::move(found));
 }
 
-std::unique_ptr<fabric::Channel> Reach::connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
-                                                size_t turn, std::string& error) {
-    if (place_.via == Via::shm) return fabric::connect_shm(place_.host, regions_, events, fabric::ShmOptions(), error);
+Result<std::unique_ptr<fabric::Channel>> Reach::connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
+                                                        size_t turn) {
+    if (place_.via == Via::shm) return fabric::connect_shm(place_.host, regions_, events);
     const fabric::SocketAddress& to = addresses_[turn % addresses_.size()];
-    if (place_.via == Via::verbs) return fabric::connect_verbs(to, devices_, memories, events, error);
-    return fabric::connect_tcp(to, events, error);
+    if (place_.via == Via::verbs) return fabric::connect_verbs(to, devices_, memories, events);
+    return fabric::connect_tcp(to, events);
 }
 
 double thread_cpu_s() {

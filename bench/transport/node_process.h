@@ -14,10 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "bench/transport/transport_options.h"
 #include "fabric/channel.h"
 #include "fabric/mapped_region.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/verbs/verbs_channel.h"
 
 namespace farcached::bench {
@@ -53,9 +54,9 @@ class Reach {
     Reach(const NodePlace& to, bool spin);
 
     Via via() const { return place_.via; }
-    // Starts a connection to the host's address number `turn`, modulo their count. nullptr: `error` has the reason.
-    std::unique_ptr<fabric::Channel> connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
-                                             size_t turn, std::string& error);
+    // Starts a connection to the host's address number `turn`, modulo their count.
+    Result<std::unique_ptr<fabric::Channel>> connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
+                                                     size_t turn);
 
   private:
     NodePlace place_;

@@ -70,12 +70,12 @@ class Kept {
 std::vector<Transport> possible(const Sweep& sweep, const TestedNode& node) {
     std::vector<Transport> list;
     for (Transport transport : sweep.transports) {
-        std::string why;
-        if (place_for(transport, node, why).has_value())
-            list.push_back(transport);
-        else
+        const auto place = place_for(transport, node);
+        if (const auto* problem = std::get_if<Problem>(&place))
             std::fprintf(stderr, "farbench transport: %s is skipped: %s\n", transport_names[size_t(transport)].data(),
-                         why.c_str());
+                         problem->text.c_str());
+        else
+            list.push_back(transport);
     }
     return list;
 }
@@ -93,8 +93,7 @@ void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
                     if (interrupted.load()) return;
                     const std::optional<Trial> trial = run_trial(sweep, node, point, number, interrupted);
                     if (!trial.has_value()) return;
-                    std::string why;
-                    kept.add(*trial, place_for(transport, node, why)->via);
+                    kept.add(*trial, std::get<0>(place_for(transport, node)).via);
                     std::fprintf(stderr, "%zu of %zu: %s\n", place, whole, trial_line(*trial).c_str());
                 }
 }
@@ -115,9 +114,9 @@ CheckCosts check_costs() {
 }
 
 Via reads_over(const TestedNode& node) {
-    std::string why;
-    const std::optional<NodePlace> place = place_for(Transport::onesided, node, why);
-    return place.has_value() ? place->via : Via::none;
+    const auto found = place_for(Transport::onesided, node);
+    const auto* place = std::get_if<NodePlace>(&found);
+    return place != nullptr ? place->via : Via::none;
 }
 
 }  // namespace

@@ -340,10 +340,10 @@ std::vector<Trial> read_trials(std::string_view csv, const Sweep& sweep, const T
     std::vector<Trial> trials;
     const std::vector<std::string_view> lines = lines_of(csv);
     if (lines.empty() || std::string(lines.front()) + "\n" != trials_csv_head()) return trials;
-    std::string why;
     for (const Point& point : points_of(sweep)) {
-        const auto place = place_for(point.transport, node, why);
-        if (!place.has_value()) continue;
+        const auto found = place_for(point.transport, node);
+        const auto* place = std::get_if<NodePlace>(&found);
+        if (place == nullptr) continue;
         const std::string wanted = parameters(sweep, point, via_names[size_t(place->via)]) + ",";
         for (std::string_view line : lines) {
             Trial trial;

@@ -117,8 +117,8 @@ std::unique_ptr<proxy::PointerTable> own_table() {
 
 proxy::NodeLink::MakeChannel maker(Reach& reach, fabric::BufferPool& landing) {
     return [&reach, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
-               fabric::ChannelEvents& events, std::string& error) mutable {
-        return reach.connect(memories, events, turn++, error);
+               fabric::ChannelEvents& events) mutable {
+        return reach.connect(memories, events, turn++);
     };
 }
 
@@ -372,7 +372,7 @@ const std::vector<Metric>& metrics() {
     return all;
 }
 
-std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, std::string& why) {
+Result<NodePlace> place_for(Transport transport, const TestedNode& node) {
     auto find = [&](Via via) -> const NodePlace* {
         for (const NodePlace& place : node.places)
             if (place.via == via) return &place;
@@ -381,25 +381,20 @@ std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, 
     const NodePlace* tcp = find(Via::tcp);
     const NodePlace* rdma = find(Via::verbs);
     if (transport == Transport::tcp) {
-        why = "the node has no address for tcp";
-        return tcp == nullptr ? std::optional<NodePlace>() : *tcp;
+        if (tcp == nullptr) return system_problem("the node has no address for tcp");
+        return *tcp;
     }
     const NodePlace* other = rdma != nullptr ? rdma : find(Via::shm);
-    why = "over tcp only tcp is possible";
-    if (other == nullptr) return {};
-    if (transport == Transport::atomic && other->via == Via::shm) {
-        why = "over shm there are no atomics";
-        return {};
-    }
+    if (other == nullptr) return system_problem("over tcp only tcp is possible");
+    if (transport == Transport::atomic && other->via == Via::shm) return system_problem("over shm there are no atomics");
     return *other;
 }
 
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop) {
-    std::string why;
-    const std::optional<NodePlace> place = place_for(point.transport, node, why);
-    if (!place.has_value()) throw std::runtime_error(why);
-    Crew crew(sweep, node, *place, point, number, stop);
+    const auto place = place_for(point.transport, node);
+    if (const auto* problem = std::get_if<Problem>(&place)) throw std::runtime_error(problem->text);
+    Crew crew(sweep, node, std::get<0>(place), point, number, stop);
     return crew.run(number);
 }
 

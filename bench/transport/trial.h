@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "bench/transport/transport_options.h"
 
 namespace farcached::bench {
@@ -70,8 +71,8 @@ struct TestedNode {
     bool here = false;  // its RDMA device is on this host, so it counts both ends
 };
 
-// The node's address for that transport; none: `why` has the reason.
-std::optional<NodePlace> place_for(Transport transport, const TestedNode& node, std::string& why);
+// The node's address for that transport, or the reason why there is none.
+Result<NodePlace> place_for(Transport transport, const TestedNode& node);
 
 // Throws std::runtime_error if the node is unreachable. None: interrupted.
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,

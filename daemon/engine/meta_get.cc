@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // mg and me.
 #include "daemon/engine/meta_engine.h"
-#include "protocol/base64.h"
+#include "protocol/meta.h"
 
 namespace farcached::daemon::text {
 

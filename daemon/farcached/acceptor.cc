@@ -19,7 +19,7 @@
 #include <variant>
 
 #include "base/recorder.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "process/node_time.h"
 
 namespace farcached::daemon {

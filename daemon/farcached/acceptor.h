@@ -27,8 +27,8 @@
 #include "daemon/stats/server_view.h"
 #include "process/admin_socket.h"
 #include "process/log.h"
-#include "process/passed_sockets.h"
 #include "process/process.h"
+#include "process/service_manager.h"
 #include "process/supervisor.h"
 
 namespace farcached::daemon {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "conf/program.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "process/process.h"
 
 namespace farcached::node {
@@ -34,10 +34,13 @@ Result<std::vector<std::unique_ptr<Listener>>> listen_at_each(const std::vector<
     std::vector<std::unique_ptr<Listener>> listeners;
     std::string error;
     for (const SocketAddress& address : addresses) {
-        if (auto listener = listen(address, error)) {
-            listeners.push_back(std::move(listener));
-        } else if (error.ends_with(std::strerror(EADDRINUSE))) {
-            return problem(error);  // other errors may mean an address family that this host lacks
+        Result<std::unique_ptr<Listener>> listener = listen(address);
+        if (auto* made = std::get_if<0>(&listener)) {
+            listeners.push_back(std::move(*made));
+        } else {
+            error = std::get<Problem>(listener).text;
+            // Other errors may mean an address family that this host lacks.
+            if (error.ends_with(std::strerror(EADDRINUSE))) return problem(error);
         }
     }
     if (listeners.empty()) return problem(error);
@@ -59,9 +62,7 @@ Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::v
     auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
     if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
     return listen_at_each<fabric::TcpListener>(
-        std::get<0>(found), [](const SocketAddress& address, std::string& error) {
-            return fabric::TcpListener::listen(address, backlog, error);
-        });
+        std::get<0>(found), [](const SocketAddress& address) { return fabric::TcpListener::listen(address, backlog); });
 }
 
 Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
@@ -69,20 +70,18 @@ Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fa
     if (settings.verbs_host.empty()) return VerbsListeners();
     auto found = addresses_of("--verbs", settings.verbs_host, settings.verbs_port);
     if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
-    return listen_at_each<fabric::VerbsListener>(
-        std::get<0>(found), [&](const SocketAddress& address, std::string& error) {
-            return fabric::VerbsListener::listen(address, offer, devices, backlog, error);
-        });
+    return listen_at_each<fabric::VerbsListener>(std::get<0>(found), [&](const SocketAddress& address) {
+        return fabric::VerbsListener::listen(address, offer, devices, backlog);
+    });
 }
 
 Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
                                                             const fabric::Region& region) {
-    std::string error;
     fabric::ShmOptions options;
     options.group = settings.shm_group;
-    auto listener = fabric::ShmListener::listen(owner, &region, options, backlog, error);
-    if (listener == nullptr) return problem(error);
-    return std::unique_ptr<fabric::ChannelListener>(std::move(listener));
+    auto listener = fabric::ShmListener::listen(owner, &region, options, backlog);
+    if (const auto* no = std::get_if<Problem>(&listener)) return problem(no->text);
+    return std::get<0>(std::move(listener));
 }
 
 void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {

@@ -13,7 +13,7 @@
 #include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
 #include "fabric/verbs/verbs_channel.h"
-#include "process/passed_sockets.h"
+#include "process/service_manager.h"
 
 namespace farcached::node {
 

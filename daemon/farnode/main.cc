@@ -38,11 +38,9 @@
 #include "process/http_listener.h"
 #include "process/log.h"
 #include "process/node_time.h"
-#include "process/passed_sockets.h"
 #include "process/process.h"
 #include "process/reloader.h"
 #include "process/service_manager.h"
-#include "process/start_guard.h"
 #include "process/supervisor.h"
 #include "process/system_calls.h"
 
@@ -188,10 +186,9 @@ void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeSe
 // nullptr: no name, so no access by shared memory.
 std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
     if (path.empty()) return nullptr;
-    std::string error;
-    std::unique_ptr<fabric::NameLock> name = fabric::NameLock::take(path, error);
-    if (name == nullptr) fatal(error);
-    return name;
+    auto name = fabric::NameLock::take(path);
+    if (const auto* problem = std::get_if<Problem>(&name)) fatal(problem->text);
+    return std::get<0>(std::move(name));
 }
 
 ServiceLimits limits_of(const conf::NodeSettings& settings) {

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 
 namespace farcached::daemon {
 

@@ -256,29 +256,26 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
 proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
     auto make = plain_maker(std::move(node), memories);
     if constexpr (!broken::build) return make;
-    return [make](fabric::ChannelEvents& events, std::string& error) {
-        return fabric::FaultChannel::wrap(
-            fabric::fault_plan_of_process(), events,
-            [&](fabric::ChannelEvents& within) { return make(within, error); });
+    return [make](fabric::ChannelEvents& events) {
+        return fabric::FaultChannel::wrap(fabric::fault_plan_of_process(), events, make);
     };
 }
 
 proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
     if (node->channel == conf::NodeChannel::shm)
-        return [this, node](fabric::ChannelEvents& events, std::string& error) {
+        return [this, node](fabric::ChannelEvents& events) {
             fabric::ShmOptions options;
             options.group = shm_group_;
-            return fabric::connect_shm(node->place, regions_, events, options, error);
+            return fabric::connect_shm(node->place, regions_, events, options);
         };
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
     // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events,
-                                                                       std::string& error) mutable {
+    return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
         if (turn != 0) host->refresh(boottime_ns());
         const fabric::SocketAddress to = host->at(turn++);
-        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, error);
-        return fabric::connect_tcp(to, events, error);
+        if (verbs) return fabric::connect_verbs(to, devices_, memories, events);
+        return fabric::connect_tcp(to, events);
     };
 }
 

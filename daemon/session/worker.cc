@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
-#include "process/affinity.h"
 #include "process/node_time.h"
+#include "process/process.h"
 
 namespace farcached::daemon {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "protocol/base64.h"
+#include "protocol/meta.h"
 
 namespace farcached::daemon {
 

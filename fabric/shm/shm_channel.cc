@@ -5,11 +5,14 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "base/prefetch.h"
 #include "fabric/shm/shm_greeting.h"
 #include "fabric/shm/shm_internal.h"
+#include "fabric/socket.h"
 #include "protocol/layout_hash.h"
 #include "protocol/words.h"
 
@@ -59,8 +63,8 @@ void ShmChannel::hail() {
             end(ChannelEnd::handshake, "it is another kind of socket");
         else
             end_with_errno(channel_end_of(errno), errno);
-    } else if (std::string error; !admitted_peer(socket_.get(), options_.group, error)) {
-        end(ChannelEnd::permission, error);
+    } else if (const Refusal stranger = refuse_peer(socket_.get(), options_.group)) {
+        end(ChannelEnd::permission, stranger->text);
     } else if (!send_hello(socket_.get(), hello)) {
         end_with_errno(channel_end_of(errno), errno);
     }
@@ -102,9 +106,8 @@ void ShmChannel::welcome_proxy() {
         return end(no->why, no->text);
     }
     version_ = hello.version;
-    std::string error;
-    if (!admitted_peer(socket_.get(), options_.group, error))
-        return refuse(ShmRefusal::permission, ChannelEnd::permission, error);
+    if (const Refusal stranger = refuse_peer(socket_.get(), options_.group))
+        return refuse(ShmRefusal::permission, ChannelEnd::permission, stranger->text);
     const uint32_t ring_bytes = hello.ring_bytes == 0 ? options_.ring_bytes : hello.ring_bytes;
     if (!ring_bytes_valid(ring_bytes) || hello.reserved != 0)
         return refuse(ShmRefusal::handshake, ChannelEnd::handshake,
@@ -140,12 +143,13 @@ void ShmChannel::meet_node() {
         return;
     }
     if (welcome.version != version_) return end(ChannelEnd::handshake, "a greeting of a version that was not requested");
-    std::string error;
-    link_ = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error, version_);
-    if (link_ == nullptr) return end(ChannelEnd::handshake, error);
+    auto link = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, version_);
+    if (const auto* wrong = std::get_if<Problem>(&link)) return end(ChannelEnd::handshake, wrong->text);
+    link_ = std::get<0>(std::move(link));
     if (given.region) {
-        region_ = regions_->map(given.region, welcome.region_bytes, welcome.incarnation, error);
-        if (region_ == nullptr) return end(ChannelEnd::handshake, error);
+        auto region = regions_->map(given.region, welcome.region_bytes, welcome.incarnation);
+        if (const auto* wrong = std::get_if<Problem>(&region)) return end(ChannelEnd::handshake, wrong->text);
+        region_ = std::get<0>(std::move(region));
     }
     // The node chose these descriptors: a blocking one must not stop the proxy.
     for (const Descriptor* wake : {&given.wake_node, &given.wake_proxy})
@@ -364,5 +368,120 @@ const ShmCounters& shm_counters(const Channel& channel) {
     CHECK(shm != nullptr);
     return shm->wake_ups();
 }
+
+// ---- making one, and the listener ------------------------------------------------------------------
+
+namespace {
+
+constexpr mode_t socket_mode = 0600;  // its user and root, as in the greeting
+constexpr mode_t socket_mode_of_group = 0660;
+
+bool address_of(const std::string& path, sockaddr_un& address) {
+    address = {};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    return true;
+}
+
+}  // namespace
+
+Descriptor shm_socket() {
+    return Descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+bool ShmListener::Offer::fits(const ShmHello& hello) const {
+    if (!region) return false;
+    return layout::may_read({hello.layout_version, hello.layout_hash});
+}
+
+Result<std::unique_ptr<Channel>> connect_shm(const std::string& path, MappedRegions& regions,
+                                             ChannelEvents& events, const ShmOptions& options) {
+    const std::string name = "shm:" + path;
+    sockaddr_un address;
+    if (!address_of(path, address)) return system_problem(name + ": a path of 1 to 107 bytes is needed");
+    Descriptor fd = shm_socket();
+    Descriptor poller;
+    if (fd) poller = poller_of(fd.get(), EPOLLIN | EPOLLRDHUP);
+    if (!poller) return no_descriptor(name);
+    auto channel = std::make_unique<ShmChannel>(ShmChannel::Side::proxy, std::move(fd),
+                                                std::move(poller), name, events, options);
+    channel->connect(address, regions);
+    return channel;
+}
+
+ShmListener::ShmListener(Descriptor socket, std::shared_ptr<const Offer> offer)
+    : socket_(std::move(socket)), reserve_(reserve_descriptor()), offer_(std::move(offer)) {
+    struct stat made {};
+    if (lstat(offer_->path.c_str(), &made) != 0) return;
+    device_ = made.st_dev;
+    inode_ = made.st_ino;
+}
+
+ShmListener::~ShmListener() {
+    struct stat there {};
+    if (lstat(offer_->path.c_str(), &there) != 0) return;
+    if (there.st_dev == device_ && there.st_ino == inode_) unlink(offer_->path.c_str());
+}
+
+Result<std::unique_ptr<ShmListener>> ShmListener::listen(const Owner& owner, const Region* region,
+                                                         const ShmOptions& options, int backlog) {
+    auto offer = std::make_shared<Offer>();
+    offer->path = owner.path();
+    offer->name = "shm:" + offer->path;
+    offer->options = options;
+    auto refuse = [&](const char* call, int reason) {
+        return system_problem(std::string(call) + ": cannot listen at " + offer->name + ": " + std::strerror(reason));
+    };
+    CHECK(ring_bytes_valid(options.ring_bytes));
+    if (region != nullptr) {
+        CHECK(region->view().header == &owner.header());
+        try {
+            offer->region.reset(region->open_read_only());
+        } catch (const std::system_error& failed) {
+            return system_problem(failed.what());
+        }
+        offer->region_bytes = region->view().region_bytes;
+        offer->incarnation = region->view().header->incarnation;
+    }
+    sockaddr_un address;
+    if (!address_of(offer->path, address)) return refuse("bind", ENAMETOOLONG);
+    Descriptor fd = shm_socket();
+    if (!fd) return refuse("socket", errno);
+    struct stat old {};
+    if (lstat(offer->path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(offer->path.c_str());
+    if (fchmod(fd.get(), socket_mode) != 0)
+        return refuse("fchmod", errno);  // bind() gives this mode to the file
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        return refuse("bind", errno);
+    // Not by fchmod(): bind() applies the umask, which removes the group's bits.
+    if (options.group && chmod(address.sun_path, socket_mode_of_group) != 0)
+        return refuse("chmod", errno);
+    if (::listen(fd.get(), backlog) != 0) return refuse("listen", errno);
+    return std::unique_ptr<ShmListener>(new ShmListener(std::move(fd), std::move(offer)));
+}
+
+std::unique_ptr<Channel> ShmListener::accept(ChannelEvents& events) {
+    for (;;) {
+        Descriptor fd = accept_one(socket_.get(), reserve_, nullptr, turned_away_);
+        if (!fd) return nullptr;
+        Descriptor poller = poller_of(fd.get(), EPOLLIN | EPOLLRDHUP);
+        if (!poller) {
+            turned_away_++;
+            continue;
+        }
+        ucred peer{};
+        socklen_t size = sizeof peer;
+        (void)getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+        auto channel = std::make_unique<ShmChannel>(
+            ShmChannel::Side::node, std::move(fd), std::move(poller),
+            offer_->name + " from process " + std::to_string(peer.pid), events, offer_->options);
+        channel->set_source("process " + std::to_string(peer.pid));
+        channel->accepted(offer_);
+        return channel;
+    }
+}
+
+std::string ShmListener::describe() const { return offer_->name; }
 
 }  // namespace farcached::fabric

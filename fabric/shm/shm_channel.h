@@ -10,12 +10,13 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/mapped_region.h"
 #include "fabric/owner.h"
 #include "fabric/region.h"
 #include "fabric/shm/shm_ring.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
@@ -36,11 +37,10 @@ struct ShmCounters {
     uint64_t lingered_paid = 0;  // and found something
 };
 
-// A proxy's side. `events` and `regions` outlive the channel. nullptr: the process has no free descriptor, or the path is
-// too long; `error` has the cause. A connection that fails ends through `events`, as any other does.
-std::unique_ptr<Channel> connect_shm(const std::string& path, MappedRegions& regions,
-                                     ChannelEvents& events, const ShmOptions& options,
-                                     std::string& error);
+// A proxy's side. `events` and `regions` outlive the channel. A problem: the process has no free descriptor, or the path is
+// too long. A connection that fails ends through `events`, as any other does.
+Result<std::unique_ptr<Channel>> connect_shm(const std::string& path, MappedRegions& regions,
+                                             ChannelEvents& events, const ShmOptions& options = {});
 
 // The counters of a channel made here; any other channel is a bug.
 const ShmCounters& shm_counters(const Channel& channel);
@@ -48,10 +48,9 @@ const ShmCounters& shm_counters(const Channel& channel);
 class ShmListener final : public ChannelListener {
   public:
     // At owner.path(); replaces a socket left there, since its owner is dead. `region` belongs to the owner; nullptr:
-    // proxies get none. All outlive the listener and its channels. nullptr: `error` is a sentence with path and cause.
-    static std::unique_ptr<ShmListener> listen(const Owner& owner, const Region* region,
-                                               const ShmOptions& options, int backlog,
-                                               std::string& error);
+    // proxies get none. All outlive the listener and its channels. A problem is a sentence with path and cause.
+    static Result<std::unique_ptr<ShmListener>> listen(const Owner& owner, const Region* region,
+                                                       const ShmOptions& options, int backlog);
     ~ShmListener() override;  // removes the socket
 
     int fd() const override { return socket_.get(); }

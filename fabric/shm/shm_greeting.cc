@@ -172,22 +172,16 @@ std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome,
 // The kernel shows this id for every group that this process's user namespace does not map.
 constexpr gid_t unmapped_group = 65534;
 
-std::optional<int> admitted_peer(int socket, bool group, std::string& error) {
+Refusal refuse_peer(int socket, bool group) {
     ucred peer{};
     socklen_t size = sizeof peer;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-        error = "SO_PEERCRED: " + std::string(std::strerror(errno));
-        return std::nullopt;
-    }
-    if (peer.uid == geteuid() || peer.uid == 0) return int(peer.pid);
-    const bool same_group = peer.gid == getegid() && peer.gid != unmapped_group;
-    if (group && same_group) return int(peer.pid);
-    error = "it belongs to user " + std::to_string(peer.uid) + ", this side to " +
-            std::to_string(geteuid());
-    if (group)
-        error += "; and to group " + std::to_string(peer.gid) + ", this side to " +
-                 std::to_string(getegid());
-    return std::nullopt;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return system_problem("SO_PEERCRED: " + std::string(std::strerror(errno)));
+    if (peer.uid == geteuid() || peer.uid == 0) return {};
+    if (group && peer.gid == getegid() && peer.gid != unmapped_group) return {};
+    std::string text = "it belongs to user " + std::to_string(peer.uid) + ", this side to " + std::to_string(geteuid());
+    if (group) text += "; and to group " + std::to_string(peer.gid) + ", this side to " + std::to_string(getegid());
+    return system_problem(std::move(text));
 }
 
 }  // namespace farcached::fabric

@@ -18,9 +18,10 @@
 #include <type_traits>
 
 #include "base/broken.h"
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/shm/shm_ring.h"
+#include "fabric/socket.h"
 #include "protocol/frame_layout.h"
 
 namespace farcached::fabric {
@@ -91,8 +92,7 @@ struct ShmNot {
 std::optional<ShmNot> receive_hello(int socket, ShmHello& hello);
 std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome, ShmDescriptors& descriptors);
 
-// Is the peer of this user, root, or, with `group`, of this process's primary group? Returns its process id, or nothing and
-// a sentence.
-std::optional<int> admitted_peer(int socket, bool group, std::string& error);
+// Refuses a peer that is not of this user, root, or, with `group`, of this process's primary group.
+Refusal refuse_peer(int socket, bool group);
 
 }  // namespace farcached::fabric

@@ -93,27 +93,20 @@ std::unique_ptr<LinkMemory> LinkMemory::make(uint32_t ring_bytes, uint32_t versi
     return made;
 }
 
-std::unique_ptr<LinkMemory> LinkMemory::adopt(Descriptor file, uint32_t ring_bytes,
-                                              std::string& error, uint32_t version) {
+Result<std::unique_ptr<LinkMemory>> LinkMemory::adopt(Descriptor file, uint32_t ring_bytes, uint32_t version) {
+    const Problem another = system_problem("the memory of the connection differs from the announcement");
     struct stat there {};
-    error = "the memory of the connection differs from the announcement";
-    if (!ring_bytes_valid(ring_bytes)) return nullptr;
+    if (!ring_bytes_valid(ring_bytes)) return another;
     const size_t size = bytes(ring_bytes, version);
-    if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != size) return nullptr;
+    if (fstat(file.get(), &there) != 0 || uint64_t(there.st_size) != size) return another;
     // Without this seal the other side could shrink the memory, and an access here would be a SIGBUS.
     const int seals = fcntl(file.get(), F_GET_SEALS);
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return nullptr;
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return another;
     char* base = map_link(file.get(), size);
-    if (base == nullptr) {
-        error = "mmap: cannot map the connection: " + std::string(std::strerror(errno));
-        return nullptr;
-    }
+    if (base == nullptr) return system_problem("mmap: cannot map the connection: " + std::string(std::strerror(errno)));
     std::unique_ptr<LinkMemory> link(new LinkMemory(std::move(file), base, ring_bytes, version));
     const LinkShared& shared = link->shared();
-    if (shared.magic != link_magic || shared.version != version ||
-        shared.ring_bytes != ring_bytes)
-        return nullptr;
-    error.clear();
+    if (shared.magic != link_magic || shared.version != version || shared.ring_bytes != ring_bytes) return another;
     return link;
 }
 

@@ -22,12 +22,12 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/check.h"
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "protocol/words.h"
 
 namespace farcached::fabric {
@@ -117,9 +117,8 @@ class LinkMemory {
 
     // The node makes it, of a size that cannot change; nullptr: errno has the cause.
     static std::unique_ptr<LinkMemory> make(uint32_t ring_bytes, uint32_t version = link_version);
-    // The proxy gets it; nullptr: `error` has the cause.
-    static std::unique_ptr<LinkMemory> adopt(Descriptor file, uint32_t ring_bytes, std::string& error,
-                                             uint32_t version = link_version);
+    // The proxy gets it.
+    static Result<std::unique_ptr<LinkMemory>> adopt(Descriptor file, uint32_t ring_bytes, uint32_t version = link_version);
 
     int fd() const { return file_.get(); }
     void close_file() { file_.reset(); }  // the mapping stays

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/loaded_library.h"
-#include "fabric/verbs/verbs_error.h"
+#include "fabric/verbs/verbs_device.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr

@@ -57,46 +57,38 @@ bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
 
 // ---- the connection ---------------------------------------------------------------------------------
 
-bool VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories, std::string& error) {
+Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories) {
     memories_ = memories;
     cm_events_.reset(rdma_create_event_channel());
-    if (cm_events_ == nullptr) {
-        error = verbs_not_here(errno);
-        return false;
-    }
+    if (cm_events_ == nullptr) return verbs_not_here(errno);
     rdma_cm_id* made = nullptr;
-    if (rdma_create_id(cm_events_.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
-        error = verbs_call_failed("rdma_create_id", "", errno);
-        return false;
-    }
+    if (rdma_create_id(cm_events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
+        return verbs_call_failed("rdma_create_id", "", errno);
     id_.reset(made);
     if (!set_up_descriptor(cm_events_->fd) || !watch_descriptor(cm_events_->fd, tag_events, EPOLLIN) ||
-        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET)) {
-        error = verbs_call_failed("epoll_ctl", "", errno);
-        return false;
-    }
+        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET))
+        return verbs_call_failed("epoll_ctl", "", errno);
     SocketAddress address = to;
     if (rdma_resolve_addr(id_.get(), nullptr, address.get(), resolve_ms_max) != 0)
         end_with_call("rdma_resolve_addr", errno);
     if (ending()) kick();
-    return true;
+    return {};
 }
 
-bool VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error) {
+Refusal VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes) {
     queue_ = std::move(queue);
     fetch_bytes_ = fetch_bytes;
     queue_->count_in(counters());
-    const bool watched = watch_descriptor(queue_->id()->channel->fd, tag_events, EPOLLIN) &&
-                         watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET);
-    if (!watched) error = verbs_call_failed("epoll_ctl", "", errno);
-    if (!watched) return false;
+    if (!watch_descriptor(queue_->id()->channel->fd, tag_events, EPOLLIN) ||
+        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET))
+        return verbs_call_failed("epoll_ctl", "", errno);
     opened();
     kick();
-    return true;
+    return {};
 }
 
 void VerbsChannel::end_with_call(const char* call, int error) {
-    end(channel_end_of(error), verbs_call_failed(call, "", error));
+    end(channel_end_of(error), verbs_call_failed(call, "", error).text);
 }
 
 void VerbsChannel::take_events() {
@@ -128,7 +120,7 @@ void VerbsChannel::take_event(CmEvent event) {
         case RDMA_CM_EVENT_ADDR_ERROR:
         case RDMA_CM_EVENT_ROUTE_ERROR: {
             const int error = event->status < 0 ? -event->status : EHOSTUNREACH;
-            return end(ChannelEnd::unreachable, verbs_call_failed("address", "", error));
+            return end(ChannelEnd::unreachable, verbs_call_failed("address", "", error).text);
         }
         case RDMA_CM_EVENT_CONNECT_ERROR:
         case RDMA_CM_EVENT_UNREACHABLE: return end(ChannelEnd::unreachable, "no reply from that address");
@@ -141,18 +133,16 @@ void VerbsChannel::take_event(CmEvent event) {
 }
 
 void VerbsChannel::address_resolved() {
-    std::string error;
-    auto device = devices_.device_of(*id_, error);
-    if (device == nullptr) return end(ChannelEnd::system, error);
-    queue_ = VerbsQueue::make(std::move(cm_events_), std::move(id_), std::move(device), error);
-    if (queue_ == nullptr) return end(ChannelEnd::no_memory, error);
+    auto device = devices_.device_of(*id_);
+    if (const auto* problem = std::get_if<Problem>(&device)) return end(ChannelEnd::system, problem->text);
+    auto queue = VerbsQueue::make(std::move(cm_events_), std::move(id_), std::get<0>(std::move(device)));
+    if (const auto* problem = std::get_if<Problem>(&queue)) return end(ChannelEnd::no_memory, problem->text);
+    queue_ = std::get<0>(std::move(queue));
     queue_->count_in(counters());
     VerbsReach& reach = queue_->reach();
-    const VerbsMemory &landing = memories_.landing, &lent = memories_.lent;
-    if (landing.bytes > 0 && !reach.use(queue_->device(), landing.data, landing.bytes, VerbsAccess::landing, error))
-        return end(ChannelEnd::no_memory, error);
-    if (lent.bytes > 0 && !reach.use(queue_->device(), lent.data, lent.bytes, VerbsAccess::remote_read, error))
-        return end(ChannelEnd::no_memory, error);
+    Refusal no = reach.use(queue_->device(), memories_.landing, VerbsAccess::landing);
+    if (!no) no = reach.use(queue_->device(), memories_.lent, VerbsAccess::remote_read);
+    if (no) return end(ChannelEnd::no_memory, no->text);
     queue_->reports().use(queue_->device());
     uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
@@ -182,9 +172,9 @@ void VerbsChannel::route_resolved() {
 }
 
 void VerbsChannel::established(std::string_view data) {
-    VerbsWelcome welcome;
-    std::string error;
-    if (!parse_verbs_welcome(data, welcome, error)) return end(ChannelEnd::handshake, error);
+    const auto parsed = parse_verbs_welcome(data);
+    if (const auto* problem = std::get_if<Problem>(&parsed)) return end(ChannelEnd::handshake, problem->text);
+    const VerbsWelcome& welcome = std::get<0>(parsed);
     const ibv_mr* lent = queue_->reach().own(VerbsAccess::remote_read);
     if (lent != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, lent->length);
     VerbsFarMemory region;
@@ -197,7 +187,7 @@ void VerbsChannel::established(std::string_view data) {
     }
     queue_->met(welcome.receives, region, counters);
     if (welcome.container.bytes != 0) queue_->reports().met(welcome.container);
-    if (!queue_->connected(error)) return end(ChannelEnd::system, error);
+    if (const Refusal no = queue_->connected()) return end(ChannelEnd::system, no->text);
     opened();
     kick();  // frames flushed before are waiting
     events().connected();
@@ -410,19 +400,14 @@ void VerbsChannel::tell_reads() {
 
 // ---- making one -------------------------------------------------------------------------------------
 
-std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const VerbsMemories& memories,
-                                       ChannelEvents& events, std::string& error, size_t input_bytes_max) {
+Result<std::unique_ptr<Channel>> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const VerbsMemories& memories,
+                                               ChannelEvents& events, size_t input_bytes_max) {
     const std::string name = verbs_name(to);
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
-    if (!poller) {
-        error = name + ": no descriptor for a connection (" + std::strerror(errno) + ")";
-        return nullptr;
-    }
-    auto channel =
-        std::make_unique<VerbsChannel>(std::move(poller), name, devices, events, input_bytes_max);
-    if (channel->connect(to, memories, error)) return channel;
-    error = name + ": " + error;
-    return nullptr;
+    if (!poller) return no_descriptor(name);
+    auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices, events, input_bytes_max);
+    if (const Refusal no = channel->connect(to, memories)) return system_problem(name + ": " + no->text);
+    return channel;
 }
 
 }  // namespace farcached::fabric

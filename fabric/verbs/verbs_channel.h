@@ -10,22 +10,16 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/descriptor.h"
 #include "fabric/region.h"
-#include "fabric/socket_address.h"
+#include "fabric/socket.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_reach.h"
 
 namespace farcached::fabric {
 
 struct VerbsWelcome;
-
-// Memory that is registered as a whole, once. No bytes: none.
-struct VerbsMemory {
-    char* data = nullptr;
-    size_t bytes = 0;
-};
 
 // A proxy's memory for a connection. It outlives the channel.
 struct VerbsMemories {
@@ -44,12 +38,11 @@ struct VerbsOffer {
     VerbsMemory landing = {};        // none: the node READs nothing
 };
 
-// A proxy's side. `devices`, `events` and the memories outlive the channel. nullptr: RDMA is unusable here; `error` has
-// the cause and the remedy. A connection that fails ends through `events`, as any other does.
-std::unique_ptr<Channel> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
-                                       const VerbsMemories& memories, ChannelEvents& events,
-                                       std::string& error,
-                                       size_t input_bytes_max = input_bytes_default);
+// A proxy's side. `devices`, `events` and the memories outlive the channel. A problem: RDMA is unusable here, with the cause
+// and the remedy. A connection that fails ends through `events`, as any other does.
+Result<std::unique_ptr<Channel>> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
+                                               const VerbsMemories& memories, ChannelEvents& events,
+                                               size_t input_bytes_max = input_bytes_default);
 
 // When its device is removed, it releases the device. It listens again, at the same port, when the address has a device.
 class VerbsListener final : public ChannelListener {
@@ -57,11 +50,10 @@ class VerbsListener final : public ChannelListener {
     // Registers the offer, which allocates all of its memory at once; on an address of all devices (0.0.0.0) with the
     // first connection. The offer and the devices outlive this and its channels. On a device without atomics it offers no
     // counters, and logs that.
-    // nullptr: `error` is a sentence with address and cause. Port 0: it chooses one.
-    static std::unique_ptr<VerbsListener> listen(const SocketAddress& at, const VerbsOffer& offer,
-                                                 VerbsDevices& devices, int backlog,
-                                                 std::string& error,
-                                                 size_t input_bytes_max = input_bytes_default);
+    // A problem is a sentence with address and cause. Port 0: it chooses one.
+    static Result<std::unique_ptr<VerbsListener>> listen(const SocketAddress& at, const VerbsOffer& offer,
+                                                         VerbsDevices& devices, int backlog,
+                                                         size_t input_bytes_max = input_bytes_default);
     ~VerbsListener() override;
 
     int fd() const override;
@@ -73,12 +65,12 @@ class VerbsListener final : public ChannelListener {
   private:
     VerbsListener(CmEvents events, const SocketAddress& address, const VerbsOffer& offer,
                   VerbsDevices& devices, int backlog, size_t input_bytes_max);
-    bool watch(std::string& why);
-    bool begin(std::string& why);
+    Refusal watch();
+    Refusal begin();
     void begin_again();
     void device_removed();
-    bool keep_registered(VerbsDevice& device, std::string& error);
-    bool offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const;
+    Refusal keep_registered(VerbsDevice& device);
+    Refusal offer_to(VerbsQueue& queue, VerbsWelcome& welcome) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
     Descriptor poller_, timer_;  // poller_ holds events_ and the timer, which runs while there is no device

@@ -26,10 +26,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
-#include "fabric/descriptor.h"
+#include "base/result.h"
+#include "fabric/channel.h"
+#include "fabric/socket.h"
 
 namespace farcached::fabric {
 
@@ -115,6 +120,12 @@ struct WorkId {
 
 class VerbsQueue;
 
+// Memory that is registered as a whole, once. No bytes: none.
+struct VerbsMemory {
+    const void* data = nullptr;
+    size_t bytes = 0;
+};
+
 // Others READ it, our own READs land in it, or others count in it.
 enum class VerbsAccess : uint8_t { remote_read, landing, counters };
 
@@ -140,8 +151,7 @@ class VerbsDevice {
     // The host has removed the device (D4). Any thread.
     void set_removed() { removed_ = true; }
     bool removed() const { return removed_; }
-    // nullptr: `error` has the cause.
-    std::shared_ptr<MemoryRegion> memory(const void* base, size_t bytes, VerbsAccess access, std::string& error);
+    Result<std::shared_ptr<MemoryRegion>> registered(const VerbsMemory& memory, VerbsAccess access);
     // Deregisters memory while others READ it. Only t/'s faulty build.
     void take_back();
 
@@ -170,8 +180,8 @@ class VerbsDevices {
     void log(const std::string& text) const {
         if (log_) log_(text);
     }
-    // The device of an id that is bound to one. nullptr: `error` has the cause.
-    std::shared_ptr<VerbsDevice> device_of(const rdma_cm_id& id, std::string& error);
+    // The device of an id that is bound to one.
+    Result<std::shared_ptr<VerbsDevice>> device_of(const rdma_cm_id& id);
     // Keeps a queue whose messages are under way, and ends it later (D3).
     void defer_close(std::unique_ptr<VerbsQueue> queue);
     // The number of these queues.
@@ -206,5 +216,25 @@ class VerbsDevices {
     std::list<Watched> watched_;
     std::thread thread_, watcher_;
 };
+
+// ---- errors of a device as sentences: device, operation, status, and remedy ---------------------------
+
+// For a call that set errno. device: empty if it is not known yet.
+Problem verbs_call_failed(std::string_view call, std::string_view device, int error);
+// For memory that could not be registered.
+Problem verbs_memory_refused(std::string_view device, size_t bytes, int error);
+// For rdma_create_event_channel(): RDMA is missing, or forbidden to this user.
+Problem verbs_not_here(int error);
+
+// Loads the libraries of RDMA (rdma_library.cc). Returns the cause if they are missing, else an empty string.
+const std::string& rdma_libraries_missing();
+
+// For a work request that completed badly.
+struct VerbsBadCompletion {
+    ChannelEnd why;
+    std::string text;
+    bool refused = false;  // by the other side's device: the cause, even if the other side has left since
+};
+VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind, ibv_wc_status status);
 
 }  // namespace farcached::fabric

@@ -37,6 +37,10 @@ bool counters_possible(const VerbsWelcome& welcome) {
     return welcome.counters_from <= welcome.region_bytes && welcome.counters_reserved == 0;
 }
 
+std::string impossible(const VerbsReceives& receives) {
+    return std::to_string(receives.count) + " receives of " + std::to_string(receives.bytes) + " bytes cannot be";
+}
+
 std::string versions(const VerbsHead& theirs) {
     return "it speaks version " + std::to_string(theirs.version) + " of the greeting over RDMA, this side version " +
            std::to_string(verbs_version);
@@ -56,53 +60,31 @@ bool same_layout(const VerbsHead& head) {
     return layout::may_read({head.layout_version, head.layout_hash});
 }
 
-bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,
-                       std::string& why) {
-    reason = VerbsRefusal::version;
-    if (!take(data, verbs_hello_magic, hello)) {
-        why = "its request is not a proxy's greeting";
-        return false;
-    }
-    if (hello.head.version != verbs_version) {
-        why = versions(hello.head);
-        return false;
-    }
-    if (hello.flight_ms > flight_ms_max) {
-        reason = VerbsRefusal::flight;
-        why = "its READs may be under way for " + std::to_string(hello.flight_ms) + " ms, the grace here allows for " +
-              std::to_string(flight_ms_max);
-        return false;
-    }
-    if (hello.lent_address > UINT64_MAX - hello.lent_bytes) {
-        reason = VerbsRefusal::version;
-        why = "its lent memory has an impossible address";
-        return false;
-    }
-    if (possible(hello.receives)) return true;
-    reason = VerbsRefusal::receives;
-    why = std::to_string(hello.receives.count) + " receives of " + std::to_string(hello.receives.bytes) +
-          " bytes cannot be";
-    return false;
+Result<VerbsHello, VerbsNot> parse_verbs_hello(std::string_view data, uint32_t flight_ms_max) {
+    VerbsHello hello;
+    if (!take(data, verbs_hello_magic, hello)) return VerbsNot{VerbsRefusal::version, "its request is not a proxy's greeting"};
+    if (hello.head.version != verbs_version) return VerbsNot{VerbsRefusal::version, versions(hello.head)};
+    if (hello.flight_ms > flight_ms_max)
+        return VerbsNot{VerbsRefusal::flight, "its READs may be under way for " + std::to_string(hello.flight_ms) +
+                                                  " ms, the grace here allows for " + std::to_string(flight_ms_max)};
+    if (hello.lent_address > UINT64_MAX - hello.lent_bytes)
+        return VerbsNot{VerbsRefusal::version, "its lent memory has an impossible address"};
+    if (!possible(hello.receives)) return VerbsNot{VerbsRefusal::receives, impossible(hello.receives)};
+    return hello;
 }
 
-bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why) {
-    if (!take(data, verbs_welcome_magic, welcome, verbs_welcome_bytes_least)) {
-        why = "its reply is not a node's greeting";
-    } else if (welcome.head.version != verbs_version) {
-        why = versions(welcome.head);
-    } else if (!possible(welcome.receives)) {
-        why = std::to_string(welcome.receives.count) + " receives of " + std::to_string(welcome.receives.bytes) +
-              " bytes cannot be";
-    } else if (welcome.region_address > UINT64_MAX - welcome.region_bytes) {
-        why = "its region has an impossible address";
-    } else if (!counters_possible(welcome)) {
-        why = "its counters have an impossible address";
-    } else if (welcome.container.bytes != 0 && !fabric::possible(welcome.container)) {
-        why = "its container has an impossible address";
-    } else {
-        return true;
-    }
-    return false;
+Result<VerbsWelcome> parse_verbs_welcome(std::string_view data) {
+    VerbsWelcome welcome;
+    if (!take(data, verbs_welcome_magic, welcome, verbs_welcome_bytes_least))
+        return system_problem("its reply is not a node's greeting");
+    if (welcome.head.version != verbs_version) return system_problem(versions(welcome.head));
+    if (!possible(welcome.receives)) return system_problem(impossible(welcome.receives));
+    if (welcome.region_address > UINT64_MAX - welcome.region_bytes)
+        return system_problem("its region has an impossible address");
+    if (!counters_possible(welcome)) return system_problem("its counters have an impossible address");
+    if (welcome.container.bytes != 0 && !fabric::possible(welcome.container))
+        return system_problem("its container has an impossible address");
+    return welcome;
 }
 
 std::string verbs_refusal_text(std::string_view data) {

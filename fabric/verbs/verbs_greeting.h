@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/result.h"
 #include "fabric/channel.h"
 
 namespace farcached::fabric {
@@ -96,11 +97,14 @@ static_assert(sizeof(VerbsRefuse) <= 148, "G2");
 
 VerbsHead verbs_head(uint64_t magic, uint16_t bytes);
 
-// Bytes to fields; false: `why` is the end of a sentence with both sides' values. flight_ms_max: of READs that this side's
-// grace allows for.
-bool parse_verbs_hello(std::string_view data, uint32_t flight_ms_max, VerbsHello& hello, VerbsRefusal& reason,
-                       std::string& why);
-bool parse_verbs_welcome(std::string_view data, VerbsWelcome& welcome, std::string& why);
+struct VerbsNot {
+    VerbsRefusal reason;
+    std::string text;
+};
+// Bytes to fields, or the end of a sentence with both sides' values. flight_ms_max: of READs that this side's grace allows
+// for.
+Result<VerbsHello, VerbsNot> parse_verbs_hello(std::string_view data, uint32_t flight_ms_max);
+Result<VerbsWelcome> parse_verbs_welcome(std::string_view data);
 // The cause in a node's refusal, for a proxy; empty: the refusal has none.
 std::string verbs_refusal_text(std::string_view data);
 // Can a proxy with this layout read the region?

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/descriptor.h"
+#include "fabric/socket.h"
 #include "fabric/stream_channel.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "fabric/verbs/verbs_queue.h"
@@ -33,10 +33,10 @@ class VerbsChannel final : public StreamChannel {
                  size_t input_bytes_max);
     ~VerbsChannel() override;
 
-    // A proxy's start; false: RDMA is unusable here.
-    bool connect(const SocketAddress& to, const VerbsMemories& memories, std::string& error);
+    // A proxy's start, refused if RDMA is unusable here.
+    Refusal connect(const SocketAddress& to, const VerbsMemories& memories);
     // A node's start, with a queue that has accepted. fetch_bytes: size of the other side's memory that it may READ.
-    bool accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes, std::string& error);
+    Refusal accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes);
 
     bool linger() override;
     bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }

@@ -31,23 +31,20 @@ void reject(rdma_cm_id* id, VerbsRefusal reason) {
     (void)rdma_reject(id, &refuse, sizeof refuse);
 }
 
-// The queue for a requested connection, on its private event channel. nullptr: `error` has the cause.
-std::unique_ptr<VerbsQueue> queue_for(CmId& id, std::shared_ptr<VerbsDevice> device, std::string& error) {
-    auto refuse = [&](const char* call) {
-        error = verbs_call_failed(call, device->name(), errno);
-        return nullptr;
-    };
+// The queue for a requested connection, on its private event channel.
+Result<std::unique_ptr<VerbsQueue>> queue_for(CmId& id, std::shared_ptr<VerbsDevice> device) {
+    auto refuse = [&](const char* call) { return verbs_call_failed(call, device->name(), errno); };
     CmEvents own(rdma_create_event_channel());
     if (own == nullptr) return refuse("rdma_create_event_channel");
     if (!set_up_descriptor(own->fd)) return refuse("fcntl");
     if (rdma_migrate_id(id.get(), own.get()) != 0) return refuse("rdma_migrate_id");
     uint8_t timeout = device->config().ack_timeout;
     if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) {
-        refuse("rdma_set_option");
+        Problem no = refuse("rdma_set_option");
         id.reset();  // before its event channel
-        return nullptr;
+        return no;
     }
-    return VerbsQueue::make(std::move(own), std::move(id), std::move(device), error);
+    return VerbsQueue::make(std::move(own), std::move(id), std::move(device));
 }
 
 }  // namespace
@@ -68,41 +65,33 @@ VerbsListener::~VerbsListener() = default;
 int VerbsListener::fd() const { return poller_.get(); }
 std::string VerbsListener::describe() const { return verbs_name(address_); }
 
-std::unique_ptr<VerbsListener> VerbsListener::listen(const SocketAddress& at, const VerbsOffer& offer,
-                                                     VerbsDevices& devices, int backlog, std::string& error,
-                                                     size_t input_bytes_max) {
-    const std::string where = "cannot listen at " + verbs_name(at) + ": ";
+Result<std::unique_ptr<VerbsListener>> VerbsListener::listen(const SocketAddress& at, const VerbsOffer& offer,
+                                                             VerbsDevices& devices, int backlog, size_t input_bytes_max) {
+    const auto refuse = [&](const Problem& why) {
+        return system_problem("cannot listen at " + verbs_name(at) + ": " + why.text);
+    };
     CmEvents events(rdma_create_event_channel());
-    if (events == nullptr) {
-        error = where + verbs_not_here(errno);
-        return nullptr;
-    }
+    if (events == nullptr) return refuse(verbs_not_here(errno));
     std::unique_ptr<VerbsListener> listener(
         new VerbsListener(std::move(events), at, offer, devices, backlog, input_bytes_max));
-    std::string why;
-    if (listener->watch(why) && listener->begin(why)) return listener;
-    error = where + why;
-    return nullptr;
+    if (const Refusal no = listener->watch()) return refuse(*no);
+    if (const Refusal no = listener->begin()) return refuse(*no);
+    return listener;
 }
 
-bool VerbsListener::watch(std::string& why) {
+Refusal VerbsListener::watch() {
     const bool there = poller_ && timer_ && set_up_descriptor(events_->fd);
     for (const int fd : {events_->fd, timer_.get()}) {
         epoll_event event{};
         event.events = EPOLLIN;
-        if (there && epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd, &event) == 0) continue;
-        why = verbs_call_failed("epoll_ctl", "", errno);
-        return false;
+        if (!there || epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return verbs_call_failed("epoll_ctl", "", errno);
     }
-    return true;
+    return {};
 }
 
 // On success an id listens, and the offer is registered if the address belongs to one device.
-bool VerbsListener::begin(std::string& why) {
-    const auto refuse = [&](const char* call) {
-        why = verbs_call_failed(call, "", errno);
-        return false;
-    };
+Refusal VerbsListener::begin() {
+    const auto refuse = [&](const char* call) { return verbs_call_failed(call, "", errno); };
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(events_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return refuse("rdma_create_id");
     CmId id(made);
@@ -112,22 +101,22 @@ bool VerbsListener::begin(std::string& why) {
         return refuse("rdma_set_option");
     if (rdma_bind_addr(made, address_.get()) != 0) return refuse("rdma_bind_addr");
     std::shared_ptr<VerbsDevice> device;
+    Refusal no;
     if (made->verbs != nullptr) {
-        device = devices_.device_of(*made, why);
-        if (device == nullptr || !keep_registered(*device, why)) {
-            kept_.release();  // released before the device
-            return false;
-        }
+        auto found = devices_.device_of(*made);
+        if (auto* problem = std::get_if<Problem>(&found)) return *std::move(problem);
+        device = std::get<0>(std::move(found));
+        no = keep_registered(*device);
     }
-    if (rdma_listen(made, backlog_) != 0) {
-        refuse("rdma_listen");
-        kept_.release();  // released before the device
-        return false;
+    if (!no && rdma_listen(made, backlog_) != 0) no = refuse("rdma_listen");
+    if (no) {
+        kept_.release();  // before the device
+        return no;
     }
     address_ = address_of(rdma_get_local_addr(made));
     id_ = std::move(id);
     device_ = std::move(device);
-    return true;
+    return {};
 }
 
 void VerbsListener::device_removed() {
@@ -145,41 +134,40 @@ void VerbsListener::device_removed() {
 void VerbsListener::begin_again() {
     uint64_t times = 0;
     if (read(timer_.get(), &times, sizeof times) <= 0) return;
-    std::string why;
-    if (!begin(why)) return;
+    if (begin()) return;
     const itimerspec never{};
     (void)timerfd_settime(timer_.get(), 0, &never, nullptr);
     devices_.log(describe() + ": an RDMA device is back");
 }
 
-bool VerbsListener::keep_registered(VerbsDevice& device, std::string& error) {
-    const VerbsMemory& landing = offer_.landing;
-    if (landing.bytes > 0 && !kept_.use(device, landing.data, landing.bytes, VerbsAccess::landing, error)) return false;
-    if (offer_.region == nullptr) return true;
+Refusal VerbsListener::keep_registered(VerbsDevice& device) {
+    if (Refusal no = kept_.use(device, offer_.landing, VerbsAccess::landing)) return no;
+    if (offer_.region == nullptr) return {};
     const RegionView& view = offer_.region->view();
-    if (!kept_.use(device, view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
-    if (offer_.counters == nullptr) return true;
-    if (device.atomics()) return kept_.use(device, offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error);
+    if (Refusal no = kept_.use(device, {view.base, view.region_bytes}, VerbsAccess::remote_read)) return no;
+    if (offer_.counters == nullptr) return {};
+    if (device.atomics()) return kept_.use(device, {offer_.counters, offer_.counters_bytes}, VerbsAccess::counters);
     devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
-    return true;
+    return {};
 }
 
-// Gives the other side access to the offer, and puts its addresses into the welcome. False: `error` has the cause.
-bool VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome, std::string& error) const {
-    if (offer_.region == nullptr) return true;
+// Gives the other side access to the offer, and puts its addresses into the welcome.
+Refusal VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome) const {
+    if (offer_.region == nullptr) return {};
     const RegionView& view = offer_.region->view();
-    if (!queue.reach().use(queue.device(), view.base, view.region_bytes, VerbsAccess::remote_read, error)) return false;
+    VerbsReach& reach = queue.reach();
+    if (Refusal no = reach.use(queue.device(), {view.base, view.region_bytes}, VerbsAccess::remote_read)) return no;
     welcome.incarnation = view.header->incarnation;
     welcome.region_address = reinterpret_cast<uint64_t>(view.base);
     welcome.region_bytes = view.region_bytes;
-    welcome.region_key = queue.reach().own(VerbsAccess::remote_read)->rkey;
-    if (offer_.counters == nullptr || !queue.device().atomics()) return true;
-    if (!queue.reach().use(queue.device(), offer_.counters, offer_.counters_bytes, VerbsAccess::counters, error)) return false;
+    welcome.region_key = reach.own(VerbsAccess::remote_read)->rkey;
+    if (offer_.counters == nullptr || !queue.device().atomics()) return {};
+    if (Refusal no = reach.use(queue.device(), {offer_.counters, offer_.counters_bytes}, VerbsAccess::counters)) return no;
     welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
     welcome.counters_bytes = offer_.counters_bytes;
     welcome.counters_from = view.header->arena_offset;
-    welcome.counters_key = queue.reach().own(VerbsAccess::counters)->rkey;
-    return true;
+    welcome.counters_key = reach.own(VerbsAccess::counters)->rkey;
+    return {};
 }
 
 std::unique_ptr<Channel> VerbsListener::accept(ChannelEvents& events) {
@@ -205,33 +193,35 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     request.reset();  // before the id can be destroyed
     const SocketAddress from = address_of(rdma_get_peer_addr(id.get()));
     const std::string name = verbs_name(from);
-    std::string why;
-    auto refuse = [&](rdma_cm_id* whom, VerbsRefusal reason) {
+    // whom: nullptr if it is accepted already.
+    auto refuse = [&](const std::string& why, rdma_cm_id* whom, VerbsRefusal reason = VerbsRefusal::resources) {
         if (whom != nullptr) reject(whom, reason);
         devices_.log(name + " is refused: " + why);
         return nullptr;
     };
     const VerbsConfig& config = devices_.config();
     const uint32_t flight_ms_max = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
-    VerbsHello hello;
-    VerbsRefusal reason = VerbsRefusal::resources;
-    if (!parse_verbs_hello(data, flight_ms_max, hello, reason, why)) return refuse(id.get(), reason);
-    auto device = devices_.device_of(*id, why);
-    if (device == nullptr) return refuse(id.get(), VerbsRefusal::resources);
-    std::unique_ptr<VerbsQueue> queue = queue_for(id, std::move(device), why);
-    if (queue == nullptr) return refuse(id.get(), VerbsRefusal::resources);
+    const auto parsed = parse_verbs_hello(data, flight_ms_max);
+    if (const auto* no = std::get_if<VerbsNot>(&parsed)) return refuse(no->text, id.get(), no->reason);
+    const VerbsHello& hello = std::get<0>(parsed);
+    auto device = devices_.device_of(*id);
+    if (const auto* no = std::get_if<Problem>(&device)) return refuse(no->text, id.get());
+    auto made = queue_for(id, std::get<0>(std::move(device)));
+    if (const auto* no = std::get_if<Problem>(&made)) return refuse(no->text, id.get());
+    std::unique_ptr<VerbsQueue> queue = std::get<0>(std::move(made));
 
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
     queue->reports().use(queue->device());
     if (const OwnContainer* own = queue->reports().own()) welcome.container = own->where();
-    if (same_layout(hello.head) && !offer_to(*queue, welcome, why))
-        return refuse(queue->id(), VerbsRefusal::resources);
+    Refusal no;
+    if (same_layout(hello.head)) no = offer_to(*queue, welcome);
+    if (no) return refuse(no->text, queue->id());
     VerbsFarMemory lent;
     if (offer_.landing.bytes > 0 && hello.lent_bytes > 0) {
-        if (!queue->reach().use(queue->device(), offer_.landing.data, offer_.landing.bytes, VerbsAccess::landing, why))
-            return refuse(queue->id(), VerbsRefusal::resources);
+        no = queue->reach().use(queue->device(), offer_.landing, VerbsAccess::landing);
+        if (no) return refuse(no->text, queue->id());
         welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
         lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};
     }
@@ -242,17 +232,17 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     param.responder_resources = std::min(asked.responder_resources, queue->device().config().reads_at_once);
     param.initiator_depth = std::min(asked.initiator_depth, queue->device().config().fetches_at_once);
     param.rnr_retry_count = 0;
-    if (rdma_accept(queue->id(), &param) != 0) {
-        why = verbs_call_failed("rdma_accept", queue->device().name(), errno);
-        return refuse(nullptr, reason);
-    }
+    if (rdma_accept(queue->id(), &param) != 0)
+        return refuse(verbs_call_failed("rdma_accept", queue->device().name(), errno).text, nullptr);
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
-    if (!poller) why = verbs_call_failed("epoll_create1", "", errno);
-    if (!poller || !queue->connected(why)) return refuse(nullptr, reason);
+    if (!poller) return refuse(verbs_call_failed("epoll_create1", "", errno).text, nullptr);
+    no = queue->connected();
+    if (no) return refuse(no->text, nullptr);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
     channel->set_source(source_of(from));
-    if (channel->accepted(std::move(queue), lent.bytes, why)) return channel;
-    return refuse(nullptr, reason);
+    no = channel->accepted(std::move(queue), lent.bytes);
+    if (no) return refuse(no->text, nullptr);
+    return channel;
 }
 
 }  // namespace farcached::fabric

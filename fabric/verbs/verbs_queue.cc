@@ -29,23 +29,20 @@ VerbsQueue::VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> de
       sends_(device_->config(), buffers_),
       inbox_(device_->config(), buffers_) {}
 
-std::unique_ptr<VerbsQueue> VerbsQueue::make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device,
-                                             std::string& error) {
+Result<std::unique_ptr<VerbsQueue>> VerbsQueue::make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device) {
     std::unique_ptr<VerbsQueue> queue(new VerbsQueue(std::move(events), std::move(id), std::move(device)));
-    if (!queue->make_queues(error) || !queue->buffers_.make(*queue->device_, error)) return nullptr;
+    if (Refusal no = queue->make_queues()) return *std::move(no);
+    if (Refusal no = queue->buffers_.make(*queue->device_)) return *std::move(no);
     queue->inbox_.fill();
-    if (queue->went_well("ibv_post_recv", queue->inbox_.post(queue->id_->qp))) return queue;
-    error = queue->failure_.bad()->text;
-    return nullptr;
+    if (!queue->went_well("ibv_post_recv", queue->inbox_.post(queue->id_->qp)))
+        return system_problem(queue->failure_.bad()->text);
+    return queue;
 }
 
-bool VerbsQueue::make_queues(std::string& error) {
+Refusal VerbsQueue::make_queues() {
     const char* device = device_->name();
     const VerbsConfig& config = device_->config();
-    auto refuse = [&](const char* call) {
-        error = verbs_call_failed(call, device, errno);
-        return false;
-    };
+    auto refuse = [&](const char* call) { return verbs_call_failed(call, device, errno); };
     ibv_context* context = device_->context();
     completions_.reset(ibv_create_comp_channel(context));
     if (completions_ == nullptr) return refuse("ibv_create_comp_channel");
@@ -68,7 +65,7 @@ bool VerbsQueue::make_queues(std::string& error) {
     else if (rdma_create_qp(id_.get(), device_->domain(), &without_inline) != 0)
         return refuse("rdma_create_qp");
     queue_pair_.reset(id_.get());
-    return true;
+    return {};
 }
 
 void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters) {
@@ -78,31 +75,27 @@ void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, cons
     reach_.met(far, device_->atomics() ? counters : VerbsFarCounters());
 }
 
-bool VerbsQueue::connected(std::string& error) {
-    auto refuse = [&](const char* call, int failed) {
-        error = verbs_call_failed(call, device_->name(), failed);
-        return false;
-    };
+Refusal VerbsQueue::connected() {
     ibv_qp_attr attributes{};
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
     if (reach_.own(VerbsAccess::counters) != nullptr) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
-    if (failed != 0) return refuse("ibv_modify_qp", failed);
+    if (failed != 0) return verbs_call_failed("ibv_modify_qp", device_->name(), failed);
     ibv_qp_init_attr ignored{};
     failed = ibv_query_qp(id_->qp, &attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &ignored);
-    if (failed != 0) return refuse("ibv_query_qp", failed);
+    if (failed != 0) return verbs_call_failed("ibv_query_qp", device_->name(), failed);
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
     if (const OwnContainer* own = reports_.own(); own != nullptr && own->windowed())
         own->bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
     const VerbsConfig& config = device_->config();
-    if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return true;
-    error = std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" + std::to_string(attributes.timeout) +
-            " and " + std::to_string(attributes.retry_cnt) + " retries, longer than the grace allows for";
-    return false;
+    if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return {};
+    return system_problem(std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" +
+                          std::to_string(attributes.timeout) + " and " + std::to_string(attributes.retry_cnt) +
+                          " retries, longer than the grace allows for");
 }
 
 bool VerbsQueue::went_well(const char* call, int error) {
-    if (error != 0) failure_.fail(ChannelEnd::system, verbs_call_failed(call, device_->name(), error));
+    if (error != 0) failure_.fail(ChannelEnd::system, verbs_call_failed(call, device_->name(), error).text);
     return error == 0;
 }
 
@@ -202,7 +195,7 @@ void VerbsQueue::collect() {
     for (;;) {
         const int count = ibv_poll_cq(completion_queue_.get(), completions_at_once, completions.data());
         if (count < 0)  // with or without errno
-            failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno));
+            failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno).text);
         for (int i = 0; i < count; i++) {
             const ibv_wc& one = completions[size_t(i)];
             if (one.status != IBV_WC_SUCCESS) {
@@ -288,6 +281,48 @@ bool VerbsQueue::quiet() {
 
 VerbsQueue::~VerbsQueue() {
     if (credits_.has_value()) (void)rdma_disconnect(id_.get());
+}
+
+// ---- this end's container --------------------------------------------------------------------------
+
+OwnContainer::OwnContainer()
+    : memory_(Mapping::Kind::private_memory, verbs_container_bytes, /* huge_pages= */ false) {}
+
+std::unique_ptr<OwnContainer> OwnContainer::make(const VerbsDevice& device) {
+    std::unique_ptr<OwnContainer> made(new OwnContainer());
+    if (device.windows()) made->window_.reset(ibv_alloc_mw(device.domain(), IBV_MW_TYPE_2));
+    const int others = made->windowed() ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE;
+    made->registered_.reset(
+        ibv_reg_mr(device.domain(), made->memory_.data(), verbs_container_bytes, IBV_ACCESS_LOCAL_WRITE | others));
+    return made->registered_ == nullptr ? nullptr : std::move(made);
+}
+
+// The owner of a window of type 2 chooses the lowest byte of its key.
+VerbsContainer OwnContainer::where() const {
+    const uint32_t key = windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey;
+    return {reinterpret_cast<uint64_t>(memory_.data()), verbs_container_bytes, key};
+}
+
+void OwnContainer::bind(ibv_send_wr& work) const {
+    CHECK(windowed());
+    work.bind_mw.mw = window_.get();
+    work.bind_mw.rkey = where().key;
+    work.bind_mw.bind_info.mr = registered_.get();
+    work.bind_mw.bind_info.addr = where().address;
+    work.bind_mw.bind_info.length = verbs_container_bytes;
+    work.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+}
+
+void OwnContainer::copy(char* to, size_t bytes) const {
+    CHECK(bytes <= container_bytes);
+    std::memcpy(to, memory_.data(), bytes);
+}
+
+std::optional<VerbsContainer> OwnContainer::other() const {
+    VerbsContainer said;
+    std::memcpy(&said, memory_.data() + container_bytes, sizeof said);
+    if (!possible(said)) return std::nullopt;
+    return said;
 }
 
 }  // namespace farcached::fabric

@@ -6,8 +6,8 @@
 //   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
 //   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
 //
-// Q1  A message leaves only with a credit (verbs_credits.h), so no receive queue is ever empty.
-// Q2  is VerbsSends' (verbs_work.h), Q3 VerbsFailure's (verbs_error.h).
+// Q1  A message leaves only with a credit (verbs_work.h), so no receive queue is ever empty.
+// Q2  is VerbsSends', Q3 VerbsFailure's (verbs_work.h).
 // Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
 //     The message buffers live and die with the queue pair.
 // Q5  It belongs to one thread at a time; defer_close() hands it to another.
@@ -22,9 +22,7 @@
 #include <vector>
 
 #include "fabric/channel.h"
-#include "fabric/verbs/verbs_credits.h"
 #include "fabric/verbs/verbs_device.h"
-#include "fabric/verbs/verbs_error.h"
 #include "fabric/verbs/verbs_greeting.h"
 #include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_work.h"
@@ -33,9 +31,8 @@ namespace farcached::fabric {
 
 class VerbsQueue {
   public:
-    // A queue pair for an id that has a device, with all receives posted. nullptr: `error` has the cause.
-    static std::unique_ptr<VerbsQueue> make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device,
-                                            std::string& error);
+    // A queue pair for an id that has a device, with all receives posted.
+    static Result<std::unique_ptr<VerbsQueue>> make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
     ~VerbsQueue();  // disconnects
 
     rdma_cm_id* id() const { return id_.get(); }  // its channel has this connection's events alone
@@ -54,8 +51,7 @@ class VerbsQueue {
     // The connection is made. Narrows the other side's rights to READs, atomics where there are counters, and WRITEs: empty
     // ones or into the container, since no other memory is registered for them. Binds the container's window. Checks that
     // the queue pair's timeouts are at most those of the settings, on which the grace is built (S2).
-    // False: `error` has the cause.
-    bool connected(std::string& error);
+    Refusal connected();
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
     size_t push(std::string_view bytes);  // returns how many bytes it took
@@ -88,7 +84,7 @@ class VerbsQueue {
 
   private:
     VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
-    bool make_queues(std::string& error);
+    Refusal make_queues();
     ibv_send_wr& add_message(WorkKind kind, uint32_t bytes);
     ibv_send_wr& add_write(uint64_t offset, std::string_view bytes);
     bool may_pay() const;

@@ -43,14 +43,15 @@ struct VerbsFarCounters {
 
 class VerbsReach {
   public:
-    // One memory of each access; it outlives the queue, or its leave() (S12). False: `error` has the cause.
-    bool use(VerbsDevice& device, const void* base, size_t bytes, VerbsAccess access, std::string& error) {
-        auto& memory = own_[size_t(access)];
+    // One memory of each access; it outlives the queue, or its leave() (S12). No-op without bytes.
+    Refusal use(VerbsDevice& device, const VerbsMemory& memory, VerbsAccess access) {
+        if (memory.bytes == 0) return {};
         if (access == VerbsAccess::counters && !device.atomics())
-            error = std::string(device.name()) + " has no atomics";
-        else
-            memory = device.memory(base, bytes, access, error);
-        return memory != nullptr;
+            return system_problem(std::string(device.name()) + " has no atomics");
+        auto registered = device.registered(memory, access);
+        if (auto* problem = std::get_if<Problem>(&registered)) return std::move(*problem);
+        own_[size_t(access)] = std::get<0>(std::move(registered));
+        return {};
     }
     // nullptr: none.
     const ibv_mr* own(VerbsAccess access) const {

@@ -19,17 +19,123 @@
 
 #include "base/check.h"
 #include "base/mapping.h"
-#include "fabric/verbs/verbs_credits.h"
 #include "fabric/verbs/verbs_device.h"
-#include "fabric/verbs/verbs_error.h"
 
 namespace farcached::fabric {
+
+// VerbsCredits: one side's account of posted receives, so that every SEND finds a posted receive. Pure.
+//
+// Each side posts a number of receives at the start; the other may send as many messages. A message is a SEND, or a WRITE
+// with immediate data, which signals a report and also takes a receive. A side that empties a receive and posts it again
+// owes a credit. It pays with its next message, in the immediate data, and without one it sends an empty message.
+//
+// K1  available() is at most the number of receives that the other side has posted: a higher payment is an error.
+// K2  The last credit is reserved for an empty message. A side that must pay always has it. It was last spent on an empty
+//     message E, which paid for half of the receives at least. Since then messages have made half of them owed again. If
+//     one was sent after E had arrived, it returned the credit of E: a receive that holds no bytes (of an empty message or
+//     of a WRITE) is posted again at once. Otherwise all were sent before, with all of the other half. That includes the
+//     sender's reserved credit, which only leaves with a payment.
+// K3  An empty message is owed for like any other. But a side sends one only when half of its receives are owed: two empty
+//     messages never answer each other for ever.
+// K4  A WRITE with immediate data costs a credit and pays the owed ones as a SEND does. It never takes the last credit. For
+//     K2 it is one more message that is not empty: the last credit still leaves only with a payment. The receive that a
+//     WRITE takes is owed again as soon as the WRITE arrives.
+
+// The immediate data of a message, in 32 bits: | written:16 | credits:16 |.
+struct VerbsImmediate {
+    uint32_t credits = 0;  // paid
+    uint32_t written = 0;  // bytes of a WRITE's report; 0: it is a SEND
+
+    static constexpr uint32_t most = 0xffff;  // of either
+
+    uint32_t packed() const {
+        CHECK(credits <= most);
+        CHECK(written <= most);
+        return written << 16 | credits;
+    }
+    static VerbsImmediate unpack(uint32_t word) { return {word & most, word >> 16}; }
+};
+
+class VerbsCredits {
+  public:
+    // Numbers of receives posted here and there; both at least 4, those here even.
+    VerbsCredits(uint32_t here, uint32_t there) : here_(here), there_(there), available_(there) {
+        CHECK(here >= 4);
+        CHECK(there >= 4);
+        CHECK(here % 2 == 0);
+    }
+
+    bool may_send() const { return available_ > 1; }
+    bool must_pay() const { return owed_ >= here_ / 2; }
+    // A message leaves; returns the credits that it pays.
+    uint32_t spend() {
+        CHECK(available_ > 0);
+        available_--;
+        const uint32_t paid = owed_;
+        owed_ = 0;
+        return paid;
+    }
+    // A message has paid so many credits; false: impossible.
+    bool earn(uint32_t paid) {
+        if (paid > there_ - available_) return false;
+        available_ += paid;
+        return true;
+    }
+    // A receive was emptied and is posted again.
+    void posted_again() {
+        CHECK(owed_ < here_);
+        owed_++;
+    }
+    uint32_t available() const { return available_; }
+    uint32_t owed() const { return owed_; }  // posted again and not paid yet
+
+  private:
+    uint32_t here_, there_;
+    uint32_t available_;
+    uint32_t owed_ = 0;
+};
+
+// How a queue pair failed.
+// Q3  bad() holds the first work request that completes badly. The queue pair is in error from then on, and later
+//     completions mean nothing. A request is flushed because of another failure, and may complete before it. Then the
+//     queue posts one more request, and bad() stays empty until that failure completes or the last request is flushed.
+class VerbsFailure {
+  public:
+    const std::optional<VerbsBadCompletion>& bad() const { return bad_; }
+    bool any() const { return bad_.has_value() || flushed_.has_value(); }
+    void fail(ChannelEnd why, std::string text) {
+        if (!bad_.has_value()) bad_ = VerbsBadCompletion{why, std::move(text), false};
+    }
+    // True: it is the first flushed request; the caller posts one more, and look_for()s it.
+    bool completed_badly(WorkId id, bool flushed, VerbsBadCompletion bad) {
+        if (bad_.has_value()) return false;
+        if (!flushed) {
+            bad_ = std::move(bad);
+        } else if (!flushed_.has_value()) {
+            flushed_ = std::move(bad);
+            return true;
+        } else if (id.kind != WorkKind::receive && id.number == last_number_) {
+            look_no_further();
+        }
+        return false;
+    }
+    void look_for(uint64_t last_number) { last_number_ = last_number; }
+    // Stops waiting for the cause of a flush.
+    void look_no_further() {
+        if (!bad_.has_value()) bad_ = flushed_;
+    }
+
+  private:
+    std::optional<VerbsBadCompletion> bad_;
+    std::optional<VerbsBadCompletion> flushed_;  // the first flushed request
+    uint64_t last_number_ = 0;                    // of the request that was posted then
+};
 
 // The buffers of SENDs and WRITEs, of receives, and the one word where FETCH_AND_ADDs put the previous values, which are
 // never read.
 class VerbsBuffers {
   public:
-    bool make(const VerbsDevice& device, std::string& error) {
+    Refusal make(const VerbsDevice& device) {
         const VerbsConfig& config = device.config();
         sends_ = config.sends;
         receives_ = config.receives;
@@ -37,8 +143,8 @@ class VerbsBuffers {
         const size_t bytes = size_t(sends_ + receives_) * each_ + sizeof(uint64_t);
         memory_.emplace(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false);
         registered_.reset(ibv_reg_mr(device.domain(), memory_->data(), bytes, IBV_ACCESS_LOCAL_WRITE));
-        if (registered_ == nullptr) error = verbs_memory_refused(device.name(), bytes, errno);
-        return registered_ != nullptr;
+        if (registered_ == nullptr) return verbs_memory_refused(device.name(), bytes, errno);
+        return {};
     }
     ibv_sge send(uint32_t number, uint32_t bytes) const { return piece(number, bytes); }
     ibv_sge receive(uint32_t number) const { return piece(sends_ + number, each_); }
@@ -191,7 +297,7 @@ class VerbsSends {
 };
 
 // The receives: those with bytes that nobody has pulled yet, in order, and those that are to be posted again. Each emptied
-// receive is owed as a credit (verbs_credits.h). A receive is posted, or in the inbox, or waits for posting.
+// receive is owed as a credit (VerbsCredits). A receive is posted, or in the inbox, or waits for posting.
 class VerbsInbox {
   public:
     // `buffers` outlives this.

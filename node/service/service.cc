@@ -203,7 +203,7 @@ void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
 
 size_t NodeService::received(std::string_view bytes) {
     const size_t used = consume(bytes);
-    // The buffer of held bytes is at most twice as large (fabric/stream_buffers.h).
+    // The buffer of held bytes is at most twice as large (fabric/stream_channel.h).
     unconsumed_.hold(connection_, 2 * (bytes.size() - used), 2 * used, ends());
     return used;
 }

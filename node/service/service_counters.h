@@ -12,7 +12,7 @@
 
 #include "base/stat_row.h"
 #include "fabric/channel.h"
-#include "protocol/frame_error.h"
+#include "protocol/frame.h"
 #include "protocol/handshake.h"
 
 namespace farcached::node {

@@ -24,7 +24,7 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "base/policy_kind.h"
-#include "fabric/region_view.h"
+#include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
 #include "protocol/op.h"

@@ -36,6 +36,14 @@ void check(bool good, const char* what) {
     if (!good) fail(std::string("not so: ") + what);
 }
 
+// HOST:PORT.
+fabric::SocketAddress address_of(const std::string& text) {
+    const size_t colon = text.rfind(':');
+    const auto to = fabric::numeric_address(text.substr(0, colon), uint16_t(std::atoi(text.c_str() + colon + 1)));
+    check(to.has_value(), "the address is one");
+    return *to;
+}
+
 struct Answer {
     NodeReply reply;  // but its views
     std::string value;
@@ -44,17 +52,10 @@ struct Answer {
 class Probe final : public fabric::ChannelEvents {
   public:
     void open(const std::string& address) {
-        std::string error;
-        if (address.starts_with("shm:")) {
-            channel_ = fabric::connect_shm(address.substr(4), regions_, *this, {}, error);
-        } else {
-            const size_t colon = address.rfind(':');
-            const auto to = fabric::numeric_address(address.substr(4, colon - 4),
-                                                    uint16_t(std::atoi(address.c_str() + colon + 1)));
-            check(to.has_value(), "the address is one");
-            channel_ = fabric::connect_tcp(*to, *this, error);
-        }
-        if (channel_ == nullptr) fail(error);
+        auto made = address.starts_with("shm:") ? fabric::connect_shm(address.substr(4), regions_, *this)
+                                                : fabric::connect_tcp(address_of(address.substr(4)), *this);
+        if (const auto* problem = std::get_if<Problem>(&made)) fail(problem->text);
+        channel_ = std::get<0>(std::move(made));
         hello_.name = hello_.host = "probe";
         run([&] { return limits_.greeted; });
     }

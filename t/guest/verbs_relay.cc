@@ -118,15 +118,14 @@ class Relay {
     }
 
     void accept(CmId id, const VerbsHello& hello, const rdma_conn_param& asked) {
-        std::string why;
         CmEvents own(rdma_create_event_channel());
         if (!set_up_descriptor(own->fd) || rdma_migrate_id(id.get(), own.get()) != 0) fatal("rdma_migrate_id");
-        auto device = devices_.device_of(*id, why);
-        if (device == nullptr) fatal(why);
+        auto device = value_of(devices_.device_of(*id));
         uint8_t timeout = device->config().ack_timeout;
         if (rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) return;
-        auto queue = VerbsQueue::make(std::move(own), std::move(id), std::move(device), why);
-        if (queue == nullptr) return;  // the client has given up
+        auto result = VerbsQueue::make(std::move(own), std::move(id), std::move(device));
+        if (!error_of(result).empty()) return;  // the client has given up
+        auto queue = std::get<0>(std::move(result));
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
         queue->met(hello.receives, {});
@@ -136,14 +135,14 @@ class Relay {
         param.responder_resources = asked.responder_resources;
         param.initiator_depth = 1;
         if (rdma_accept(queue->id(), &param) != 0) return;
-        if (!queue->connected(why)) return;
+        if (queue->connected()) return;
         Pair& pair = pairs_.emplace_back();
         join_ends(pair.proxy, pair.node);
         join_ends(pair.node, pair.proxy);
-        if (!words_.silent) pair.node.channel = connect_tcp(*numeric_address("127.0.0.1", words_.port), pair.node, why);
+        if (!words_.silent) pair.node.channel = value_of(connect_tcp(*numeric_address("127.0.0.1", words_.port), pair.node));
         auto channel = std::make_unique<VerbsChannel>(Descriptor(epoll_create1(EPOLL_CLOEXEC)), "relay", devices_,
                                                       pair.proxy, input_bytes_default);
-        if (!channel->accepted(std::move(queue), 0, why)) fatal(why);
+        if (const Refusal no = channel->accepted(std::move(queue), 0)) fatal(no->text);
         pair.proxy.channel = std::move(channel);
     }
 

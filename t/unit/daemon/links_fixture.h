@@ -18,13 +18,13 @@
 
 #include "base/node_clock.h"
 #include "daemon/engine/asking.h"
-#include "daemon/remote/nodes.h"
-#include "daemon/engine/readiness.h"
 #include "daemon/engine/links.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
-#include "fabric/socket_address.h"
-#include "t/unit/proxy/link_node.h"
+#include "daemon/remote/nodes.h"
+#include "fabric/socket.h"
 #include "t/unit/daemon/text_fixture.h"
+#include "t/unit/proxy/link_node.h"
 
 namespace links_test {
 

@@ -295,18 +295,15 @@ void refused_tcp() {
         nobody = static_cast<TcpListener&>(*gone.listener).address();
     }
     End client;
-    std::string error;
-    client.channel = connect_tcp(nobody, client, error);
+    client.channel = value_of(connect_tcp(nobody, client));
     tap::ok(!client.over, "tcp: no event while it connects");
     tap::ok(pump({&client}, [&] { return client.over; }), "tcp: an address without a listener");
     tap::is(client.ending(), "refused", "is refused");
     tap::is(client.text, "tcp:" + to_string(nobody) + ": no listener at this address (Connection refused)",
             "with a sentence");
-    const auto taken = TcpListener::listen(*numeric_address("127.0.0.1", 0), 1, error);
-    const auto again = TcpListener::listen(taken->address(), 1, error);
-    tap::ok(again == nullptr, "an address can be listened at once");
-    tap::is(error, "bind: cannot listen at " + taken->describe() + ": Address already in use",
-            "and the error is set");
+    const auto taken = value_of(TcpListener::listen(*numeric_address("127.0.0.1", 0), 1));
+    tap::is(error_of(TcpListener::listen(taken->address(), 1)),
+            "bind: cannot listen at " + taken->describe() + ": Address already in use", "an address can be listened at once");
     tap::ok(!numeric_address("localhost", 1).has_value(), "names are not resolved here");
     std::string helps;
     for (size_t i = 0; i < size_t(ChannelEnd::count); i++)
@@ -315,8 +312,7 @@ void refused_tcp() {
 }
 
 bool has_ipv6() {
-    std::string error;
-    return TcpListener::listen(*numeric_address("::1", 0), 1, error) != nullptr;
+    return error_of(TcpListener::listen(*numeric_address("::1", 0), 1)).empty();
 }
 
 FaultPlan some_faults() {
@@ -337,10 +333,9 @@ struct VerbsEcho {
         if (pipe2(ports, O_CLOEXEC) != 0) tap::bail_out("pipe2");
         child.emplace([&] {
             VerbsDevices devices{VerbsConfig()};
-            std::string error;
-            const auto listener = VerbsListener::listen(*numeric_address(host, 0), {}, devices, 4, error);
-            const uint16_t port = listener == nullptr ? 0 : listener->address().port();
-            if (write(ports[1], &port, sizeof port) == sizeof port && port != 0) echo_once(*listener);
+            const auto listener = value_of(VerbsListener::listen(*numeric_address(host, 0), {}, devices, 4));
+            const uint16_t port = listener->address().port();
+            if (write(ports[1], &port, sizeof port) == sizeof port) echo_once(*listener);
         });
     }
     ~VerbsEcho() {
@@ -351,8 +346,7 @@ struct VerbsEcho {
         uint16_t port = 0;
         if (read(ports[0], &port, sizeof port) != sizeof port) tap::bail_out("no port");
         transport.connect_far = [to = *numeric_address(host, port), &devices](ChannelEvents& events) {
-            std::string why;
-            return connect_verbs(to, devices, {}, events, why);
+            return value_of(connect_verbs(to, devices, {}, events));
         };
         transport.kill_far = [this] { child->kill_now(); };
     }

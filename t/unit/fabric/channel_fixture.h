@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
 #include "fabric/channel.h"
 #include "fabric/fault_channel.h"
 #include "fabric/mapped_region.h"
@@ -38,6 +39,19 @@ namespace channel_test {
 
 using namespace farcached;
 using namespace farcached::fabric;
+
+// The value; a refusal ends the test.
+template <class Value>
+Value value_of(Result<Value> result) {
+    if (const auto* problem = std::get_if<Problem>(&result)) tap::bail_out(problem->text);
+    return std::get<0>(std::move(result));
+}
+// The error's text; empty: none.
+template <class Value>
+std::string error_of(const Result<Value>& result) {
+    const auto* problem = std::get_if<Problem>(&result);
+    return problem == nullptr ? "" : problem->text;
+}
 
 inline uint64_t now_ms() {
     timespec t{};
@@ -252,16 +266,13 @@ struct Transport {
 };
 
 inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_bytes_default) {
-    std::string error;
-    auto listener = TcpListener::listen(*numeric_address(host, 0), 16, error, input_bytes_max);
-    if (listener == nullptr) tap::bail_out(error);
+    auto listener = value_of(TcpListener::listen(*numeric_address(host, 0), 16, input_bytes_max));
     Transport tcp;
     tcp.name = std::string("tcp ") + host;
     const SocketAddress address = listener->address();
     tcp.listener = std::move(listener);
     tcp.connect = [address, input_bytes_max](ChannelEvents& events) {
-        std::string why;
-        return connect_tcp(address, events, why, input_bytes_max);
+        return value_of(connect_tcp(address, events, input_bytes_max));
     };
     return tcp;
 }
@@ -269,14 +280,11 @@ inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_
 // Over the RDMA device with that address.
 inline Transport verbs_transport(const std::string& host, VerbsDevices& devices, const VerbsOffer& offer = {},
                                  VerbsMemories memories = {}) {
-    std::string error;
-    auto listener = VerbsListener::listen(*numeric_address(host, 0), offer, devices, 16, error);
-    if (listener == nullptr) tap::bail_out(error);
+    auto listener = value_of(VerbsListener::listen(*numeric_address(host, 0), offer, devices, 16));
     Transport verbs;
     verbs.name = "verbs";
     verbs.connect = [to = listener->address(), &devices, memories](ChannelEvents& events) {
-        std::string why;
-        return connect_verbs(to, devices, memories, events, why);
+        return value_of(connect_verbs(to, devices, memories, events));
     };
     verbs.listener = std::move(listener);
     verbs.knocks_at_once = false;
@@ -319,12 +327,8 @@ struct ShmNode {
     explicit ShmNode(const std::string& path, const ShmOptions& options = {},
                      uint64_t incarnation = 4711)
         : region(small_region(incarnation)) {
-        std::string error;
-        auto name = NameLock::take(path, error);
-        if (name == nullptr) tap::bail_out(error);
-        owner.emplace(region.header(), std::move(name));
-        listener = ShmListener::listen(*owner, &region, options, 16, error);
-        if (listener == nullptr) tap::bail_out(error);
+        owner.emplace(region.header(), value_of(NameLock::take(path)));
+        listener = value_of(ShmListener::listen(*owner, &region, options, 16));
     }
     Region region;
     std::optional<Owner> owner;
@@ -337,8 +341,7 @@ inline Transport shm_transport(ShmNode& node, MappedRegions& regions,
     shm.name = "shm";
     shm.listener = std::move(node.listener);
     shm.connect = [path = node.owner->path(), &regions, options](ChannelEvents& events) {
-        std::string why;
-        return connect_shm(path, regions, events, options, why);
+        return value_of(connect_shm(path, regions, events, options));
     };
     return shm;
 }
@@ -351,8 +354,11 @@ class FaultListener : public ChannelListener {
     int fd() const override { return inner_->fd(); }
     std::unique_ptr<Channel> accept(ChannelEvents& events) override {
         plan_.seed++;
-        return FaultChannel::wrap(plan_, events,
-                                  [&](ChannelEvents& e) { return inner_->accept(e); });
+        auto wrapped = FaultChannel::wrap(plan_, events, [&](ChannelEvents& e) -> Result<std::unique_ptr<Channel>> {
+            if (auto accepted = inner_->accept(e)) return accepted;
+            return system_problem("no connection waits");
+        });
+        return error_of(wrapped).empty() ? std::get<0>(std::move(wrapped)) : nullptr;
     }
     std::string describe() const override { return inner_->describe(); }
 
@@ -368,7 +374,7 @@ inline Transport faulty(Transport transport, FaultPlan plan) {
     for (Connect* one : {&transport.connect, &transport.connect_far})
         if (*one)
             *one = [connect = std::move(*one), plan](ChannelEvents& events) {
-                return FaultChannel::wrap(plan, events, connect);
+                return value_of(FaultChannel::wrap(plan, events, connect));
             };
     return transport;
 }

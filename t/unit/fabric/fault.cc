@@ -19,9 +19,8 @@ struct Pair {
         : node(folder / where, {}, incarnation), transport(shm_transport(node, regions)) {
         plan.now_ns = [this] { return clock_ns; };
         for (uint64_t i = 0; i < words; i++) words::store_relaxed(node.region.arena() + i, 1);
-        client.channel = FaultChannel::wrap(plan, client, transport.connect);
-        if (client.channel == nullptr || !accept_into(*transport.listener, server))
-            tap::bail_out("no pair");
+        client.channel = value_of(FaultChannel::wrap(plan, client, transport.connect));
+        if (!accept_into(*transport.listener, server)) tap::bail_out("no pair");
     }
     bool up() {
         return pump({&client, &server}, [&] { return client.up || client.over; }) && client.up;

@@ -20,10 +20,7 @@ struct OwnerProcess {
     OwnerProcess(Region& region, const std::string& path) {
         if (pipe2(ready, O_CLOEXEC) != 0) tap::bail_out("pipe2");
         child.emplace([&] {
-            std::string error;
-            auto name = NameLock::take(path, error);
-            if (name == nullptr) return;
-            Owner owner(region.header(), std::move(name));
+            Owner owner(region.header(), value_of(NameLock::take(path)));
             if (write(ready[1], "!", 1) != 1) return;
             for (;;) pause();
         });
@@ -37,10 +34,9 @@ struct OwnerProcess {
     std::optional<Child> child;
 };
 
-std::shared_ptr<const MappedRegion> map(MappedRegions& regions, const Region& region,
-                                        std::string& error) {
+Result<std::shared_ptr<const MappedRegion>> map(MappedRegions& regions, const Region& region) {
     const Descriptor fd(region.open_read_only());
-    return regions.map(fd, region.view().region_bytes, region.view().header->incarnation, error);
+    return regions.map(fd, region.view().region_bytes, region.view().header->incarnation);
 }
 
 // Kills an owner and waits for its lock as a successor does: once the lock is held, the word must be marked. Returns
@@ -53,10 +49,8 @@ int deaths_overlooked(int rounds) {
         Region region(small_region(uint64_t(i) + 1));
         OwnerProcess owner(region, path);
         MappedRegions regions;
-        std::string error;
-        const auto mapped = map(regions, region, error);
-        if (!owner.alive || mapped == nullptr || !mapped->alive())
-            tap::bail_out("no owner: " + error);
+        const auto mapped = value_of(map(regions, region));
+        if (!owner.alive || !mapped->alive()) tap::bail_out("no owner");
         const Descriptor lock(open((path + ".lock").c_str(), O_RDWR | O_CLOEXEC));
         if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) tap::bail_out("the lock was free");
         kill(owner.child->pid(), SIGKILL);
@@ -72,32 +66,26 @@ void one_at_a_time() {
     Folder folder;
     const std::string path = folder / "node.sock";
     Region region(small_region(1));
-    std::string error;
     {
-        auto name = NameLock::take(path, error);
-        tap::ok(name != nullptr, "a free name can be taken");
-        tap::ok(NameLock::take(path, error) == nullptr, "and not twice");
-        tap::is(error, path + ": in use by another node, process " + std::to_string(getpid()),
-                "the error names its owner");
+        auto name = value_of(NameLock::take(path));
+        tap::is(error_of(NameLock::take(path)), path + ": in use by another node, process " + std::to_string(getpid()),
+                "a name cannot be taken twice: the error names its owner");
         Owner owner(region.header(), std::move(name));
         tap::is(region.header().owner, uint64_t(getpid()), "the owner word is the owner's thread");
         MappedRegions regions;
-        const auto mapped = map(regions, region, error);
-        tap::ok(mapped != nullptr && mapped->alive(), "a reader sees that it lives");
-        tap::ok(map(regions, region, error) == mapped, "a region is mapped once");
+        const auto mapped = value_of(map(regions, region));
+        tap::ok(mapped->alive(), "a reader sees that it lives");
+        tap::ok(value_of(map(regions, region)) == mapped, "a region is mapped once");
         region.header().incarnation++;
-        tap::ok(mapped != nullptr && !mapped->alive(),
-                "another incarnation is not the one it mapped");
+        tap::ok(!mapped->alive(), "another incarnation is not the one it mapped");
         region.header().incarnation--;
     }
     tap::is(region.header().owner, 0u, "an owner that goes gives the region up");
-    tap::ok(NameLock::take(path, error) != nullptr, "and then its name");
-    tap::ok(NameLock::take("/nonexistent/x", error) == nullptr, "a folder that is not there");
-    tap::is(error, "/nonexistent/x.lock: cannot open the lock file: No such file or directory",
-            "is the error");
+    tap::is(error_of(NameLock::take(path)), "", "and then its name");
+    tap::is(error_of(NameLock::take("/nonexistent/x")),
+            "/nonexistent/x.lock: cannot open the lock file: No such file or directory", "a folder that is not there");
     MappedRegions regions;
-    tap::ok(map(regions, region, error) == nullptr, "a region without an owner is not mapped");
-    tap::is(error, "the region has no living owner", "for that reason");
+    tap::is(error_of(map(regions, region)), "the region has no living owner", "a region without an owner is not mapped");
 }
 
 // The kernel walks the list of the thread that ends, and no other.
@@ -106,8 +94,7 @@ void a_thread_that_ends() {
     static Owner* left_behind = nullptr;
     Region region(small_region(1));
     std::thread([&] {
-        std::string error;
-        left_behind = new Owner(region.header(), NameLock::take(folder / "x", error));
+        left_behind = new Owner(region.header(), value_of(NameLock::take(folder / "x")));
     }).join();
     const uint64_t word = words::load_acquire(&region.header().owner);
     tap::ok(left_behind != nullptr && (word & owner_died_bit) != 0,
@@ -125,8 +112,7 @@ void robust_mutexes_still_work() {
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&mutex, &attributes);
     std::thread([&] {
-        std::string error;
-        { Owner owner(region.header(), NameLock::take(folder / "x", error)); }
+        { Owner owner(region.header(), value_of(NameLock::take(folder / "x"))); }
         pthread_mutex_lock(&mutex);
     }).join();
     tap::is(pthread_mutex_lock(&mutex), EOWNERDEAD,
@@ -156,8 +142,7 @@ void a_node_that_is_killed() {
     close(ready[0]);
     MappedRegions regions;
     End client;
-    std::string error;
-    client.channel = connect_shm(path, regions, client, {}, error);
+    client.channel = value_of(connect_shm(path, regions, client));
     if (!tap::ok(up && pump({&client}, [&] { return client.up || client.over; }) && client.up,
                  "a proxy is connected to a node in another process"))
         return;
@@ -178,7 +163,7 @@ void a_node_that_is_killed() {
         tap::is(client.reads[0].second, ReadStatus::owner_dead, "as one of a dead owner's memory");
     ShmNode successor(path, {}, 4712);
     End again;
-    again.channel = connect_shm(path, regions, again, {}, error);
+    again.channel = value_of(connect_shm(path, regions, again));
     End server;
     tap::ok(accept_into(*successor.listener, server) &&
                 pump({&again, &server}, [&] { return again.up; }),

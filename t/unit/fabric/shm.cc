@@ -157,8 +157,7 @@ void wrong_welcomes() {
     MappedRegions regions;
     for (const Lie& lie : lies_of_nodes(real.region)) {
         End client;
-        std::string error;
-        client.channel = connect_shm(path, regions, client, {}, error);
+        client.channel = value_of(connect_shm(path, regions, client));
         ShmWelcome welcome = good_welcome();
         ShmDescriptors given;
         lie.tell(welcome, given);
@@ -199,10 +198,8 @@ void lying_regions() {
         region.header().owner = 1;
         lie.change(region);
         MappedRegions regions;
-        std::string error;
         const Descriptor fd(region.open_read_only());
-        if (regions.map(fd, region.view().region_bytes, 5, error) == nullptr && !error.empty())
-            continue;
+        if (!error_of(regions.map(fd, region.view().region_bytes, 5)).empty()) continue;
         mapped++;
         tap::note("mapped in spite of its %s", lie.name);
     }
@@ -210,10 +207,9 @@ void lying_regions() {
     Region region(small_region(5));
     region.header().owner = 1;
     MappedRegions regions;
-    std::string error;
     const Descriptor fd(region.open_read_only());
-    const auto seen = regions.map(fd, region.view().region_bytes, 5, error);
-    if (!tap::ok(seen != nullptr, "one that does not is")) return;
+    const auto seen = value_of(regions.map(fd, region.view().region_bytes, 5));
+    tap::ok(seen != nullptr, "one that does not is");
     tap::ok(mprotect(const_cast<char*>(seen->view().base), 4096, PROT_READ | PROT_WRITE) != 0,
             "and cannot be written through the mapping");
     const std::string reopened = "/proc/self/fd/" + std::to_string(fd.get());
@@ -290,8 +286,7 @@ void garbage_everywhere() {
             link = proxy.link.get();
             wake = [&] { proxy.wake(); };
         } else {
-            std::string error;
-            victim.channel = connect_shm(path, regions, victim, {}, error);
+            victim.channel = value_of(connect_shm(path, regions, victim));
             raw.answer(good_welcome(), {});
             turn({&victim}, 1000);
             link = raw.link.get();
@@ -324,11 +319,9 @@ void garbage_everywhere() {
 void refusals() {
     Folder folder;
     MappedRegions regions;
-    std::string error;
     auto ending_at = [&](const std::string& path) {
         End client;
-        client.channel = connect_shm(path, regions, client, {}, error);
-        if (client.channel == nullptr) return std::string("none");
+        client.channel = value_of(connect_shm(path, regions, client));
         pump({&client}, [&] { return client.over || client.up; });
         return client.ending();
     };
@@ -341,9 +334,9 @@ void refusals() {
     (void)listen(stream.get(), 1);
     tap::is(ending_at(folder / "stream.sock"), "handshake",
             "another kind of socket is no handshake");
-    tap::is(ending_at(std::string(200, 'x')), "none", "a path that is too long is no channel");
-    tap::is(error, "shm:" + std::string(200, 'x') + ": a path of 1 to 107 bytes is needed",
-            "with an error");
+    End nothing;
+    tap::is(error_of(connect_shm(std::string(200, 'x'), regions, nothing)),
+            "shm:" + std::string(200, 'x') + ": a path of 1 to 107 bytes is needed", "a path that is too long is no channel");
     ShmNode stale(folder / "gone.sock");
     struct stat made {};
     (void)stat(stale.owner->path().c_str(), &made);
@@ -395,11 +388,10 @@ std::string ending_of_stranger(bool node_admits, bool proxy_trusts, gid_t group)
     Child stranger([&] {
         if (setegid(group) != 0 || seteuid(stranger_user) != 0) return;
         MappedRegions regions;
-        std::string error;
         ShmOptions own;
         own.group = proxy_trusts;
         End client;
-        client.channel = connect_shm(node.owner->path(), regions, client, own, error);
+        client.channel = value_of(connect_shm(node.owner->path(), regions, client, own));
         pump({&client}, [&] { return client.over || client.up; });
         const std::string end = client.up ? "up" : client.ending();
         (void)!write(result[1], end.data(), end.size());

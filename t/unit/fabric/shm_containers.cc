@@ -31,8 +31,7 @@ void earlier_version(uint32_t version) {
     RawNode raw(path);
     MappedRegions regions;
     End client;
-    std::string error;
-    client.channel = connect_shm(path, regions, client, {}, error);
+    client.channel = value_of(connect_shm(path, regions, client));
     raw.knocked();
     tap::is(raw.hello.version, shm_version, "a proxy speaks the latest version");
     raw.refuse(version);
@@ -50,7 +49,7 @@ void earlier_version(uint32_t version) {
 
     for (const uint32_t other : {0u, shm_version, shm_version + 1}) {
         End refused;
-        refused.channel = connect_shm(path, regions, refused, {}, error);
+        refused.channel = value_of(connect_shm(path, regions, refused));
         raw.knocked();
         raw.refuse(other);
         pump({&refused}, [&] { return refused.over; });

@@ -43,9 +43,7 @@ struct RawProxy {
     std::optional<ShmNot> meet() {
         std::optional<ShmNot> no = receive_welcome(socket.get(), welcome, given);
         if (no) return no;
-        std::string error;
-        link = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, error, welcome.version);
-        if (link == nullptr) tap::bail_out(error);
+        link = value_of(LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, welcome.version));
         return std::nullopt;
     }
     void wake() { (void)eventfd_write(given.wake_node.get(), 1); }

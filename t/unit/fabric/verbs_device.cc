@@ -287,12 +287,10 @@ struct RawNode {
         CmId from(event->id);
         event.reset();
         if (!with) return from;
-        std::string error;
         CmEvents own(rdma_create_event_channel());
         if (rdma_migrate_id(from.get(), own.get()) != 0) tap::bail_out("rdma_migrate_id");
-        auto device = place.devices.device_of(*from, error);
-        queue = VerbsQueue::make(std::move(own), std::move(from), std::move(device), error);
-        if (queue == nullptr) tap::bail_out(error);
+        auto device = value_of(place.devices.device_of(*from));
+        queue = value_of(VerbsQueue::make(std::move(own), std::move(from), std::move(device)));
         return nullptr;
     }
     void accept(const VerbsWelcome& welcome) {
@@ -318,9 +316,7 @@ VerbsWelcome good_welcome() {
 // The connecting side moves on while the raw node waits for it.
 template <class Act>
 void meet(Place& place, RawNode& node, End& client, Act act) {
-    std::string error;
-    client.channel = connect_verbs(node.address, place.devices, place.memory(), client, error);
-    if (client.channel == nullptr) tap::bail_out(error);
+    client.channel = value_of(connect_verbs(node.address, place.devices, place.memory(), client));
     pollfd knock{node.events->fd, POLLIN, 0};
     pump({&client}, [&] { return poll(&knock, 1, 0) == 1; });
     act();
@@ -378,9 +374,8 @@ void proxies_that_lie(Place& place) {
     CmEvent(wait_event(events.get())).reset();
     if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
     CmEvent(wait_event(events.get())).reset();
-    std::string error;
-    auto device = place.devices.device_of(*made, error);
-    auto queue = VerbsQueue::make(std::move(events), std::move(id), std::move(device), error);
+    auto device = value_of(place.devices.device_of(*made));
+    auto queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
     rdma_conn_param param{};
     param.private_data = "nonsense";
     param.private_data_len = 8;
@@ -404,13 +399,12 @@ void refused(Place& place) {
         nobody = static_cast<VerbsListener&>(*gone.listener).address();
     }
     End client;
-    std::string error;
-    client.channel = connect_verbs(nobody, place.devices, {}, client, error);
+    client.channel = value_of(connect_verbs(nobody, place.devices, {}, client));
     tap::ok(pump({&client}, [&] { return client.over; }), "an address without a listener");
     tap::is(client.text, "verbs:" + to_string(nobody) + ": no listener at this address", "is refused with a message");
     End stranger;
-    stranger.channel = connect_verbs(*numeric_address("127.0.0.1", 1), place.devices, {}, stranger, error);
-    tap::ok(stranger.channel == nullptr || pump({&stranger}, [&] { return stranger.over; }),
+    stranger.channel = value_of(connect_verbs(*numeric_address("127.0.0.1", 1), place.devices, {}, stranger));
+    tap::ok(pump({&stranger}, [&] { return stranger.over; }),
             "an address without a device is no way");
     tap::note("%s", stranger.text.c_str());
 }

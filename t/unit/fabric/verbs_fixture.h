@@ -52,11 +52,10 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     SocketAddress to = listener.address();
     if (rdma_resolve_addr(made, nullptr, to.get(), 2000) != 0) tap::bail_out("rdma_resolve_addr");
     CmEvent(wait_event(events.get())).reset();
-    std::string error;
-    auto device = place.devices.device_of(*made, error);
-    queue = VerbsQueue::make(std::move(events), std::move(id), std::move(device), error);
-    if (queue == nullptr || !queue->reach().use(queue->device(), place.landing, sizeof place.landing, VerbsAccess::landing, error))
-        tap::bail_out(error);
+    auto device = value_of(place.devices.device_of(*made));
+    queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
+    if (const Refusal no = queue->reach().use(queue->device(), {place.landing, sizeof place.landing}, VerbsAccess::landing))
+        tap::bail_out(no->text);
     if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
     CmEvent(wait_event(queue->id()->channel)).reset();
     VerbsHello hello{};
@@ -73,8 +72,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     const CmEvent answer(wait_event(queue->id()->channel));
     if (answer == nullptr || answer->event != RDMA_CM_EVENT_ESTABLISHED) tap::bail_out("not established");
     const rdma_conn_param& said = answer->param.conn;
-    if (!parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}, welcome, error))
-        tap::bail_out(error);
+    welcome = value_of(parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}));
     queue->met(welcome.receives, {});
 }
 

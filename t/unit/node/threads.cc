@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "fabric/local_read.h"
-#include "fabric/pointer_read.h"
 #include "fabric/remote_ptr.h"
+#include "fabric/validate.h"
 #include "node/store/node.h"
 #include "protocol/words.h"
 #include "t/lib/tap.h"

@@ -7,7 +7,6 @@
 
 #include "base/limits.h"
 #include "base/node_clock.h"
-#include "protocol/base64.h"
 #include "protocol/meta.h"
 #include "protocol/text.h"
 #include "protocol/text_keys.h"

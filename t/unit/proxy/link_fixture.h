@@ -93,10 +93,7 @@ class World final : public proxy::LinkEvents {
         : table_(ways == Ways::all ? table_test::open(table_test::options(name_, 1024)) : nullptr),
           landing_(1 << 22) {
         proxy::NodeLink::Dependencies deps{
-            [this](fabric::ChannelEvents& events, std::string& error) {
-                return make(events, error);
-            },
-            [this] { return now_ns; }, *this, table_.get(),
+            [this](fabric::ChannelEvents& events) { return make(events); }, [this] { return now_ns; }, *this, table_.get(),
             ways != Ways::none ? &landing_ : nullptr, &lending_};
         node.lent_memory = [this](uint64_t offset) { return lending_.data() + offset; };
         link = std::make_unique<proxy::NodeLink>(config, deps);
@@ -277,11 +274,8 @@ class World final : public proxy::LinkEvents {
     std::unique_ptr<proxy::NodeLink> link;
 
   private:
-    std::unique_ptr<fabric::Channel> make(fabric::ChannelEvents& events, std::string& error) {
-        if (no_channel) {
-            error = "no more descriptors";
-            return nullptr;
-        }
+    Result<std::unique_ptr<fabric::Channel>> make(fabric::ChannelEvents& events) {
+        if (no_channel) return system_problem("no more descriptors");
         connections++;
         wire = std::make_shared<Wire>();
         wire->region_bytes = node.cache->view().header->region_bytes;

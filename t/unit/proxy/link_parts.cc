@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fabric/buffer_pool.h"
-#include "fabric/pointer_read.h"
+#include "fabric/validate.h"
 #include "protocol/layout_hash.h"
 #include "proxy/link_parts.h"
 #include "proxy/node_clock_estimate.h"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/local_read.h"
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;

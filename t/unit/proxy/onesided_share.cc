@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "protocol/lease_denial.h"
+#include "protocol/op.h"
 #include "proxy/link_counters.h"
 #include "proxy/onesided_share.h"
 #include "t/lib/tap.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/pointer_read.h"
+#include "fabric/validate.h"
 #include "t/lib/tap.h"
 #include "t/unit/proxy/in_place.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/pointer_read.h"
+#include "fabric/validate.h"
 
 #include <cstring>
 
