@@ -30,7 +30,6 @@
 #include "base/broken.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
-#include "daemon/engine/peer.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
 #include "daemon/engine/session_memory.h"

@@ -3,7 +3,6 @@
 // single key.
 #include "daemon/engine/binary_engine.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/trace.h"
 
 #include "base/check.h"
 #include "base/recorder.h"

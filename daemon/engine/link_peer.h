@@ -17,10 +17,9 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/engine/peer.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/engine/readiness.h"
 #include "fabric/buffer_pool.h"
 #include "proxy/local_get.h"
 #include "proxy/node_link.h"

@@ -6,9 +6,8 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/session_memory.h"
-#include "daemon/engine/trace.h"
 #include "daemon/stats/hot_keys.h"
-#include "daemon/stats/proxy_events.h"
+#include "daemon/stats/watch_hub.h"
 
 namespace farcached::daemon {
 

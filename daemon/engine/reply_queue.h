@@ -38,12 +38,27 @@
 
 #include "base/check.h"
 #include "base/out_buffer.h"
-#include "daemon/engine/peer.h"
-#include "protocol/op.h"
 #include "daemon/stats/latency.h"
 #include "protocol/frame_reply.h"
+#include "protocol/op.h"
+#include "proxy/ask.h"
 
 namespace farcached::daemon {
+
+// Of a request that waits for its answer: one use of one slot of a ReplyPool.
+using proxy::Ticket;
+
+enum class SubmitResult : uint8_t {
+    now,      // the answer is there; the ticket is void
+    later,    // the ticket will be answered
+    crowded,  // as later; and this client submits nothing more until then: its node is behind
+};
+
+// The parts of an item that a get needs.
+struct Wanted {
+    bool value = true;
+    bool plain = false;  // only value, client flags and cas, of an item without tokens: a one-sided read may answer
+};
 
 struct Context;
 struct Session;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text engine's loop: parses the request at the front, executes it, continues behind it.
+#include "daemon/engine/engine.h"
 #include "daemon/engine/text_engine.h"
-#include "daemon/engine/trace.h"
 
 #include <algorithm>
 
-#include "base/recorder.h"
 #include "base/check.h"
-#include "daemon/engine/engine.h"
+#include "base/recorder.h"
 
 namespace farcached::daemon {
 

@@ -23,7 +23,7 @@
 #include "base/function_ref.h"
 #include "base/peer_address.h"
 #include "conf/program.h"
-#include "daemon/session/inbox.h"
+#include "daemon/session/session.h"
 #include "daemon/stats/server_view.h"
 #include "process/admin_socket.h"
 #include "process/log.h"

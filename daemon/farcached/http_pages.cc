@@ -15,7 +15,6 @@
 
 #include "base/random_word.h"
 #include "daemon/stats/metrics.h"
-#include "daemon/stats/status_page.h"
 
 namespace farcached::daemon {
 

@@ -23,7 +23,6 @@
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"
-#include "daemon/farnode/listen.h"
 #include "daemon/farnode/server.h"
 #include "fabric/owner.h"
 #include "fabric/verbs/verbs_device.h"

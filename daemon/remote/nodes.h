@@ -22,7 +22,6 @@
 #include "conf/settings.h"
 #include "daemon/remote/host_addresses.h"
 #include "daemon/stats/nodes_view.h"
-#include "daemon/stats/proxy_events.h"
 #include "daemon/stats/watch_hub.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs/verbs_channel.h"

@@ -22,7 +22,6 @@
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
-#include "daemon/session/inbox.h"
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"

@@ -7,7 +7,6 @@
 #include <new>
 
 #include "base/check.h"
-#include "daemon/session/event_io.h"
 #include "daemon/session/sessions.h"
 #include "protocol/layout.h"
 

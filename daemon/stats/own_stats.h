@@ -10,9 +10,9 @@
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
 #include "daemon/stats/dump.h"
+#include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/nodes_view.h"
-#include "daemon/stats/space_saving.h"
 #include "daemon/stats/stats_sample.h"
 #include "proxy/pointer_table.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/stats/status_page.h"
+#include "daemon/stats/metrics.h"
 
 #include <algorithm>
 #include <string_view>

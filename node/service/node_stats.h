@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeStats: a node's statistics as text: lines "name value", by group. Proxies read the text back by the same rows
-// (daemon/stats/node_numbers.h), and numbers of several nodes may be added by name.
+// (daemon/stats/stats_sample.h), and numbers of several nodes may be added by name.
 // Owner: main. Threads: any may read once serving begins.
 #pragma once
 
