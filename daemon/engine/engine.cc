@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string>
 
 #include "daemon/engine/session_memory.h"
 #include "process/log.h"

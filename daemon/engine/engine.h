@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,6 +51,8 @@ struct StatsNeed {
 
 enum class StatsFound : uint8_t { found, unknown, unavailable };
 
+enum class KeyUse : uint8_t { hit, miss, set, del };
+
 // The daemon's part of the commands (daemon/farcached/admin.h). Every appended text is a whole reply, CRLF included, worded as in
 // memcached 1.6.45.
 class Admin {
@@ -79,10 +80,8 @@ class Admin {
     virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
     virtual void shutdown(bool graceful) = 0;     // the caller has checked that it is allowed
     virtual void reload() {}                      // the operator's; returns before the reload is done
-    // Key-level accounting for `stats detail`; cheap no-ops while it is off.
-    virtual void detail_get(std::string_view key, bool hit) = 0;
-    virtual void detail_set(std::string_view key) = 0;
-    virtual void detail_delete(std::string_view key) = 0;
+    // Key-level accounting for `stats detail`; a cheap no-op while it is off.
+    virtual void detail(std::string_view key, KeyUse use) = 0;
 };
 
 struct EngineOptions {

@@ -2,7 +2,6 @@
 #include "daemon/farcached/admin.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -10,7 +9,6 @@
 #include "base/node_clock.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/nodes_view.h"
-#include "daemon/stats/stats.h"
 #include "node/service/node_stats.h"
 #include "process/log.h"
 #include "protocol/text_keys.h"
@@ -29,25 +27,15 @@ PrefixStats::Counts* PrefixStats::find(std::string_view key) {
     return &prefixes_[std::string(prefix)];
 }
 
-void PrefixStats::count_get(std::string_view key, bool hit) {
+void PrefixStats::count(std::string_view key, KeyUse use) {
     if (!on()) return;
     std::lock_guard held(lock_);
     Counts* counts = find(key);
     if (counts == nullptr) return;
-    counts->gets++;
-    if (hit) counts->hits++;
-}
-
-void PrefixStats::count_set(std::string_view key) {
-    if (!on()) return;
-    std::lock_guard held(lock_);
-    if (Counts* counts = find(key)) counts->sets++;
-}
-
-void PrefixStats::count_delete(std::string_view key) {
-    if (!on()) return;
-    std::lock_guard held(lock_);
-    if (Counts* counts = find(key)) counts->deletes++;
+    counts->gets += use == KeyUse::hit || use == KeyUse::miss;
+    counts->hits += use == KeyUse::hit;
+    counts->sets += use == KeyUse::set;
+    counts->deletes += use == KeyUse::del;
 }
 
 void PrefixStats::dump(OutBuffer& out) const {
@@ -446,11 +434,5 @@ void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
     maxconns_fast_ = to.maxconns_fast;
     idle_timeout_ = to.idle_timeout;
 }
-
-void AdminImpl::detail_get(std::string_view key, bool hit) { prefixes_.count_get(key, hit); }
-
-void AdminImpl::detail_set(std::string_view key) { prefixes_.count_set(key); }
-
-void AdminImpl::detail_delete(std::string_view key) { prefixes_.count_delete(key); }
 
 }  // namespace farcached::daemon

@@ -43,9 +43,7 @@ class PrefixStats {
     void turn(bool on) { on_.store(on, std::memory_order_relaxed); }
     bool on() const { return on_.load(std::memory_order_relaxed); }
 
-    void count_get(std::string_view key, bool hit);
-    void count_set(std::string_view key);
-    void count_delete(std::string_view key);
+    void count(std::string_view key, KeyUse use);
 
     // `PREFIX user get 1 hit 1 set 0 del 0` for each, then END.
     void dump(OutBuffer& out) const;
@@ -125,9 +123,7 @@ class AdminImpl final : public Admin {
     void drain(std::string_view node, bool on, OutBuffer& out) override;
     void shutdown(bool graceful) override;
     void reload() override;
-    void detail_get(std::string_view key, bool hit) override;
-    void detail_set(std::string_view key) override;
-    void detail_delete(std::string_view key) override;
+    void detail(std::string_view key, KeyUse use) override { prefixes_.count(key, use); }
 
     // By a reload: shows the settings that differ. Main's thread.
     void change(const AdminOptions& from, const AdminOptions& to);
@@ -185,8 +181,5 @@ bool tunes_memory(std::string_view line);
 
 // The answer, without CRLF. `line`: the whole command.
 std::string_view tune(const TuneTargets& targets, std::string_view line);
-
-// "all", or size classes separated by commas: a bit per 1-based class. 0: memcached's BADCLASS.
-uint64_t parse_crawl_classes(std::string_view text);
 
 }  // namespace farcached::daemon

@@ -171,18 +171,11 @@ EngineOptions engine_options(const conf::Settings& settings) {
 }
 
 node::CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
-    node::CrawlerOptions options;
-    options.enabled = crawler.enabled;
-    options.sleep_us = crawler.sleep_us;
-    options.to_crawl = crawler.items_max;
-    return options;
+    return {.enabled = crawler.enabled, .sleep_us = crawler.sleep_us, .to_crawl = crawler.items_max};
 }
 
 WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
-    WatchLimits limits;
-    limits.pending_bytes_max = admin.worker_log_bytes * threads;
-    limits.watcher_bytes_max = admin.watcher_log_bytes;
-    return limits;
+    return {.pending_bytes_max = admin.worker_log_bytes * threads, .watcher_bytes_max = admin.watcher_log_bytes};
 }
 
 // -- The process -----------------------------------------------------------------------------------------
@@ -286,11 +279,8 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
         if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
         set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
     }
-    LiveOptions live;
-    live.connections_max = to.session.connections_max;
-    live.reject_over_limit = to.session.reject_over_limit;
-    live.worker = worker_options(to);
-    Server::Change of_workers = running.server.make_change(live);
+    Server::Change of_workers =
+        running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
@@ -316,7 +306,6 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
-// Carries out one reload.
 void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));

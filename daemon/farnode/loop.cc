@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <new>
 #include <cerrno>
-#include <string>
 #include <system_error>
 
 #include "base/check.h"
@@ -204,7 +203,6 @@ void Loop::wake_for_ousted() {
     if (!ousted_.exchange(true)) wake();
 }
 
-// Ends ousted connections.
 void Loop::end_ousted() {
     if (!ousted_.exchange(false)) return;
     for (auto at = connections_.begin(); at != connections_.end();) {

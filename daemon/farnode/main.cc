@@ -6,14 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/broken.h"
@@ -175,7 +172,6 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     return {};
 }
 
-// Runs one reload.
 void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
     reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
         return change(node, facts, server, from, to);

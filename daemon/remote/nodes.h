@@ -15,7 +15,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "conf/program.h"
@@ -126,7 +125,6 @@ class Nodes final : public NodesView {
     // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
-    // The end of a connection.
     struct Loss {
         bool was_up = false;
         proxy::LinkDown why = proxy::LinkDown::channel_ended;

@@ -5,11 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
-#include "daemon/engine/engine.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"

@@ -30,7 +30,6 @@
 
 namespace farcached::daemon {
 
-// Callbacks to the server.
 class SessionEvents {
   public:
     virtual ~SessionEvents() = default;

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <new>
 
-#include "base/check.h"
 #include "daemon/session/sessions.h"
 #include "protocol/layout.h"
 

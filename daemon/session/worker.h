@@ -158,7 +158,6 @@ class Worker final : private TurnTimer {
     void set_idle_check();
     void end_tick();
 
-    // TurnTimer
     uint64_t timer_at_ns() override;
     void timer_due() override;
 

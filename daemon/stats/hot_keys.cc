@@ -5,12 +5,9 @@
 #include <cstring>
 #include <map>
 #include <new>
-#include <string>
-#include <vector>
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "daemon/stats/dump.h"
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/stats.h"
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "base/stat_row.h"
 #include "daemon/stats/worker_counters.h"
@@ -21,11 +20,7 @@ using Labels = MetricsText::Labels;
 constexpr Kind counter = Kind::counter;
 constexpr Kind gauge = Kind::gauge;
 
-// Statistics that differ in a trailing word form one family with that word as a label.
-struct Grouped {
-    std::string_view prefix, family, label, help;
-};
-constexpr Grouped groups[] = {
+constexpr MetricsText::Group families[] = {
     {"local_", "local_reads_unproven", "reason",
      "inconclusive lock-free reads of mapped memory, repeated under the lock"},
     {"read_invalid_", "reads_invalid", "reason", "invalid one-sided reads, repeated by RPC"},
@@ -56,20 +51,14 @@ class Rows {
                 return out_.number(counter, "gets_by_path",
                                    "GETs by path; two_sided: sent to their node, with any reply",
                                    value, with("path", path.path));
-        for (const Grouped& group : groups)
-            if (name.starts_with(group.prefix))
-                return out_.number(kind, group.family, group.help, value,
-                                   with(group.label, name.substr(group.prefix.size())));
-        out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
-        const std::string_view old_name = old_name_of(name);
-        if (!old_name.empty()) out_.stat(kind, std::string(prefix) + std::string(old_name), old_name_help(name), value, labels_);
+        out_.grouped(families, kind, name, help, value, labels_, prefix);
     }
+
     template <template <class> class Cells>
     void stats(const Cells<uint64_t>& cells, StatKind only = StatKind::counter) {
         for (const auto& row : Cells<uint64_t>::rows())
             if (row.kind == only) stat(MetricsText::kind_of(only), row.name, row.help, row.of(cells));
     }
-    // A statistic of a family with a reason as its label.
     void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {
         out_.number(counter, family, help, value, with("reason", reason));
     }
@@ -138,16 +127,13 @@ void write_requests(MetricsText& out, const Sample& s) {
 void write_latencies(MetricsText& out, const MetricsSource& source) {
     std::array<double, LatencyHistogram::bounds> bounds;
     for (size_t i = 0; i < bounds.size(); i++) bounds[i] = double(LatencyHistogram::bound_us(i)) / 1e6;
-    for (size_t way = 0; way < size_t(Way::count); way++)
-        for (size_t verb = 0; verb < verbs_measured; verb++) {
-            if (!can_be(Way(way), Verb(verb), source.nodes != nullptr)) continue;
-            const LatencyTotals::One& one = source.sample.latency.of[way][verb];
+    source.sample.latency.each(
+        source.nodes != nullptr, [&](std::string_view verb, std::string_view way, const LatencyTotals::One& one) {
             out.histogram("request_duration_seconds",
                           "Time from receiving a request to writing its reply, by readings of the clock "
                           "shared by requests received or answered together; without those whose node did not reply",
-                          bounds, one.counts, double(one.sum_ns) / 1e9,
-                          {{"op", verb_names[verb]}, {"path", way_names[way]}});
-        }
+                          bounds, one.counts, double(one.sum_ns) / 1e9, {{"op", verb}, {"path", way}});
+        });
 }
 
 // The reasons for GETs without a one-sided read, and for denied pointers.
@@ -179,7 +165,6 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
     });
 }
 
-// A node's own statistics.
 void write_node(MetricsText& out, std::string_view name, const node::Stats& s, const node::ClassStats& all,
                 bool leases) {
     Rows rows(out, name);
@@ -190,21 +175,6 @@ void write_node(MetricsText& out, std::string_view name, const node::Stats& s, c
     if (leases)
         for (const auto& row : node::lease_rows) put(row);
     for (const auto& row : node::class_sum_rows) rows.stat(counter, row.name, row.help, row.of(all), "node_");
-}
-
-void write_classes(MetricsText& out, std::string_view name, const std::vector<node::ClassStats>& classes) {
-    for (size_t i = 1; i < classes.size(); i++) {
-        const node::ClassStats& c = classes[i];
-        if (c.pages == 0) continue;
-        const std::string id = std::to_string(i);
-        const Labels labels = {{"node", name}, {"class", id}};
-        auto put = [&](const node::ClassRow& row) {
-            out.stat(MetricsText::kind_of(row.kind), "class_" + std::string(MetricsText::conventional(row.name)), row.help,
-                     row.of(c), labels);
-        };
-        std::ranges::for_each(node::class_rows, put);
-        std::ranges::for_each(node::class_sum_rows, put);
-    }
 }
 
 }  // namespace
@@ -220,7 +190,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         Rows rows(out, name);
         rows.stats(sample.local);
         write_node(out, name, sample.node, sample.node_classes, /* leases= */ false);
-        write_classes(out, name, sample.node.classes);
+        node::append_class_metrics(sample.node.classes, {{"node", name}}, out);
         rows.plain(counter, "crawler_passes", "crawls for expired items started", sample.crawler_passes);
         rows.plain(gauge, "crawler_running", "1: a crawl is running", sample.crawler_running ? 1 : 0);
         return;
@@ -236,7 +206,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
     }
     for (const NodeNumbers& one : source.told) {
         write_node(out, one.name, one.stats, one.all_classes, /* leases= */ true);
-        write_classes(out, one.name, one.stats.classes);
+        node::append_class_metrics(one.stats.classes, {{"node", one.name}}, out);
     }
 }
 

@@ -44,7 +44,6 @@ struct NodeShown {
     std::string down_reason;    // reason of the last connection loss; empty: none
 };
 
-// The current route of a key.
 struct Route {
     enum class Pointer : uint8_t {
         unused,   // gets of this node's keys do not use remote pointers

@@ -168,7 +168,6 @@ inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
 constexpr std::string_view route_next_help =
     "the next nodes on the ring in fail-over order, each with its state: next_1, next_2, ... up to 8";
 
-// `stats pointers`.
 using Occupancy = proxy::PointerTable::Occupancy;
 inline constexpr StatRow<uint64_t (*)(const Occupancy&)> pointer_rows[] = {
     {"entries", "entries of the shared pointer table", [](const Occupancy& s) { return s.entries; }},

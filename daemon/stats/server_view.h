@@ -6,7 +6,6 @@
 // V2  Counters start with the process and never fall; gauges are marked. AdminImpl implements `stats reset`, not the server.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

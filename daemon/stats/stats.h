@@ -54,7 +54,6 @@ class StatWriter {
     void numbers(const auto& rows, const auto& from, const std::string& prefix = "") {
         for (const auto& row : rows) number(prefix + std::string(row.name), row.of(from));
     }
-    // seconds.microseconds
     void time(std::string_view name, int64_t seconds, int64_t microseconds);
     // <prefix><id>:<name>
     void of_class(std::string_view prefix, uint64_t id, std::string_view name, uint64_t value);

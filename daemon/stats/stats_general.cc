@@ -121,7 +121,6 @@ void write_cache(StatWriter& out, const Sample& s) {
     out.number("bytes", s.node.bytes);
     out.number("curr_items", s.node.items);
     out.number("total_items", s.node.items_total);
-    // Pages without a class.
     uint64_t limit = s.node.pages_limit, used = s.node.pages_used;
     out.number("slab_global_page_pool", limit > used ? limit - used : 0);
     out.number("expired_unfetched", s.node_classes.expired_unfetched);

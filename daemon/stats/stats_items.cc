@@ -132,13 +132,9 @@ void write_connections(StatWriter out, const ServerView& server) {
 }
 
 void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes) {
-    for (size_t way = 0; way < latency.of.size(); way++)
-        for (size_t verb = 0; verb < verbs_measured; verb++) {
-            if (!can_be(Way(way), Verb(verb), nodes)) continue;
-            const LatencyTotals::One& one = latency.of[way][verb];
-            const std::string prefix = std::string(verb_names[verb]) + "_" + std::string(way_names[way]) + ":";
-            out.numbers(latency_rows, one, prefix);
-        }
+    latency.each(nodes, [&](std::string_view verb, std::string_view way, const LatencyTotals::One& one) {
+        out.numbers(latency_rows, one, std::string(verb) + "_" + std::string(way) + ":");
+    });
 }
 
 // Sorted by the time of their ends.

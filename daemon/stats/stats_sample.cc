@@ -209,19 +209,11 @@ void subtract_nodes(Sample& sample, const Sample& earlier) {
     }
 }
 
-void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {
-    less(now.total_connections, earlier.total_connections);
-    less(now.rejected_connections, earlier.rejected_connections);
-    less(now.listen_disabled_num, earlier.listen_disabled_num);
-    less(now.time_in_listen_disabled_us, earlier.time_in_listen_disabled_us);
-}
-
-void subtract_watch(WatchNumbers& now, const WatchNumbers& earlier) {
-    less(now.dropped, earlier.dropped);
-    less(now.written, earlier.written);
-    less(now.skipped, earlier.skipped);
-    less(now.sent, earlier.sent);
-}
+constexpr uint64_t ServerNumbers::*server_counters[] = {
+    &ServerNumbers::total_connections, &ServerNumbers::rejected_connections, &ServerNumbers::listen_disabled_num,
+    &ServerNumbers::time_in_listen_disabled_us};
+constexpr uint64_t WatchNumbers::*watch_counters[] = {&WatchNumbers::dropped, &WatchNumbers::written, &WatchNumbers::skipped,
+                                                      &WatchNumbers::sent};
 
 }  // namespace
 
@@ -271,10 +263,10 @@ void subtract(Sample& sample, const Sample& earlier) {
     subtract_cells(sample.local, earlier.local);
     sample.latency.subtract(earlier.latency);
     subtract_nodes(sample, earlier);
-    subtract_server(sample.server, earlier.server);
+    for (const auto counter : server_counters) less(sample.server.*counter, earlier.server.*counter);
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);
-    subtract_watch(sample.watch, earlier.watch);
+    for (const auto counter : watch_counters) less(sample.watch.*counter, earlier.watch.*counter);
     sample.log_lines_lost -= std::min(sample.log_lines_lost, earlier.log_lines_lost);
     less(sample.crawler_passes, earlier.crawler_passes);
     size_t reasons = std::min(sample.close_reasons.size(), earlier.close_reasons.size());

@@ -67,7 +67,6 @@ bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumb
 // ---- resets: counters of `now` minus those of `earlier`, gauges as they are ---------------------------------
 void subtract(node::Stats& now, const node::Stats& earlier);
 void subtract(node::ClassStats& now, const node::ClassStats& earlier);
-// Adds the counters of classes.
 void add_counters(node::ClassStats& sum, const node::ClassStats& one);
 
 using WorkerTotals = WorkerCells<uint64_t>;

@@ -17,22 +17,19 @@ using process::JsonText;
 
 void add_latency(JsonText& out, const LatencyTotals& latency, bool nodes) {
     out.begin("latency", '[');
-    for (size_t way = 0; way < size_t(Way::count); way++)
-        for (size_t verb = 0; verb < verbs_measured; verb++) {
-            if (!can_be(Way(way), Verb(verb), nodes)) continue;
-            const LatencyTotals::One& one = latency.of[way][verb];
-            out.begin('{');
-            out.add("op", verb_names[verb]);
-            out.add("path", way_names[way]);
-            out.add("count", one.count());
-            out.begin("counts", '[');
-            for (uint64_t count : one.counts) out.value(count);
-            out.end(']');
-            out.add("p50_us", one.quantile_us(0.5));
-            out.add("p99_us", one.quantile_us(0.99));
-            out.add("p999_us", one.quantile_us(0.999));
-            out.end('}');
-        }
+    latency.each(nodes, [&](std::string_view verb, std::string_view way, const LatencyTotals::One& one) {
+        out.begin('{');
+        out.add("op", verb);
+        out.add("path", way);
+        out.add("count", one.count());
+        out.begin("counts", '[');
+        for (uint64_t count : one.counts) out.value(count);
+        out.end(']');
+        out.add("p50_us", one.quantile_us(0.5));
+        out.add("p99_us", one.quantile_us(0.99));
+        out.add("p999_us", one.quantile_us(0.999));
+        out.end('}');
+    });
     out.end(']');
 }
 

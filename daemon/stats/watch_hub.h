@@ -102,7 +102,6 @@ class WatchHub final : public WatchLog, public node::Observer {
 
     WatchNumbers numbers() const;
 
-    // WatchLog
     void item_get(std::string_view key, std::string_view status, uint8_t size_class, int fd,
                   uint32_t value_len) override;
     void item_store(std::string_view key, std::string_view status, std::string_view cmd, int64_t ttl,
@@ -115,7 +114,6 @@ class WatchHub final : public WatchLog, public node::Observer {
     void slow(std::string_view line_tail) override;
     void proxy_event(std::string_view line_tail) override;
 
-    // node::Observer
     void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept override;
 
   private:

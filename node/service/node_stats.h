@@ -184,4 +184,7 @@ class NodeStats {
     std::vector<const ServiceCounters*> counters_;
 };
 
+// Of each size class in use, with its number as a further label (node/service/node_metrics.cc).
+void append_class_metrics(const std::vector<ClassStats>& classes, MetricsText::Labels labels, MetricsText& out);
+
 }  // namespace farcached::node
