@@ -62,16 +62,12 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/latency.h \
 	daemon/stats/metrics.cc \
 	daemon/stats/metrics.h \
-	daemon/stats/nodes_view.h \
 	daemon/stats/own_stats.h \
 	daemon/stats/server_view.h \
+	daemon/stats/stats.cc \
 	daemon/stats/stats.h \
-	daemon/stats/stats_general.cc \
-	daemon/stats/stats_items.cc \
-	daemon/stats/stats_nodes.cc \
 	daemon/stats/stats_sample.cc \
 	daemon/stats/stats_sample.h \
-	daemon/stats/status_json.cc \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
 	daemon/stats/worker_counters.h

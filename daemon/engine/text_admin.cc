@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "daemon/engine/text_engine.h"
 #include "daemon/stats/dump.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {

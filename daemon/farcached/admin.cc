@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/node_clock.h"
 #include "daemon/stats/dump.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "node/service/node_stats.h"
 #include "process/log.h"
 #include "protocol/text_keys.h"

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farnode/server.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
-#include <sys/eventfd.h>
 #include <system_error>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/recorder.h"

@@ -20,7 +20,7 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/remote/host_addresses.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs/verbs_channel.h"

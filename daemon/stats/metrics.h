@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the HTTP pages show of a Sample. The metrics for Prometheus: every number of `stats` and its groups, named by Prometheus's conventions, with the help texts of
+// What the HTTP pages show of a Sample. Pure; a page writes to a text of its own.
+//
+// The metrics for Prometheus: every number of `stats` and its groups, named by Prometheus's conventions, with the help texts of
 // the tables that declare them. Numbers of one node have its name as a label; the embedded node's is "embedded".
 //
-// Counters are the process's own: `stats reset` does not affect them. Pure; a page writes to a text of its own.
+// Counters are the process's own: `stats reset` does not affect them.
 #pragma once
 
 #include <string>
@@ -10,7 +12,7 @@
 #include <vector>
 
 #include "base/metrics_text.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 
 namespace farcached::daemon {

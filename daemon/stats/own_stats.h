@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats_*.cc) and
+// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats.cc) and
 // the man page (man/counters_man.cc) use them.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "daemon/stats/dump.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "proxy/pointer_table.h"
 

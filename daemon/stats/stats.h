@@ -86,7 +86,7 @@ void write_slow(StatWriter out, const ServerView& server);
 void write_hot_keys(StatWriter out, ServerView& server);
 void reset_hot_keys(ServerView& server);
 
-// ---- of nodes: daemon/stats/stats_nodes.cc ------------------------------------------------------------------
+// ---- of nodes --------------------------------------------------------------------------------------------
 // Connections and requests of each node, as "node:name".
 void write_nodes(StatWriter out, const Sample& sample);
 // Sums over nodes, then each node's numbers, as "node:name"; counters since the last reset. `nodes`: those that answered.

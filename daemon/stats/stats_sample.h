@@ -16,7 +16,6 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "daemon/stats/latency.h"
-#include "daemon/stats/nodes_view.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"

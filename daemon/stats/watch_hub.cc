@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/stats/watch_hub.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -8,13 +14,8 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <poll.h>
 #include <span>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <system_error>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/out_buffer.h"

@@ -29,7 +29,7 @@ ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.c
 daemon/farcached/admin.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_store.cc daemon/farcached/http_pages.cc
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h
-daemon/stats/worker_counters.h daemon/stats/stats_nodes.cc daemon/stats/status_json.cc
+daemon/stats/worker_counters.h daemon/stats/stats.cc
 daemon/engine/engine.cc daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
