@@ -99,10 +99,7 @@ void Server::stop() {
 std::vector<process::Watched> Server::watched() {
     std::vector<process::Watched> all;
     all.push_back(acceptor_.watched());
-    for (size_t i = 0; i < workers_.size(); i++) {
-        Inbox& inbox = workers_[i]->inbox();
-        all.push_back({"worker " + std::to_string(i), &inbox.heartbeat(), [&inbox] { inbox.wake(); }});
-    }
+    for (size_t i = 0; i < workers_.size(); i++) all.push_back(workers_[i]->inbox().watched("worker " + std::to_string(i)));
     return all;
 }
 

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farnode/server.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
-#include <system_error>
 
 #include "base/check.h"
 #include "base/recorder.h"
@@ -30,14 +26,12 @@ constexpr timeval accept_again{0, 5'000};
 
 FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
                              NodeReading (*clock)(), const Options& options)
-    : flushes_(node, [this] { wake(); }),
+    : flushes_(node, [this] { waker_.wake(); }),
       shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
       facts_(facts),
       stats_(stats),
       base_(make_event_base()) {
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
     event_assign(&accept_again_, base_.get(), -1, 0, on_accept_again, this);
@@ -53,7 +47,6 @@ FarnodeServer::~FarnodeServer() {
     CHECK(!thread_.joinable());
     admin_.reset();
     base_.reset();
-    if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
@@ -96,16 +89,15 @@ uint64_t FarnodeServer::connections() const {
 
 std::vector<process::Watched> FarnodeServer::watched() {
     std::vector<process::Watched> all;
-    all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
-    for (size_t i = 0; i < loops_.size(); i++)
-        all.push_back({"loop " + std::to_string(i), &loops_[i]->heartbeat(), [&one = *loops_[i]] { one.wake(); }});
+    all.push_back(waker_.watched("the thread that accepts"));
+    for (size_t i = 0; i < loops_.size(); i++) all.push_back(loops_[i]->watched("loop " + std::to_string(i)));
     return all;
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     if (!thread_.joinable()) return;
     stopping_ = true;
-    wake();
+    waker_.wake();
     thread_.join();
     for (Listener& one : listeners_) event_del(&one.readable);
     listeners_.clear();
@@ -114,16 +106,9 @@ void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     for (auto& loop : loops_) loop->join();
 }
 
-void FarnodeServer::wake() {
-    const uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
-}
-
-void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
+void FarnodeServer::on_wake(evutil_socket_t, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
-    uint64_t count = 0;
-    (void)!read(fd, &count, sizeof count);
-    server.heartbeat_.answer();
+    server.waker_.take();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else if (server.flushes_.scheduled() != 0)

@@ -74,7 +74,6 @@ class FarnodeServer {
     void tell_turned_away(Listener& by);
     bool must_wait();
     void rest();
-    void wake();
 
     FlushSchedule flushes_;
     ServiceShared shared_;
@@ -82,8 +81,7 @@ class FarnodeServer {
     const NodeStats& stats_;
     EventBase base_;
     event wake_event_{}, flush_event_{}, accept_again_{};
-    int wake_fd_ = -1;
-    process::Heartbeat heartbeat_;
+    process::LoopWaker waker_;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
     ServiceCounters counters_;               // of the accepting thread

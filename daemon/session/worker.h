@@ -11,10 +11,6 @@
 //     (daemon/stats/latency.h).
 #pragma once
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -22,7 +18,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,13 +55,6 @@ class Inbox {
         bool stop = false;
     };
 
-    Inbox() : wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-        if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    }
-    ~Inbox() {
-        ready_.reset();
-        ::close(wake_fd_);
-    }
     // Throws std::bad_alloc.
     void give(NewConnection connection) {
         put([&] { mail_.connections.push_back(std::move(connection)); });
@@ -77,23 +65,17 @@ class Inbox {
     void stop() {
         put([&] { mail_.stop = true; });
     }
-    void wake() {
-        uint64_t one = 1;
-        (void)!write(wake_fd_, &one, sizeof one);
-    }
-    // After a heartbeat request, the supervisor calls wake(): the loop answers.
-    process::Heartbeat& heartbeat() { return heartbeat_; }
+    void wake() { waker_.wake(); }
+    process::Watched watched(std::string name) { return waker_.watched(std::move(name)); }
 
     // ---- the worker's thread; but listen() before it runs ------------------------------------------------
     // woken: calls take(). `waits` outlives this.
     void listen(Waits& waits, std::function<void()> woken) {
         ready_ = waits.make_readiness(std::move(woken));
-        ready_->await(wake_fd_, /* writable= */ false);
+        ready_->await(waker_.fd(), /* writable= */ false);
     }
     Mail take() {
-        uint64_t count = 0;
-        (void)!read(wake_fd_, &count, sizeof count);
-        heartbeat_.answer();
+        waker_.take();
         Mail taken;
         std::lock_guard hold(lock_);
         std::swap(taken, mail_);
@@ -111,9 +93,8 @@ class Inbox {
         wake();
     }
 
-    const int wake_fd_;
+    process::LoopWaker waker_;
     std::unique_ptr<Readiness> ready_;
-    process::Heartbeat heartbeat_;
     std::mutex lock_;
     Mail mail_;  // under lock_
 };
