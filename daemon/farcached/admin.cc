@@ -407,8 +407,6 @@ void AdminImpl::tune(std::string_view line, OutBuffer& out) {
     if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
 }
 
-void AdminImpl::flush_at(NodeSeconds when) { embedded_->crawler.flush_at(when); }
-
 // memcached's clock reads a minute more than its uptime, and `oldest` is the last flushed second.
 void AdminImpl::flushed(NodeSeconds when) {
     constexpr uint64_t clock_ahead_s = 60;
@@ -421,10 +419,6 @@ void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
     if (nodes->drain(node, on)) return say(out, "OK");
     say(out, "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes));
 }
-
-void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }
-
-void AdminImpl::reload() { server_.reload(); }
 
 void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
     CHECK(from.settings.size() == to.settings.size());

@@ -118,11 +118,11 @@ class AdminImpl final : public Admin {
     StatsFound stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) override;
     void verbosity(uint32_t level) override;
     void tune(std::string_view line, OutBuffer& out) override;
-    void flush_at(NodeSeconds when) override;
+    void flush_at(NodeSeconds when) override { embedded_->crawler.flush_at(when); }
     void flushed(NodeSeconds when) override;
     void drain(std::string_view node, bool on, OutBuffer& out) override;
-    void shutdown(bool graceful) override;
-    void reload() override;
+    void shutdown(bool graceful) override { server_.shut_down(graceful); }
+    void reload() override { server_.reload(); }
     void detail(std::string_view key, KeyUse use) override { prefixes_.count(key, use); }
 
     // By a reload: shows the settings that differ. Main's thread.

@@ -72,15 +72,17 @@ class EventIo final : public SocketIo {
     // All are borrowed.
     EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters);
 
-    std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override;
-    bool resume(Session& session) override;
-    void pause(Session& session) override;
-    bool await_room(Session& session) override;
+    std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override {
+        return std::make_unique<EventReadiness>(base_.get(), std::move(ready));
+    }
+    bool resume(Session& session) override { return listen(session, EV_READ); }
+    void pause(Session& session) override { event_del(&session.readiness); }
+    bool await_room(Session& session) override { return listen(session, EV_WRITE); }
     void leave(Session& session) override;
     Sent send(Session& session, OutBuffer& out, bool tell) override;
-    bool receive_now(Session& session) override;
+    bool receive_now(Session& session) override { return receive(session) || is_untold(session); }
     void catch_up() override { tell_received(); }
-    void turn_soon() override;
+    void turn_soon() override { event_add(&turn_event_, &at_once); }
     void turn(bool awake) override;
 
   private:
@@ -134,16 +136,6 @@ EventIo::EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counter
     event_assign(&timer_event_, base_.get(), -1, 0, on_timer, this);
 }
 
-std::unique_ptr<Readiness> EventIo::make_readiness(std::function<void()> ready) {
-    return std::make_unique<EventReadiness>(base_.get(), std::move(ready));
-}
-
-bool EventIo::resume(Session& session) { return listen(session, EV_READ); }
-
-bool EventIo::await_room(Session& session) { return listen(session, EV_WRITE); }
-
-void EventIo::pause(Session& session) { event_del(&session.readiness); }
-
 bool EventIo::listen(Session& session, short what) {
     event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready, &session);
     return event_add(&session.readiness, nullptr) == 0;
@@ -174,8 +166,6 @@ bool EventIo::receive(Session& session) {
     if (received_count_ == together_max || in_bytes_ > untold_bytes_max) tell_received();
     return true;
 }
-
-bool EventIo::receive_now(Session& session) { return receive(session) || is_untold(session); }
 
 bool EventIo::is_untold(const Session& session) {
     return std::ranges::any_of(untold(), [&](const Received& one) { return one.session == &session; });
@@ -269,8 +259,6 @@ void EventIo::send_queued() {
         if (one.session != nullptr && one.tell) events_.sent(*one.session);
     }
 }
-
-void EventIo::turn_soon() { event_add(&turn_event_, &at_once); }
 
 void EventIo::on_turn(evutil_socket_t, short, void* argument) {
     EventIo& io = *static_cast<EventIo*>(argument);

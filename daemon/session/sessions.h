@@ -56,7 +56,9 @@ class Sessions final : public SocketEvents {
     // Ends sessions without a request for idle_timeout_s.
     void end_idle();
     // Ends sessions that hold the memory that other workers want, and those that are doomed.
-    void end_as_asked();
+    void end_as_asked() {
+        room_.end_as_asked([this] { read_clock(); });
+    }
     void end_doomed();
     // Serves all bytes received so far, also those in the kernel, and sends the answers. Each session ends then.
     void begin_stop();

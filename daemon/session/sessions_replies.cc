@@ -194,10 +194,6 @@ void Sessions::writable(Session& session) {
 
 // ---- when memory is short (daemon/session/room_keeper.h) ------------------------------------------------
 
-void Sessions::end_as_asked() {
-    room_.end_as_asked([this] { read_clock(); });
-}
-
 // Counts a session that ends because all sessions reached their limit. Sends its client the reason, unless part of a reply has
 // left.
 void Sessions::tell_full(Session& session, bool writes) {

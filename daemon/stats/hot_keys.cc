@@ -68,9 +68,7 @@ std::vector<HotKey> hottest(const std::vector<const SpaceSaving*>& streams, size
     return all;
 }
 
-HotKeys::HotKeys(uint32_t one_in, uint64_t seed) : one_in_(one_in), chance_(uint32_t(seed ^ seed >> 32) | 1) {
-    if (one_in_ != 0) left_ = 1 + chance_ % (2 * uint64_t(one_in_) - 1);
-}
+HotKeys::HotKeys(uint32_t one_in, uint64_t seed) : chance_(uint32_t(seed ^ seed >> 32) | 1) { change(one_in); }
 
 void HotKeys::change(uint32_t one_in) {
     if (one_in == one_in_) return;

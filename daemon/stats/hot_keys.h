@@ -95,7 +95,7 @@ class HotKeys {
     void reset();
 
   private:
-    uint32_t one_in_;
+    uint32_t one_in_ = 0;
     uint64_t left_ = UINT64_MAX;  // until the next sample
     uint32_t chance_;
     Counter missed_;
