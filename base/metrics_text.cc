@@ -125,6 +125,19 @@ void MetricsText::stat(Kind kind, std::string_view stat, std::string_view help, 
     number(kind, stat, help, value, labels);
 }
 
+void MetricsText::grouped(std::span<const Group> groups, Kind kind, std::string_view name, std::string_view help, uint64_t value,
+                          const Labels& labels, std::string_view front) {
+    for (const Group& group : groups) {
+        if (!name.starts_with(group.prefix)) continue;
+        Labels with = labels;
+        with.emplace_back(group.label, name.substr(group.prefix.size()));
+        return number(kind, group.family, group.help, value, with);
+    }
+    stat(kind, std::string(front).append(name), help, value, labels);
+    const std::string_view old_name = old_name_of(name);
+    if (!old_name.empty()) stat(kind, std::string(front).append(old_name), old_name_help(name), value, labels);
+}
+
 void MetricsText::histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                             std::span<const uint64_t> counts, double sum, const Labels& labels) {
     CHECK(counts.size() == bounds.size() + 1);

@@ -34,6 +34,13 @@ class MetricsText {
     void number(Kind kind, std::string_view name, std::string_view help, uint64_t value, const Labels& labels = {});
     void real(Kind kind, std::string_view name, std::string_view help, double value, const Labels& labels = {});
     void stat(Kind kind, std::string_view stat, std::string_view help, uint64_t value, const Labels& labels = {});
+    // Statistics whose names begin alike form one family, with the rest of the name as a label.
+    struct Group {
+        std::string_view prefix, family, label, help;
+    };
+    // A statistic by its group, or else by its own name behind `front`, and by its old one.
+    void grouped(std::span<const Group> groups, Kind kind, std::string_view stat, std::string_view help, uint64_t value,
+                 const Labels& labels = {}, std::string_view front = {});
     // counts[i]: of values up to bounds[i] and above the previous bound; the last is of values above all bounds.
     void histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                    std::span<const uint64_t> counts, double sum, const Labels& labels);

@@ -14,12 +14,9 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_peer.h \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
-	daemon/engine/local_peer.cc \
-	daemon/engine/local_peer.h \
 	daemon/engine/meta_engine.cc \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
-	daemon/engine/peer.h \
 	daemon/engine/readiness.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
@@ -31,8 +28,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/text_engine.h \
 	daemon/engine/text_get.cc \
 	daemon/engine/text_store.cc \
-	daemon/engine/trace.cc \
-	daemon/engine/trace.h \
 	daemon/engine/watch_lines.cc \
 	daemon/engine/watch_lines.h \
 	daemon/farcached/acceptor.cc \
@@ -41,8 +36,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/admin.h \
 	daemon/farcached/http_pages.cc \
 	daemon/farcached/http_pages.h \
-	daemon/farcached/live_settings.cc \
-	daemon/farcached/live_settings.h \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
 	daemon/farcached/tune.cc \
@@ -51,8 +44,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
 	daemon/session/event_io.cc \
-	daemon/session/event_io.h \
-	daemon/session/inbox.h \
 	daemon/session/ring_io.cc \
 	daemon/session/room_keeper.cc \
 	daemon/session/room_keeper.h \
@@ -63,34 +54,20 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/socket_io.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
-	daemon/stats/detail.cc \
-	daemon/stats/detail.h \
 	daemon/stats/dump.cc \
 	daemon/stats/dump.h \
-	daemon/stats/embedded.h \
 	daemon/stats/hot_keys.cc \
 	daemon/stats/hot_keys.h \
 	daemon/stats/latency.cc \
 	daemon/stats/latency.h \
 	daemon/stats/metrics.cc \
 	daemon/stats/metrics.h \
-	daemon/stats/node_numbers.cc \
-	daemon/stats/node_numbers.h \
-	daemon/stats/nodes_view.h \
 	daemon/stats/own_stats.h \
-	daemon/stats/proxy_events.cc \
-	daemon/stats/proxy_events.h \
 	daemon/stats/server_view.h \
-	daemon/stats/space_saving.cc \
-	daemon/stats/space_saving.h \
+	daemon/stats/stats.cc \
 	daemon/stats/stats.h \
-	daemon/stats/stats_general.cc \
-	daemon/stats/stats_items.cc \
-	daemon/stats/stats_nodes.cc \
 	daemon/stats/stats_sample.cc \
 	daemon/stats/stats_sample.h \
-	daemon/stats/status_json.cc \
-	daemon/stats/status_page.h \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
 	daemon/stats/worker_counters.h
@@ -105,9 +82,9 @@ endif
 nodist_daemon_libdaemon_a_SOURCES = daemon/stats/status_page.cc
 CLEANFILES += daemon/stats/status_page.cc
 EXTRA_DIST += daemon/stats/status_page.html
-daemon/stats/status_page.cc: daemon/stats/status_page.html
+daemon/stats/status_page.cc: daemon/stats/status_page.html daemon/local.mk
 	$(AM_V_GEN)$(MKDIR_P) daemon/stats && { \
-		echo '#include "daemon/stats/status_page.h"'; \
+		echo '#include "daemon/stats/metrics.h"'; \
 		echo 'const std::string_view farcached::daemon::status_page = R"status_page('; \
 		cat $(srcdir)/daemon/stats/status_page.html; \
 		echo ')status_page";'; } >$@.new && mv $@.new $@
@@ -121,8 +98,6 @@ bin_PROGRAMS += farnode
 farnode_SOURCES = \
 	daemon/farnode/admin.cc \
 	daemon/farnode/admin.h \
-	daemon/farnode/listen.cc \
-	daemon/farnode/listen.h \
 	daemon/farnode/loop.cc \
 	daemon/farnode/loop.h \
 	daemon/farnode/main.cc \

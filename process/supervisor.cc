@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/supervisor.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <new>
-#include <utility>
+#include <system_error>
 
 #include "base/recorder.h"
 #include "process/log.h"
@@ -28,6 +32,23 @@ microseconds period_of(const ServiceManager& manager) {
 }
 
 }  // namespace
+
+LoopWaker::LoopWaker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+LoopWaker::~LoopWaker() { close(fd_); }
+
+void LoopWaker::wake() {
+    const uint64_t one = 1;
+    (void)!write(fd_, &one, sizeof one);
+}
+
+void LoopWaker::take() {
+    uint64_t count = 0;
+    (void)!read(fd_, &count, sizeof count);
+    heartbeat_.answer();
+}
 
 Supervisor::Supervisor(ServiceManager& manager, Service service)
     : manager_(manager), service_(std::move(service)), period_(period_of(manager)) {}

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "process/service_manager.h"
@@ -47,6 +48,28 @@ struct Watched {
     std::string name;             // "worker 2"
     Heartbeat* heartbeat = nullptr;  // outlives the supervisor's run
     std::function<void()> wake;   // wakes its loop; from any thread
+};
+
+// LoopWaker: wakes an event loop from any thread, and answers its heartbeat there.
+// Owner: the loop, which waits for fd(), and calls take() when it is readable.
+class LoopWaker {
+  public:
+    LoopWaker();  // throws std::system_error
+    ~LoopWaker();
+    LoopWaker(const LoopWaker&) = delete;
+    LoopWaker& operator=(const LoopWaker&) = delete;
+
+    int fd() const { return fd_; }
+    void wake();
+    // What wake() announced is seen after this.
+    void take();
+    Watched watched(std::string name) {
+        return {std::move(name), &heartbeat_, [this] { wake(); }};
+    }
+
+  private:
+    const int fd_;
+    Heartbeat heartbeat_;
 };
 
 class Supervisor {

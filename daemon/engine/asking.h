@@ -17,8 +17,8 @@
 //     void value_lent(const protocol::ItemMeta& meta, BorrowedBytes&& value);  // instead of value_at(), for a large one
 //     void refused();  // instead of done(): no memory for the value
 //
-// A Record is trivially copyable. It holds what the Completion needs of the request besides key and words. Its views end with
-// the request: restore(key, words) gives it new ones, which point into the slot.
+// A Record is trivially copyable. It holds what the Completion needs of the request besides key and words. Views in it end with
+// the request: its restore(key, words) gives it new ones, which point into the slot.
 #pragma once
 
 #include <cstring>
@@ -30,7 +30,6 @@
 #include "base/broken.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
-#include "daemon/engine/peer.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
 #include "daemon/engine/session_memory.h"
@@ -68,8 +67,19 @@ struct Request {
     std::string_view words;
 };
 
-struct NoRecord {
-    void restore(std::string_view, std::string_view) {}
+struct NoRecord {};
+
+// The base of a Completion with these members only. The record outlives it.
+template <class Record>
+class Completing {
+  public:
+    Completing(const ReplyTarget& to, std::string_view key, const Record& asked, std::string_view)
+        : to_(to), key_(key), asked_(asked) {}
+
+  protected:
+    ReplyTarget to_;
+    std::string_view key_;
+    const Record& asked_;
 };
 
 namespace asking {
@@ -107,7 +117,7 @@ inline std::string_view key_bytes(const protocol::FlushOp&) { return {}; }
 template <class Record>
 Record& restored(ReplySlot& slot) {
     Record& record = slot.record<Record>();
-    record.restore(slot.key(), slot.words());
+    if constexpr (requires { record.restore(slot.key(), slot.words()); }) record.restore(slot.key(), slot.words());
     return record;
 }
 
@@ -375,15 +385,32 @@ inline std::string_view stats_told(const ReplySlot& slot) {
     return slot.available() ? slot.value() : std::string_view();
 }
 
+// Continues a set whose value arrives in the node (PendingSet); take(Call&) executes its head. False: incomplete.
+template <class Call, class Take>
+bool go_on_with_pending(const Submitter& asker, std::string_view input, Progress& progress, Take take) {
+    progress.consumed += feed_pending(*asker.session.pending, input);
+    if (!is_whole(*asker.session.pending)) return false;
+    const std::unique_ptr<PendingSet> set = std::move(asker.session.pending);
+    Progress within_head;
+    Call call{asker, set->head, within_head, set.get()};
+    call.upload = set->upload.get();
+    const size_t answered = asker.out.size();
+    const bool done = take(call);
+    CHECK(done);
+    progress.requests++;
+    if (asker.context.options.trace) {
+        trace_request(asker.session.fd, set->head);
+        trace_reply(asker.session.fd, asker.out.own().substr(answered));
+    }
+    return true;
+}
+
 // The completion for a set refused before its value arrived. Its reply is already sent; later requests wait for it.
-class ForgetCompletion {
+class ForgetCompletion : Completing<NoRecord> {
   public:
-    ForgetCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    using Completing::Completing;
     void done(const protocol::DoneReply&) {}
     void unavailable() { to_.context.counters.mutations_unavailable.add(1); }
-
-  private:
-    ReplyTarget to_;
 };
 
 }  // namespace farcached::daemon

@@ -2,8 +2,6 @@
 // The binary engine's loop: parses the request at the front, executes it, continues behind it. And the requests without a
 // single key.
 #include "daemon/engine/binary_engine.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/trace.h"
 
 #include "base/check.h"
 #include "base/recorder.h"
@@ -49,16 +47,11 @@ constexpr std::string_view version = "1.6.45";
 // A name in a STAT reply is sent as a key, with a 16-bit length.
 constexpr size_t stat_name_bytes_max = 0xffff;
 
-class FlushCompletion {
+class FlushCompletion : Completing<BinaryRequest> {
   public:
-    FlushCompletion(const ReplyTarget& to, std::string_view, const BinaryRequest& request, std::string_view)
-        : to_(to), request_(request) {}
-    void done(const protocol::DoneReply&) { answer_ok(to_.out, request_, 0); }
-    void unavailable() { answer_unavailable(to_, request_); }
-
-  private:
-    ReplyTarget to_;
-    const BinaryRequest& request_;
+    using Completing::Completing;
+    void done(const protocol::DoneReply&) { answer_ok(to_.out, asked_, 0); }
+    void unavailable() { answer_unavailable(to_, asked_); }
 };
 
 void run_flush(Call& call, const BinaryRequest& request) {
@@ -163,24 +156,12 @@ bool take_request(Call& call, uint32_t budget_left) {
     return true;
 }
 
-// Continues a set whose value arrives in the node. False: incomplete.
 bool go_on_with_pending(Call& call) {
-    SessionState& session = call.session;
-    call.consume(feed_pending(*session.pending, call.input));
-    if (!is_whole(*session.pending)) return false;
-    const std::unique_ptr<PendingSet> set = std::move(session.pending);
-    Progress within_head;
-    Call stored{call, set->head, within_head, set.get()};
-    stored.upload = set->upload.get();
-    const size_t answered = call.out.size();
-    const bool done = take_request(stored, 1);
-    CHECK(done);
-    call.progress.requests++;
-    if (call.context.options.trace) {
-        trace_request(session.fd, set->head);
-        trace_reply(session.fd, call.out.own().substr(answered));
-    }
-    return true;
+    const size_t before = call.progress.consumed;
+    const bool done =
+        daemon::go_on_with_pending<Call>(call, call.input, call.progress, [](Call& stored) { return take_request(stored, 1); });
+    call.input.remove_prefix(call.progress.consumed - before);
+    return done;
 }
 
 }  // namespace

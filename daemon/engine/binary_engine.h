@@ -9,7 +9,6 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/watch_lines.h"
 #include "protocol/binary.h"
-#include "protocol/op.h"
 
 namespace farcached::daemon::binary {
 
@@ -18,7 +17,6 @@ struct Call : Submitter {
     Progress& progress;
     const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
 
-    // Removes `bytes` from the front.
     void consume(size_t bytes) {
         progress.consumed += bytes;
         input.remove_prefix(bytes);
@@ -31,7 +29,6 @@ struct Call : Submitter {
     }
 };
 
-// A reply with the request's opcode and opaque.
 inline protocol::BinaryReply reply_to(const protocol::BinaryRequest& request) {
     protocol::BinaryReply reply;
     reply.opcode = request.opcode;
@@ -54,7 +51,6 @@ inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
                          protocol::BinaryStatus status) {
     answer_error(out, request, status, protocol::binary_status_text(status));
 }
-// A mutation without an answer.
 inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequest& request) {
     to.context.counters.mutations_unavailable.add(1);
     answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);

@@ -57,7 +57,7 @@ class HitReply {
 
 // Call only if gets_are_told().
 [[gnu::noinline]] void tell_get(Context& context, int fd, const BinaryRequest& request, Miss why, const HitReply& reply) {
-    if (context.options.detail_enabled) context.admin.detail_get(request.key, why == Miss::none);
+    if (context.options.detail_enabled) context.admin.detail(request.key, why == Miss::none ? KeyUse::hit : KeyUse::miss);
     watch_get(context, fd, request.key, why, reply.size_class(), reply.value_len());
 }
 
@@ -70,7 +70,6 @@ void answer_miss(OutBuffer& out, const BinaryRequest& request) {
     answer(out, reply, request.key, "");
 }
 
-// The completion of get, touch and gat.
 class GetCompletion {
   public:
     GetCompletion(const ReplyTarget& to, std::string_view, const BinaryRequest& request, std::string_view)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
 #include "daemon/engine/binary_engine.h"
-#include "daemon/engine/engine.h"
 
 namespace farcached::daemon::binary {
 
@@ -75,83 +74,66 @@ void show_store(Context& context, int fd, std::string_view key, const BinaryPars
                     {mode_of(context, request), parse.value_bytes, context.seconds(request.exptime)}, reply);
 }
 
-class StoreCompletion {
+class StoreCompletion : Completing<BinaryParse> {
   public:
-    StoreCompletion(const ReplyTarget& to, std::string_view key, const BinaryParse& parse, std::string_view)
-        : to_(to), key_(key), parse_(parse) {}
+    using Completing::Completing;
     void done(StoreReply& reply) {
-        const BinaryRequest& request = parse_.request;
+        const BinaryRequest& request = asked_.request;
         // An append may outgrow the item size limit: not stored, and the old item stays.
         if (reply.status == StoreReply::Status::too_large && extends(request.verb))
             reply.status = StoreReply::Status::not_stored;
         count_store(to_.context, request, reply);
-        show_store(to_.context, to_.fd, key_, parse_, reply);
+        show_store(to_.context, to_.fd, key_, asked_, reply);
         answer_store(to_.out, request, reply);
     }
-    void unavailable() { answer_unavailable(to_, parse_.request); }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
-    const BinaryParse& parse_;
+    void unavailable() { answer_unavailable(to_, asked_.request); }
 };
 
-class DeleteCompletion {
+class DeleteCompletion : Completing<BinaryRequest> {
   public:
-    DeleteCompletion(const ReplyTarget& to, std::string_view key, const BinaryRequest& request, std::string_view)
-        : to_(to), key_(key), request_(request) {}
+    using Completing::Completing;
     void done(const DeleteReply& reply) {
         Context& context = to_.context;
         switch (reply.status) {
             case DeleteReply::Status::deleted:
                 class_counters(context, reply.size_class).delete_hits.add(1);
                 watch_delete(context, to_.fd, key_, "delete", reply);
-                return answer_ok(to_.out, request_, 0);
+                return answer_ok(to_.out, asked_, 0);
             case DeleteReply::Status::exists:
-                return answer_error(to_.out, request_, BinaryStatus::exists);
+                return answer_error(to_.out, asked_, BinaryStatus::exists);
             case DeleteReply::Status::not_found: break;
         }
         context.counters.delete_misses.add(1);
-        answer_error(to_.out, request_, BinaryStatus::not_found);
+        answer_error(to_.out, asked_, BinaryStatus::not_found);
     }
-    void unavailable() { answer_unavailable(to_, request_); }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
-    const BinaryRequest& request_;
+    void unavailable() { answer_unavailable(to_, asked_); }
 };
 
-class ArithCompletion {
+class ArithCompletion : Completing<BinaryRequest> {
   public:
-    ArithCompletion(const ReplyTarget& to, std::string_view key, const BinaryRequest& request, std::string_view)
-        : to_(to), key_(key), request_(request) {}
+    using Completing::Completing;
     void done(const ArithReply& reply);
-    void unavailable() { answer_unavailable(to_, request_); }
+    void unavailable() { answer_unavailable(to_, asked_); }
 
   private:
     void count(const ArithReply& reply);
-
-    ReplyTarget to_;
-    std::string_view key_;
-    const BinaryRequest& request_;
 };
 
 void ArithCompletion::count(const ArithReply& reply) {
     Context& context = to_.context;
-    const bool decrement = request_.verb == BinaryVerb::decr;
+    const bool decrement = asked_.verb == BinaryVerb::decr;
     if (reply.status == ArithReply::Status::ok) {
         ClassCounters& counters = class_counters(context, reply.meta.size_class);
         (decrement ? counters.decr_hits : counters.incr_hits).add(1);
     } else if (reply.status == ArithReply::Status::not_found) {
         (decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
     } else if (reply.status == ArithReply::Status::vivified) {
-        watch_created(context, to_.fd, key_, reply, context.seconds(request_.exptime));
+        watch_created(context, to_.fd, key_, reply, context.seconds(asked_.exptime));
     }
 }
 
 void ArithCompletion::done(const ArithReply& reply) {
-    const BinaryRequest& request = request_;
+    const BinaryRequest& request = asked_;
     count(reply);
     switch (reply.status) {
         case ArithReply::Status::ok:
@@ -205,7 +187,7 @@ bool run_store(Call& call, const BinaryParse& parse) {
         await_value(call, parse);
         return false;
     }
-    if (context.options.detail_enabled) context.admin.detail_set(request.key);
+    if (context.options.detail_enabled) context.admin.detail(request.key, KeyUse::set);
     if (refused) {
         refuse_too_large(call, parse);
     } else {
@@ -230,7 +212,7 @@ bool run_store(Call& call, const BinaryParse& parse) {
 
 void run_delete(Call& call, const BinaryRequest& request) {
     Context& context = call.context;
-    if (context.options.detail_enabled) context.admin.detail_delete(request.key);
+    if (context.options.detail_enabled) context.admin.detail(request.key, KeyUse::del);
     protocol::DeleteOp op;
     op.key = context.router.key(request.key);
     if (request.cas != 0) op.cas_compare = request.cas;

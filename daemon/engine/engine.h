@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,6 +51,8 @@ struct StatsNeed {
 
 enum class StatsFound : uint8_t { found, unknown, unavailable };
 
+enum class KeyUse : uint8_t { hit, miss, set, del };
+
 // The daemon's part of the commands (daemon/farcached/admin.h). Every appended text is a whole reply, CRLF included, worded as in
 // memcached 1.6.45.
 class Admin {
@@ -79,10 +80,8 @@ class Admin {
     virtual void drain(std::string_view node, bool on, OutBuffer& out) = 0;
     virtual void shutdown(bool graceful) = 0;     // the caller has checked that it is allowed
     virtual void reload() {}                      // the operator's; returns before the reload is done
-    // Key-level accounting for `stats detail`; cheap no-ops while it is off.
-    virtual void detail_get(std::string_view key, bool hit) = 0;
-    virtual void detail_set(std::string_view key) = 0;
-    virtual void detail_delete(std::string_view key) = 0;
+    // Key-level accounting for `stats detail`; a cheap no-op while it is off.
+    virtual void detail(std::string_view key, KeyUse use) = 0;
 };
 
 struct EngineOptions {
@@ -93,7 +92,7 @@ struct EngineOptions {
     Adjustable<bool> watch_enabled = true;    // this and the next change by a reload
     Adjustable<bool> shutdown_enabled = false;
     Adjustable<bool> detail_enabled = false;  // stats detail: changes at run time
-    Adjustable<bool> trace = false;           // -vv, verbosity 2: daemon/engine/trace.h; changes at run time
+    Adjustable<bool> trace = false;           // -vv, verbosity 2: trace_request(); changes at run time
     bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
     uint64_t item_bytes_max = 0;
 };
@@ -180,13 +179,10 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
 Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                     uint32_t budget);
 
-}  // namespace farcached::daemon
-
 // Receives a large value directly into the embedded node's memory, not into a buffer of the session.
 //
 //   need more --begin_pending()--> SessionState::pending --feed_pending()--> whole: the engine parses `head` again, and stores
-namespace farcached::daemon {
-
+//
 // `head`, and the received part of the value and its terminator; the value has `value_bytes` bytes, the terminator
 // `tail_bytes`. False, with no change: the value is too small, the node has no room for it, or the node is not in this process.
 bool begin_pending(Context& context, SessionState& session, const protocol::Key& key, std::string_view head,
@@ -197,5 +193,11 @@ size_t feed_pending(PendingSet& set, std::string_view input);
 
 // True: value and terminator are complete.
 bool is_whole(const PendingSet& set);
+
+// The log lines of -vv and `verbosity 2`, at level debug, worded as by memcached: connections, and the first line of each
+// request and reply. For engines and workers, which check EngineOptions::trace first. Without memory a line is lost.
+void trace_connection(int fd, std::string_view what) noexcept;  // "<22 new auto-negotiating client connection"
+void trace_request(int fd, std::string_view bytes) noexcept;    // "<22 get foo", or a binary header's fields
+void trace_reply(int fd, std::string_view bytes) noexcept;      // ">22 END"; no line for no bytes
 
 }  // namespace farcached::daemon

@@ -10,17 +10,14 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
-#include "daemon/engine/peer.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/engine/readiness.h"
 #include "fabric/buffer_pool.h"
 #include "proxy/local_get.h"
 #include "proxy/node_link.h"
@@ -75,7 +72,6 @@ class PostponedRequests {
     // Throws std::bad_alloc, and then has changed nothing.
     template <class Op>
     void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
-    // Sends them until one finds no room.
     void send();
     // Fails those whose deadline is at or before this time; UINT64_MAX: all.
     void fail(uint64_t before_ns);

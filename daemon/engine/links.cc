@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <span>
 #include <utility>
 
 #include "base/check.h"

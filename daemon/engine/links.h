@@ -32,15 +32,13 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "daemon/engine/link_peer.h"
-#include "daemon/engine/peer.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/engine/readiness.h"
 
 namespace farcached::daemon {
 

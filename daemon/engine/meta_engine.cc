@@ -43,7 +43,6 @@ std::string_view flags_of_me(std::string_view words) {
     return "";
 }
 
-// A one-line reply: status and requested flags.
 void reply_line(const Meta& meta, std::string_view status, const MetaShown& shown) {
     OutBuffer& out = meta.to.out;
     char* start = out.reserve(status_bytes_max + protocol::meta_reply_bytes_max);
@@ -53,7 +52,6 @@ void reply_line(const Meta& meta, std::string_view status, const MetaShown& show
     out.commit(size_t(at - start));
 }
 
-// Without an item: only the key, as received, and the opaque.
 void reply_bare(const Meta& meta, std::string_view status) {
     MetaShown shown;
     shown.key = meta.key;
@@ -62,7 +60,6 @@ void reply_bare(const Meta& meta, std::string_view status) {
     reply_line(meta, status, shown);
 }
 
-// True: `first` precedes `second` in the request. Flags take effect, and are shown, in this order.
 bool asked_before(const MetaFlags& flags, char first, char second) {
     if (!flags.has(first)) return false;
     if (!flags.has(second)) return false;
@@ -75,13 +72,11 @@ bool asked_before(const MetaFlags& flags, char first, char second) {
     return false;
 }
 
-// Expiry of an item created by N: N and T take effect in the order of the request.
 std::optional<NodeSeconds> vivify_exptime(const Meta& meta) {
     const bool touched_last = asked_before(meta.flags, 'N', 'T');
     return meta.seconds_if('N', touched_last ? meta.flags.ttl : meta.flags.vivify);
 }
 
-// The value of `t` for it: before N and T, that of an item that never expires.
 int64_t vivified_ttl(const Meta& meta) {
     const MetaFlags& flags = meta.flags;
     const bool touched = asked_before(flags, 'T', 't');

@@ -23,7 +23,6 @@ constexpr size_t status_bytes_max = 3 + 10;  // "VA ", length
 // me has one flag and ignores all others.
 std::string_view flags_of_me(std::string_view words);
 
-// A meta command as its completion needs it.
 struct Meta {
     ReplyTarget to;
     std::string_view key;
@@ -41,7 +40,6 @@ struct Meta {
     }
 };
 
-// The record of a command for its completion.
 struct MetaRecord {
     MetaFlags flags;
     StoreShown shown;                  // ms

@@ -185,9 +185,9 @@ void run_mg(MetaCall& of) {
 
 namespace {
 
-class MeCompletion {
+class MeCompletion : Completing<NoRecord> {
   public:
-    MeCompletion(const ReplyTarget& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
+    using Completing::Completing;
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
     void done(const protocol::GetReply& reply);
@@ -195,10 +195,6 @@ class MeCompletion {
         to_.context.counters.get_unavailable.add(1);
         say(to_.out, to_.context.options.unavailable_is_error ? unavailable_words : "EN");
     }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
 };
 
 void MeCompletion::done(const protocol::GetReply& reply) {

@@ -2,13 +2,11 @@
 #include "daemon/engine/reply_queue.h"
 
 #include <algorithm>
-#include <new>
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/session_memory.h"
-#include "daemon/engine/trace.h"
 #include "daemon/stats/hot_keys.h"
-#include "daemon/stats/proxy_events.h"
+#include "daemon/stats/watch_hub.h"
 
 namespace farcached::daemon {
 
@@ -179,7 +177,6 @@ void ReplyPool::list(ReplyQueue& queue) {
     queue.listed_ = true;
     queue.listed_in_ = tick_;
     ready_.push_back(&queue);
-    if (ready_.size() == 1 && events_ != nullptr) events_->replies_ready();
 }
 
 std::span<ReplyQueue* const> ReplyPool::take_ready() {
@@ -243,7 +240,6 @@ void ReplyQueue::abandon() {
     discharge(0);
 }
 
-// Frees the charge above `kept`.
 void ReplyQueue::discharge(size_t kept) {
     if (charged_ <= kept) return;
     pool_.context_.memory->give_back(charged_ - kept);

@@ -25,7 +25,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <new>
@@ -36,14 +35,25 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/check.h"
 #include "base/out_buffer.h"
-#include "daemon/engine/peer.h"
-#include "protocol/op.h"
 #include "daemon/stats/latency.h"
 #include "protocol/frame_reply.h"
+#include "proxy/ask.h"
 
 namespace farcached::daemon {
+
+// Of a request that waits for its answer: one use of one slot of a ReplyPool.
+using proxy::Ticket;
+
+enum class SubmitResult : uint8_t {
+    later,    // the ticket will be answered
+    crowded,  // as later; and this client submits nothing more until then: its node is behind
+};
+
+struct Wanted {
+    bool value = true;
+    bool plain = false;  // only value, client flags and cas, of an item without tokens: a one-sided read may answer
+};
 
 struct Context;
 struct Session;
@@ -57,7 +67,6 @@ struct ReplyContext {
     bool refused = false;          // no memory for the value
 };
 
-// The destination of a completion's output.
 struct ReplyTarget {
     Context& context;
     int fd;                  // of the client, for watch lines
@@ -114,18 +123,11 @@ class ReplySlot {
     alignas(std::max_align_t) std::array<std::byte, record_bytes_max> record_;
 };
 
-// Callback for queues that became ready. It runs inside answer() and unavailable(): note the event, act later.
-class ReplyEvents {
-  public:
-    virtual ~ReplyEvents() = default;
-    virtual void replies_ready() = 0;
-};
-
 // All slots of a worker. Outlives its queues and the links.
 class ReplyPool {
   public:
-    // Both are borrowed. events may be null.
-    ReplyPool(Context& context, ReplyEvents* events) : context_(context), events_(events) {}
+    // Borrowed.
+    explicit ReplyPool(Context& context) : context_(context) {}
     ReplyPool(const ReplyPool&) = delete;
     ReplyPool& operator=(const ReplyPool&) = delete;
 
@@ -171,7 +173,6 @@ class ReplyPool {
     void list(ReplyQueue& queue);
 
     Context& context_;
-    ReplyEvents* events_;
     std::deque<ReplySlot> slots_;
     ReplySlot* free_ = nullptr;
     uint32_t in_use_ = 0;
@@ -247,7 +248,6 @@ class ReplyQueue {
     void settle(OutBuffer& out);
     // Appends ready replies until `out` has out_bytes_max.
     void emit(OutBuffer& out);
-    // Bytes charged to SessionMemory.
     size_t charged() const { return charged_; }
     // The client gets nothing more: frees its replies. Answers under way are still awaited.
     void abandon();

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/router.h"
 
+#include <algorithm>
+#include <array>
+
 #include "daemon/engine/links.h"
 
 namespace farcached::daemon {
+
+void LocalPeer::expect(std::span<const protocol::Key> keys) const {
+    for (const protocol::Key& key : keys) memory_.prefetch_bucket(key.hash);
+    for (const protocol::Key& key : keys) memory_.prefetch_item(key.hash);
+}
+
+void LocalPeer::record_accesses(NodeSeconds now) {
+    std::span<proxy::SeenAccess> seen = memory_.take_accesses();
+    if (seen.empty()) return;
+    std::array<node::Access, proxy::LocalGet::accesses_max> accesses;
+    std::transform(seen.begin(), seen.end(), accesses.begin(), [](const proxy::SeenAccess& one) {
+        return node::Access{one.slot_word, one.guard_word, one.hash, one.times};
+    });
+    node_.record(std::span(accesses).first(seen.size()), now);
+}
 
 bool Router::too_large(size_t key_bytes, uint64_t value_bytes) const {
     return local_ != nullptr ? local_->node().too_large(key_bytes, value_bytes) : links_->too_large(key_bytes, value_bytes);

@@ -174,7 +174,6 @@ class SessionAllocator {
 
 using SessionBytes = std::basic_string<char, std::char_traits<char>, SessionAllocator<char>>;
 
-// Empties it and frees its memory.
 inline void release(SessionBytes& bytes) { SessionBytes(bytes.get_allocator()).swap(bytes); }
 
 }  // namespace farcached::daemon

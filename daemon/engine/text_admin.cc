@@ -3,7 +3,8 @@
 // implements.
 #include "base/limits.h"
 #include "daemon/engine/text_engine.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/dump.h"
+#include "daemon/stats/server_view.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {
@@ -24,21 +25,11 @@ bool pipelined(const Call& call) {
     return call.progress.requests != 0 || !call.out.empty();
 }
 
-struct FlushRecord {
-    bool noreply;
-    void restore(std::string_view, std::string_view) {}  // no views
-};
-
-class FlushCompletion {
+class FlushCompletion : Completing<NoReply> {
   public:
-    FlushCompletion(const ReplyTarget& to, std::string_view, const FlushRecord& asked, std::string_view)
-        : to_(to), asked_(asked) {}
+    using Completing::Completing;
     void done(const protocol::DoneReply&) { say_unless(asked_.noreply, to_.out, "OK"); }
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
-
-  private:
-    ReplyTarget to_;
-    FlushRecord asked_;
 };
 
 void flush_all(Call& call, const TextRequest& request) {
@@ -55,7 +46,7 @@ void flush_all(Call& call, const TextRequest& request) {
     const bool at_once = delay <= 0 || when <= context.now;
     protocol::FlushOp op;
     if (!at_once) op.at = when;
-    ask<FlushCompletion>(call, op, FlushRecord{request.noreply});
+    ask<FlushCompletion>(call, op, NoReply{request.noreply});
     context.admin.flushed(at_once ? context.now : when);
 }
 
@@ -89,18 +80,15 @@ void reload(Call& call, const TextRequest& request) {
     say(call.out, "OK");
 }
 
-class PrefixCompletion {
+class PrefixCompletion : Completing<NoRecord> {
   public:
-    PrefixCompletion(const ReplyTarget& to, std::string_view, NoRecord, std::string_view) : to_(to) {}
+    using Completing::Completing;
     void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
     void unavailable() {
         to_.context.counters.mutations_unavailable.add(1);
         say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
                     "see farctl status, and try again");
     }
-
-  private:
-    ReplyTarget to_;
 };
 
 void delete_prefix(Call& call, const TextRequest& request) {
@@ -171,19 +159,9 @@ Step watch(Call& call, const TextRequest& request) {
 
 // "all", "hash", or size classes separated by commas.
 bool parse_dump_classes(std::string_view text, Progress& progress) {
-    progress.dump_classes = ~UINT64_C(0);
     progress.hash_order = text == "hash";
-    if (text == "all" || text == "hash") return true;
-    progress.dump_classes = 0;
-    while (!text.empty()) {
-        std::string_view word = text.substr(0, text.find(','));
-        uint64_t size_class = 0;
-        if (!protocol::parse_digits(word, 63, size_class)) return false;
-        if (size_class == 0) return false;
-        progress.dump_classes |= UINT64_C(1) << size_class;
-        text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
-    }
-    return true;
+    progress.dump_classes = parse_crawl_classes(progress.hash_order ? "all" : text);
+    return progress.dump_classes != 0;
 }
 
 Step dump(Call& call, const TextRequest& request) {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text engine's loop: parses the request at the front, executes it, continues behind it.
 #include "daemon/engine/text_engine.h"
-#include "daemon/engine/trace.h"
 
 #include <algorithm>
 
 #include "base/recorder.h"
-#include "base/check.h"
-#include "daemon/engine/engine.h"
 
 namespace farcached::daemon {
 
@@ -69,25 +66,6 @@ Step take_request(Call& call) {
     return Step::stop;
 }
 
-// Continues a set whose value arrives in the node. False: incomplete.
-bool go_on_with_pending(const Submitter& asker, std::string_view input, Progress& progress) {
-    progress.consumed += feed_pending(*asker.session.pending, input.substr(progress.consumed));
-    if (!is_whole(*asker.session.pending)) return false;
-    const std::unique_ptr<PendingSet> set = std::move(asker.session.pending);
-    Progress within_head;
-    Call call{asker, set->head, within_head, set.get()};
-    call.upload = set->upload.get();
-    const size_t answered = asker.out.size();
-    const Step step = take_request(call);
-    CHECK(step == Step::done);
-    progress.requests++;
-    if (asker.context.options.trace) {
-        trace_request(asker.session.fd, set->head);
-        trace_reply(asker.session.fd, asker.out.own().substr(answered));
-    }
-    return true;
-}
-
 void swallow(SessionState& session, std::string_view input, Progress& progress) {
     const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
     session.swallow -= uint32_t(size);
@@ -116,7 +94,8 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
             break;
         }
         if (session.pending != nullptr) [[unlikely]] {
-            if (!text::go_on_with_pending({context, session, out}, input, progress)) break;
+            const auto take = [](text::Call& call) { return text::take_request(call) == text::Step::done; };
+            if (!go_on_with_pending<text::Call>({context, session, out}, input.substr(progress.consumed), progress, take)) break;
             spent++;
             continue;
         }

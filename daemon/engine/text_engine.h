@@ -14,14 +14,12 @@
 
 namespace farcached::daemon::text {
 
-// The loop's view of one request.
 struct Call : Submitter {
     std::string_view input;       // from the request's first byte
     Progress& progress;
     const PendingSet* pending = nullptr;  // `input` is its head, and its value is complete
 };
 
-// The outcome of a request.
 enum class Step : uint8_t {
     done,       // executed or refused; progress.consumed covers it
     wait,       // needs more bytes, and consumed nothing or the finished part of a get line;
@@ -49,6 +47,11 @@ inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
     return exptime <= now ? 0 : int64_t(exptime - now);
 }
 
+// The record of a mutation that needs no more.
+struct NoReply {
+    bool noreply;
+};
+
 // The reply when the key's node does not answer.
 constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";
 
@@ -65,7 +68,6 @@ uint32_t run_plain_gets(Call& call, uint32_t most);
 Step run_get(Call& call, const protocol::TextParse& parse);
 Step continue_get_line(Call& call);
 void run_touch(Call& call, const protocol::TextRequest& request);
-// Counts a miss by its reason.
 void count_miss(Context& context, protocol::Miss why);
 
 // ---- text_store.cc ---------------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "daemon/engine/text_engine.h"
-#include "daemon/engine/watch_lines.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {
@@ -23,12 +22,10 @@ constexpr uint32_t keys_per_turn = 1024;
 // "VALUE ", key, three numbers with spaces, CRLF, and the value's CRLF.
 constexpr size_t value_line_bytes_max = 6 + limits::key_bytes_max + 3 * 21 + 2 + 2;
 
-// The record of each key of a line.
 struct KeyRecord {
     bool with_cas;
     bool touching;
     NodeSeconds touch;
-    void restore(std::string_view, std::string_view) {}  // no views
 };
 
 // A VALUE line under construction behind the end of `out`. Not committed before finish().
@@ -93,11 +90,10 @@ class ValueLine {
 // Call only if gets_are_told().
 [[gnu::noinline]] void tell_get(Context& context, int fd, std::string_view key, protocol::Miss why,
                                 const ValueLine& line) {
-    if (context.options.detail_enabled) context.admin.detail_get(key, why == protocol::Miss::none);
+    if (context.options.detail_enabled) context.admin.detail(key, why == protocol::Miss::none ? KeyUse::hit : KeyUse::miss);
     watch_get(context, fd, key, why, line.size_class(), line.value_len());
 }
 
-// The completion of one key of a line.
 class KeyCompletion {
   public:
     KeyCompletion(const ReplyTarget& to, std::string_view key, const KeyRecord& asked, std::string_view)
@@ -282,15 +278,9 @@ size_t answer_keys(Call& call, std::string_view text, Step& step) {
     return cursor.consumed();
 }
 
-struct TouchRecord {
-    bool noreply;
-    void restore(std::string_view, std::string_view) {}  // no views
-};
-
-class TouchCompletion {
+class TouchCompletion : Completing<NoReply> {
   public:
-    TouchCompletion(const ReplyTarget& to, std::string_view key, const TouchRecord& asked, std::string_view)
-        : to_(to), key_(key), asked_(asked) {}
+    using Completing::Completing;
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
     [[gnu::always_inline]] void done(const protocol::GetReply& reply) {
@@ -312,11 +302,6 @@ class TouchCompletion {
         to_.context.counters.cmd_touch.add(1);
         answer_unavailable(to_, asked_.noreply);
     }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
-    TouchRecord asked_;
 };
 
 }  // namespace
@@ -381,7 +366,7 @@ void run_touch(Call& call, const protocol::TextRequest& request) {
     protocol::GetOp op;
     op.key = call.context.router.key(request.key);
     op.touch = call.context.seconds(request.exptime);
-    ask_get<TouchCompletion>(call, op, TouchRecord{request.noreply});
+    ask_get<TouchCompletion>(call, op, NoReply{request.noreply});
 }
 
 }  // namespace farcached::daemon::text

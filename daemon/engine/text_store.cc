@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // set add replace append prepend cas, delete, incr, decr; and the parts shared with meta's ms, md, ma.
-#include "daemon/engine/engine.h"
 #include "daemon/engine/text_engine.h"
-#include "daemon/engine/watch_lines.h"
 
 namespace farcached::daemon::text {
 
@@ -55,34 +53,21 @@ void count_status(Context& context, StoreOp::Mode mode, const StoreReply& reply)
 struct StoreRecord {
     StoreShown shown;
     bool noreply;
-    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class StoreCompletion {
+class StoreCompletion : Completing<StoreRecord> {
   public:
-    StoreCompletion(const ReplyTarget& to, std::string_view key, const StoreRecord& asked, std::string_view)
-        : to_(to), key_(key), asked_(asked) {}
+    using Completing::Completing;
     void done(StoreReply& reply) {
         count_store(to_.context, to_.fd, key_, asked_.shown, reply);
         say_unless(asked_.noreply, to_.out, answer_to(reply.status));
     }
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
-    StoreRecord asked_;
 };
 
-struct DeleteRecord {
-    bool noreply;
-    void restore(std::string_view, std::string_view) {}  // no views
-};
-
-class DeleteCompletion {
+class DeleteCompletion : Completing<NoReply> {
   public:
-    DeleteCompletion(const ReplyTarget& to, std::string_view key, const DeleteRecord& asked, std::string_view)
-        : to_(to), key_(key), asked_(asked) {}
+    using Completing::Completing;
     [[gnu::always_inline]] void done(const protocol::DeleteReply& reply) {
         const bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
         if (deleted) {
@@ -94,23 +79,16 @@ class DeleteCompletion {
         say_unless(asked_.noreply, to_.out, deleted ? "DELETED" : "NOT_FOUND");
     }
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
-    DeleteRecord asked_;
 };
 
 struct ArithRecord {
     bool decrement;
     bool noreply;
-    void restore(std::string_view, std::string_view) {}  // no views
 };
 
-class ArithCompletion {
+class ArithCompletion : Completing<ArithRecord> {
   public:
-    ArithCompletion(const ReplyTarget& to, std::string_view, const ArithRecord& asked, std::string_view)
-        : to_(to), asked_(asked) {}
+    using Completing::Completing;
     [[gnu::always_inline]] void done(const protocol::ArithReply& reply) {
         using Status = protocol::ArithReply::Status;
         count_arith(to_.context, asked_.decrement, reply);
@@ -129,10 +107,6 @@ class ArithCompletion {
         }
     }
     void unavailable() { answer_unavailable(to_, asked_.noreply); }
-
-  private:
-    ReplyTarget to_;
-    ArithRecord asked_;
 };
 
 }  // namespace
@@ -186,14 +160,14 @@ Step run_store(Call& call, const protocol::TextParse& parse) {
         call.progress.consumed += parse.line_bytes;
         op.key = context.router.key(request.key);
         refuse_too_large(call, op, op.mode == StoreOp::Mode::set, request.value_bytes);
-        if (context.options.detail_enabled) context.admin.detail_set(request.key);
+        if (context.options.detail_enabled) context.admin.detail(request.key, KeyUse::set);
         say_unless(request.noreply, call.out, answer_to(StoreReply::Status::too_large));
         return Step::done;
     }
     const protocol::ValueParse value = take_value(call, parse, request.key);
     if (value.status == protocol::ValueParse::Status::need_more) return Step::wait;
     call.progress.consumed += value.total_bytes;
-    if (context.options.detail_enabled) context.admin.detail_set(request.key);
+    if (context.options.detail_enabled) context.admin.detail(request.key, KeyUse::set);
     if (value.status == protocol::ValueParse::Status::bad_chunk) {
         count_bad_chunk(context, request.key, request.value_bytes);
         say_unless(request.noreply, call.out, "CLIENT_ERROR bad data chunk");
@@ -214,11 +188,11 @@ Step run_store(Call& call, const protocol::TextParse& parse) {
 
 void run_delete(Call& call, const protocol::TextRequest& request) {
     Context& context = call.context;
-    if (context.options.detail_enabled) context.admin.detail_delete(request.key);
+    if (context.options.detail_enabled) context.admin.detail(request.key, KeyUse::del);
     protocol::DeleteOp op;
     op.key = context.router.key(request.key);
     watch_lookup(call, op.key);
-    ask<DeleteCompletion>(call, op, DeleteRecord{request.noreply});
+    ask<DeleteCompletion>(call, op, NoReply{request.noreply});
 }
 
 void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply) {

@@ -52,19 +52,15 @@ int64_t ttl_of(NodeSeconds exptime, NodeSeconds now) {
 }
 
 // The result of a peek, for watchers only: without an answer there is no line.
-class Lookup {
+class Lookup : Completing<NoRecord> {
   public:
-    Lookup(const ReplyTarget& to, std::string_view key, NoRecord, std::string_view) : to_(to), key_(key) {}
+    using Completing::Completing;
     bool wants_value() const { return false; }
     char* value_at(const protocol::ItemMeta&) { return nullptr; }
     void done(const protocol::GetReply& reply) {
         watching::get(to_.context, to_.fd, key_, reply.why, reply.meta.size_class, reply.meta.value_len);
     }
     void unavailable() {}
-
-  private:
-    ReplyTarget to_;
-    std::string_view key_;
 };
 
 }  // namespace

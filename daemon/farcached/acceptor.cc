@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -93,7 +92,6 @@ Acceptor::~Acceptor() {
     admin_socket_.reset();
     base_.reset();
     for (const auto& listener : listeners_) ::close(listener->fd);
-    if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
 // ---- listening ------------------------------------------------------------------------------------------
@@ -204,9 +202,8 @@ void Acceptor::start(Give give) {
     give_ = std::move(give);
     base_.reset(event_base_new());
     if (base_ == nullptr) throw std::system_error(errno, std::generic_category(), "event_base_new");
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    waker_.emplace();
+    event_assign(&wake_event_, base_.get(), waker_->fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&retry_event_, base_.get(), -1, 0, on_retry, this);
     for (auto& listener : listeners_) {
@@ -225,7 +222,7 @@ void Acceptor::start(Give give) {
 bool Acceptor::stop() {
     if (!thread_.joinable()) return false;
     stopping_ = true;
-    wake();
+    waker_->wake();
     thread_.join();
     if (admin_socket_ != nullptr) admin_socket_->shut();
     for (auto& listener : listeners_)
@@ -233,16 +230,9 @@ bool Acceptor::stop() {
     return true;
 }
 
-void Acceptor::wake() {
-    uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
-}
-
-void Acceptor::on_wake(evutil_socket_t fd, short, void* argument) {
+void Acceptor::on_wake(evutil_socket_t, short, void* argument) {
     Acceptor& acceptor = *static_cast<Acceptor*>(argument);
-    uint64_t count = 0;
-    (void)!read(fd, &count, sizeof count);
-    acceptor.heartbeat_.answer();
+    acceptor.waker_->take();
     if (acceptor.stopping_)
         event_base_loopbreak(acceptor.base_.get());
     else
@@ -342,7 +332,7 @@ void Acceptor::resume() {
 void Acceptor::left(bool admin) {
     if (admin) return admin_socket_->left();
     connections_.fetch_sub(1);
-    if (!accepting_.load()) wake();
+    if (!accepting_.load()) waker_->wake();
 }
 
 void Acceptor::add_to(ServerNumbers& numbers) const {

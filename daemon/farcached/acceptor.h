@@ -16,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +24,7 @@
 #include "base/function_ref.h"
 #include "base/peer_address.h"
 #include "conf/program.h"
-#include "daemon/session/inbox.h"
+#include "daemon/session/session.h"
 #include "daemon/stats/server_view.h"
 #include "process/admin_socket.h"
 #include "process/log.h"
@@ -76,13 +77,11 @@ class Acceptor {
     void limit(uint32_t connections_max, bool reject_over_limit) {
         connections_max_ = connections_max;
         reject_over_limit_ = reject_over_limit;
-        wake();  // the limit may have been raised
+        waker_->wake();  // the limit may have been raised
     }
     // A connection that was given has ended.
     void left(bool admin);
-    process::Watched watched() {
-        return {"the thread that accepts", &heartbeat_, [this] { wake(); }};
-    }
+    process::Watched watched() { return waker_->watched("the thread that accepts"); }
     uint64_t clients() const { return connections_.load(std::memory_order_relaxed); }
     void add_to(ServerNumbers& numbers) const;
     void each_listener(FunctionRef<void(const ConnectionInfo&)> visit) const;
@@ -108,7 +107,6 @@ class Acceptor {
     conf::Refusal listen_tcp(const ListenAt& at);
     conf::Refusal listen_unix();
     Listener& add_listener(int fd, SessionProtocol protocol);
-    void wake();
     void accept_some(Listener& listener);
     bool at_limit() const { return !reject_over_limit_ && connections_.load() >= connections_max_; }
     bool admit(int fd);
@@ -124,9 +122,8 @@ class Acceptor {
     std::unique_ptr<process::AdminSocket> admin_socket_;
     std::unique_ptr<event_base, FreeBase> base_;
     event wake_event_{}, retry_event_{};
-    int wake_fd_ = -1;
+    std::optional<process::LoopWaker> waker_;  // from start() on
     std::thread thread_;
-    process::Heartbeat heartbeat_;
     std::atomic<bool> stopping_{false};
 
     std::atomic<uint32_t> connections_max_;

@@ -2,20 +2,64 @@
 #include "daemon/farcached/admin.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/node_clock.h"
 #include "daemon/stats/dump.h"
-#include "daemon/stats/nodes_view.h"
-#include "daemon/stats/stats.h"
+#include "daemon/stats/server_view.h"
 #include "node/service/node_stats.h"
 #include "process/log.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon {
+
+PrefixStats::Counts* PrefixStats::find(std::string_view key) {
+    const char ends[2] = {delimiter_, '\0'};
+    size_t size = key.find_first_of(std::string_view(ends, 2));
+    if (size == std::string_view::npos) return nullptr;
+    if (key[size] != delimiter_) return nullptr;
+    std::string_view prefix = key.substr(0, size);
+    auto found = prefixes_.find(prefix);
+    if (found != prefixes_.end()) return &found->second;
+    if (prefixes_.size() >= prefixes_max) return nullptr;
+    return &prefixes_[std::string(prefix)];
+}
+
+void PrefixStats::count(std::string_view key, KeyUse use) {
+    if (!on()) return;
+    std::lock_guard held(lock_);
+    Counts* counts = find(key);
+    if (counts == nullptr) return;
+    counts->gets += use == KeyUse::hit || use == KeyUse::miss;
+    counts->hits += use == KeyUse::hit;
+    counts->sets += use == KeyUse::set;
+    counts->deletes += use == KeyUse::del;
+}
+
+void PrefixStats::dump(OutBuffer& out) const {
+    std::lock_guard held(lock_);
+    for (const auto& [prefix, counts] : prefixes_) {
+        out.append("PREFIX ");
+        append_printable(out, prefix);
+        out.append(" get ");
+        out.append_number(counts.gets);
+        out.append(" hit ");
+        out.append_number(counts.hits);
+        out.append(" set ");
+        out.append_number(counts.sets);
+        out.append(" del ");
+        out.append_number(counts.deletes);
+        out.append("\r\n");
+    }
+    out.append("END\r\n");
+}
+
+void PrefixStats::clear() {
+    std::lock_guard held(lock_);
+    prefixes_.clear();
+}
 
 bool PointerSurvey::step(const proxy::PointerTable& table, uint64_t now_ns) {
     std::unique_lock held(lock_, std::try_to_lock);
@@ -363,8 +407,6 @@ void AdminImpl::tune(std::string_view line, OutBuffer& out) {
     if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
 }
 
-void AdminImpl::flush_at(NodeSeconds when) { embedded_->crawler.flush_at(when); }
-
 // memcached's clock reads a minute more than its uptime, and `oldest` is the last flushed second.
 void AdminImpl::flushed(NodeSeconds when) {
     constexpr uint64_t clock_ahead_s = 60;
@@ -378,10 +420,6 @@ void AdminImpl::drain(std::string_view node, bool on, OutBuffer& out) {
     say(out, "CLIENT_ERROR no node of this name; nodes: " + node_names(*nodes));
 }
 
-void AdminImpl::shutdown(bool graceful) { server_.shut_down(graceful); }
-
-void AdminImpl::reload() { server_.reload(); }
-
 void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
     CHECK(from.settings.size() == to.settings.size());
     for (size_t i = 0; i < to.settings.size(); i++)
@@ -390,11 +428,5 @@ void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
     maxconns_fast_ = to.maxconns_fast;
     idle_timeout_ = to.idle_timeout;
 }
-
-void AdminImpl::detail_get(std::string_view key, bool hit) { prefixes_.count_get(key, hit); }
-
-void AdminImpl::detail_set(std::string_view key) { prefixes_.count_set(key); }
-
-void AdminImpl::detail_delete(std::string_view key) { prefixes_.count_delete(key); }
 
 }  // namespace farcached::daemon

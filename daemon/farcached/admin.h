@@ -12,12 +12,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "base/out_buffer.h"
 #include "daemon/engine/engine.h"
-#include "daemon/stats/detail.h"
-#include "daemon/stats/embedded.h"
-#include "daemon/stats/node_numbers.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sample.h"
@@ -26,6 +26,48 @@
 #include "proxy/pointer_table.h"
 
 namespace farcached::daemon {
+
+// PrefixStats: the counts of `stats detail`. A key's prefix ends before the first delimiter (-D); keys without one are not
+// counted.
+//
+// Any thread may call. A lock is taken only while counting is on.
+// I1  At most prefixes_max prefixes are kept; further ones are not counted, so memory is bounded.
+class PrefixStats {
+  public:
+    static constexpr size_t prefixes_max = 1 << 16;
+
+    explicit PrefixStats(char delimiter) : delimiter_(delimiter) {}
+    PrefixStats(const PrefixStats&) = delete;
+    PrefixStats& operator=(const PrefixStats&) = delete;
+
+    void turn(bool on) { on_.store(on, std::memory_order_relaxed); }
+    bool on() const { return on_.load(std::memory_order_relaxed); }
+
+    void count(std::string_view key, KeyUse use);
+
+    // `PREFIX user get 1 hit 1 set 0 del 0` for each, then END.
+    void dump(OutBuffer& out) const;
+    void clear();
+
+  private:
+    struct Counts {
+        uint64_t gets = 0, hits = 0, sets = 0, deletes = 0;
+    };
+    struct Hash {
+        using is_transparent = void;
+        size_t operator()(std::string_view text) const {
+            return std::hash<std::string_view>()(text);
+        }
+    };
+
+    // Under lock_. nullptr: no prefix, or no room for another.
+    Counts* find(std::string_view key);
+
+    const char delimiter_;
+    std::atomic<bool> on_{false};
+    mutable std::mutex lock_;
+    std::unordered_map<std::string, Counts, Hash, std::equal_to<>> prefixes_;
+};
 
 // PointerSurvey: the contents of the pointer table, for `stats pointers`. A million entries take too long for one turn of a
 // worker, so they are counted in steps, one per turn of a requesting session.
@@ -76,14 +118,12 @@ class AdminImpl final : public Admin {
     StatsFound stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) override;
     void verbosity(uint32_t level) override;
     void tune(std::string_view line, OutBuffer& out) override;
-    void flush_at(NodeSeconds when) override;
+    void flush_at(NodeSeconds when) override { embedded_->crawler.flush_at(when); }
     void flushed(NodeSeconds when) override;
     void drain(std::string_view node, bool on, OutBuffer& out) override;
-    void shutdown(bool graceful) override;
-    void reload() override;
-    void detail_get(std::string_view key, bool hit) override;
-    void detail_set(std::string_view key) override;
-    void detail_delete(std::string_view key) override;
+    void shutdown(bool graceful) override { server_.shut_down(graceful); }
+    void reload() override { server_.reload(); }
+    void detail(std::string_view key, KeyUse use) override { prefixes_.count(key, use); }
 
     // By a reload: shows the settings that differ. Main's thread.
     void change(const AdminOptions& from, const AdminOptions& to);
@@ -141,8 +181,5 @@ bool tunes_memory(std::string_view line);
 
 // The answer, without CRLF. `line`: the whole command.
 std::string_view tune(const TuneTargets& targets, std::string_view line);
-
-// "all", or size classes separated by commas: a bit per 1-based class. 0: memcached's BADCLASS.
-uint64_t parse_crawl_classes(std::string_view text);
 
 }  // namespace farcached::daemon

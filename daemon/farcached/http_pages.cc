@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +14,6 @@
 
 #include "base/random_word.h"
 #include "daemon/stats/metrics.h"
-#include "daemon/stats/status_page.h"
 
 namespace farcached::daemon {
 

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "daemon/farcached/server.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "process/http_listener.h"
 

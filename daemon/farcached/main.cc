@@ -2,11 +2,14 @@
 // farcached's main: creates the parts of the program in order, and returns its exit status.
 //
 // Sockets are bound before root is given up. Memory, threads and files follow in the final process, after -d has forked.
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <span>
 #include <system_error>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/recorder.h"
@@ -14,15 +17,14 @@
 #include "conf/listen_address.h"
 #include "conf/option.h"
 #include "conf/program.h"
+#include "conf/settings.h"
 #include "conf/units.h"
 #include "daemon/engine/engine.h"
 #include "daemon/farcached/admin.h"
 #include "daemon/farcached/http_pages.h"
-#include "daemon/farcached/live_settings.h"
 #include "daemon/farcached/server.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/stats/embedded.h"
-#include "daemon/stats/proxy_events.h"
+#include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
@@ -47,6 +49,48 @@ using process::or_fatal;
 namespace {
 
 // -- The options of each module -------------------------------------------------------------------------
+
+// Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
+constexpr uint64_t files_per_thread = 4;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
+constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
+
+
+// At the start and at reloads: the limit of open files, and the use of verbs by any node.
+conf::Refusal raise_limits(const conf::Settings& settings) {
+    return process::raise_file_limit(
+        settings.session.connections_max,
+        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
+}
+
+bool uses_rdma(const conf::ProxySettings& settings) {
+    return std::any_of(settings.nodes.begin(), settings.nodes.end(),
+                       [](const auto& node) { return node.channel == conf::NodeChannel::verbs; });
+}
+
+WorkerLive worker_options(const conf::Settings& settings) {
+    WorkerLive worker;
+    worker.requests_per_event = settings.session.requests_per_event;
+    worker.idle_timeout_s = settings.session.idle_timeout_s;
+    worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
+    worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
+    worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    return worker;
+}
+
+AdminOptions admin_options(const conf::Settings& settings) {
+    AdminOptions options;
+    conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        options.settings.push_back({std::string(name), std::string(value)});
+    });
+    options.max_connections = settings.session.connections_max;
+    options.maxconns_fast = settings.session.reject_over_limit;
+    options.idle_timeout = settings.session.idle_timeout_s != 0;
+    options.track_sizes = settings.admin.track_sizes;
+    options.prefix_delimiter = settings.admin.prefix_delimiter.front();
+    options.own_version = conf::farcached_version();
+    return options;
+}
 
 SessionProtocol session_protocol(conf::Protocol protocol) {
     if (protocol == conf::Protocol::text) return SessionProtocol::text;
@@ -124,18 +168,11 @@ EngineOptions engine_options(const conf::Settings& settings) {
 }
 
 node::CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
-    node::CrawlerOptions options;
-    options.enabled = crawler.enabled;
-    options.sleep_us = crawler.sleep_us;
-    options.to_crawl = crawler.items_max;
-    return options;
+    return {.enabled = crawler.enabled, .sleep_us = crawler.sleep_us, .to_crawl = crawler.items_max};
 }
 
 WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
-    WatchLimits limits;
-    limits.pending_bytes_max = admin.worker_log_bytes * threads;
-    limits.watcher_bytes_max = admin.watcher_log_bytes;
-    return limits;
+    return {.pending_bytes_max = admin.worker_log_bytes * threads, .watcher_bytes_max = admin.watcher_log_bytes};
 }
 
 // -- The process -----------------------------------------------------------------------------------------
@@ -188,7 +225,84 @@ void limit_or_exit(const conf::Settings& settings, const Server& server) {
     std::_Exit(refused->exit_status);
 }
 
-// Carries out one reload.
+// -- Reloads ---------------------------------------------------------------------------------------------
+
+// All outlive the calls.
+struct Running {
+    Embedded* embedded;  // nullptr in front of nodes
+    Nodes* nodes;  // nullptr with an embedded node
+    Server& server;
+    EngineOptions& engine;
+    AdminImpl& admin;
+};
+
+std::vector<std::string> lines_of(const conf::Problem& problem) {
+    std::string text = problem.text;
+    while (text.ends_with('\n')) text.pop_back();
+    return {text};
+}
+
+void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
+    if (running.embedded == nullptr) {  // commands are refused, with the reason
+        running.engine.crawler_enabled = to.enabled;
+        return;
+    }
+    node::Crawler& crawler = running.embedded->crawler;
+    if (from.sleep_us != to.sleep_us) crawler.set_sleep(to.sleep_us);
+    if (from.items_max != to.items_max) crawler.set_to_crawl(to.items_max);
+    if (from.enabled == to.enabled) return;
+    if (!to.enabled) crawler.disable();
+    else if (!crawler.enabled()) (void)crawler.enable();
+    running.engine.crawler_enabled = crawler.enabled();
+}
+
+void change_commands(EngineOptions& engine, const conf::AdminSettings& from, const conf::AdminSettings& to) {
+    if (from.flush != to.flush) engine.flush_enabled = to.flush;
+    if (from.dump != to.dump) engine.dump_enabled = to.dump;
+    if (from.watch != to.watch) engine.watch_enabled = to.watch;
+    if (from.shutdown != to.shutdown) engine.shutdown_enabled = to.shutdown;
+}
+
+// From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them.
+std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
+    // All that can be refused comes first.
+    if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
+        return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
+                "restart to apply"};
+    std::shared_ptr<const NodeSet> set;
+    if (running.nodes != nullptr) {
+        Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
+        if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
+        set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
+    }
+    Server::Change of_workers =
+        running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
+    const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
+    if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
+    const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
+    if (resize && !running.embedded->node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+                " megabytes are outside the range reserved at the start; a restart applies them"};
+
+    if (running.nodes != nullptr) {
+        const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
+        if (!refused.empty()) process::say(process::Level::warning, refused);
+        running.nodes->use(std::move(set));
+    }
+    change_crawler(running, from.crawler, to.crawler);
+    change_commands(running.engine, from.admin, to.admin);
+    running.admin.change(shown_before, shown);
+    if (from.process.verbosity != to.process.verbosity) {
+        running.engine.trace = to.process.verbosity >= 2;
+        process::set_verbosity(to.process.verbosity);
+    }
+    process::set_log(to.process.log_level, to.process.log_format);
+    if (!running.server.carry_out(std::move(of_workers)))
+        process::say(process::Level::warning, "reload: a worker is busy and applies it later");
+    return {};
+}
+
 void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));

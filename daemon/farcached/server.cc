@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <new>
 #include <utility>
 
@@ -25,25 +24,6 @@ std::string peer_of(const Session& session) {
 }
 
 }  // namespace
-
-// Waits for several events, for a bounded time.
-class Countdown {
-  public:
-    explicit Countdown(size_t count) : left_(count) {}
-    void one_less() {
-        std::lock_guard hold(lock_);
-        if (--left_ == 0) none_.notify_all();
-    }
-    bool wait_for_none(std::chrono::seconds patience) {
-        std::unique_lock hold(lock_);
-        return none_.wait_for(hold, patience, [&] { return left_ == 0; });
-    }
-
-  private:
-    std::mutex lock_;
-    std::condition_variable none_;
-    size_t left_;
-};
 
 Server::Server(const ServerOptions& options)
     : options_(options),
@@ -94,9 +74,9 @@ uint32_t Server::workers_on_ring() const {
 }
 
 Server::Change Server::make_change(const LiveOptions& options) const {
-    Change change{options, std::make_shared<Countdown>(workers_.size()), {}};
+    Change change{options, std::make_shared<std::counting_semaphore<>>(0), {}};
     for (size_t i = 0; i < workers_.size(); i++)
-        change.of_workers.emplace_back().push_back({options.worker, [waiting = change.waiting] { waiting->one_less(); }});
+        change.of_workers.emplace_back().push_back({options.worker, [applied = change.applied] { applied->release(); }});
     return change;
 }
 
@@ -105,7 +85,8 @@ bool Server::carry_out(Change&& change) noexcept {
     hot_keys_one_in_ = change.options.worker.hot_keys_one_in;
     acceptor_.limit(change.options.connections_max, change.options.reject_over_limit);
     for (size_t i = 0; i < workers_.size(); i++) workers_[i]->inbox().change(std::move(change.of_workers[i]));
-    return change.waiting->wait_for_none(patience);
+    const auto until = std::chrono::steady_clock::now() + patience;
+    return std::ranges::all_of(workers_, [&](const auto&) { return change.applied->try_acquire_until(until); });
 }
 
 void Server::stop() {
@@ -118,10 +99,7 @@ void Server::stop() {
 std::vector<process::Watched> Server::watched() {
     std::vector<process::Watched> all;
     all.push_back(acceptor_.watched());
-    for (size_t i = 0; i < workers_.size(); i++) {
-        Inbox& inbox = workers_[i]->inbox();
-        all.push_back({"worker " + std::to_string(i), &inbox.heartbeat(), [&inbox] { inbox.wake(); }});
-    }
+    for (size_t i = 0; i < workers_.size(); i++) all.push_back(workers_[i]->inbox().watched("worker " + std::to_string(i)));
     return all;
 }
 

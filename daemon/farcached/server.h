@@ -10,7 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <semaphore>
 #include <string_view>
 #include <vector>
 
@@ -56,7 +56,7 @@ class Server final : public ServerView, public SessionEvents {
     // std::bad_alloc, with no effect.
     struct Change {
         LiveOptions options;
-        std::shared_ptr<class Countdown> waiting;
+        std::shared_ptr<std::counting_semaphore<>> applied;  // released once by each worker
         std::vector<std::list<Inbox::Change>> of_workers;  // one each
     };
     Change make_change(const LiveOptions& options) const;

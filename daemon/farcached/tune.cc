@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "daemon/stats/dump.h"
 #include "daemon/stats/stats.h"
 #include "protocol/layout.h"
 #include "protocol/text_keys.h"
@@ -234,20 +235,6 @@ std::string_view tune_extstore(const TuneTargets& t, const LineWords& words) {
 }
 
 }  // namespace
-
-uint64_t parse_crawl_classes(std::string_view text) {
-    if (text == "all") return ~UINT64_C(0);
-    uint64_t classes = 0;
-    while (!text.empty()) {
-        std::string_view word = text.substr(0, text.find(','));
-        uint64_t id = 0;
-        if (!protocol::parse_digits(word, 63, id)) return 0;
-        if (id == 0) return 0;
-        classes |= UINT64_C(1) << id;
-        text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
-    }
-    return classes;
-}
 
 bool tunes_memory(std::string_view line) {
     constexpr std::string_view commands[] = {"cache_memlimit", "slabs", "lru", "lru_crawler"};

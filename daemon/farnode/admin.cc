@@ -11,7 +11,6 @@
 
 #include "base/metrics_text.h"
 #include "conf/program.h"
-#include "process/log.h"
 #include "process/process.h"
 
 namespace farcached::node {

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <event2/event.h>
-#include <event2/event_struct.h>
 
 #include <atomic>
 #include <list>

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farnode/loop.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <new>
 #include <cerrno>
-#include <string>
 #include <system_error>
 
 #include "base/check.h"
@@ -48,10 +44,8 @@ EventBase make_event_base() {
 }
 
 Loop::Loop(ServiceShared& shared) : shared_(shared), base_(make_event_base()) {
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     active_.reserve(2);
-    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
 }
@@ -60,7 +54,6 @@ Loop::~Loop() {
     CHECK(!thread_.joinable());
     while (!connections_.empty()) remove(connections_.front());
     base_.reset();
-    close(wake_fd_);
 }
 
 void Loop::start() { thread_ = std::thread(&Loop::run, this); }
@@ -69,17 +62,12 @@ void Loop::join() {
     if (thread_.joinable()) thread_.join();
 }
 
-void Loop::wake() {
-    const uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
-}
-
 void Loop::give(Arrival arrival) {
     {
         std::lock_guard hold(lock_);
         arriving_.push_back(std::move(arrival));
     }
-    wake();
+    waker_.wake();
 }
 
 void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
@@ -87,7 +75,7 @@ void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
         std::lock_guard hold(lock_);
         order_ = StopOrder{why, patience_ms};
     }
-    wake();
+    waker_.wake();
 }
 
 // ---- the thread ---------------------------------------------------------------------------------------
@@ -104,11 +92,9 @@ void Loop::run() {
     }
 }
 
-void Loop::on_wake(evutil_socket_t fd, short, void* argument) {
-    uint64_t count = 0;
-    (void)!read(fd, &count, sizeof count);
+void Loop::on_wake(evutil_socket_t, short, void* argument) {
     Loop& loop = *static_cast<Loop*>(argument);
-    loop.heartbeat_.answer();
+    loop.waker_.take();
     loop.take_orders();
     loop.end_ousted();
 }
@@ -201,10 +187,9 @@ void Loop::on_due(evutil_socket_t, short, void* argument) {
 }
 
 void Loop::wake_for_ousted() {
-    if (!ousted_.exchange(true)) wake();
+    if (!ousted_.exchange(true)) waker_.wake();
 }
 
-// Ends ousted connections.
 void Loop::end_ousted() {
     if (!ousted_.exchange(false)) return;
     for (auto at = connections_.begin(); at != connections_.end();) {

@@ -2,7 +2,7 @@
 // Loop: a thread of farnode with an event loop and the connections assigned to it.
 //
 // Owner: a FarnodeServer.
-// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake(), wake_for_ousted(), the heartbeat and the
+// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake_for_ousted(), the LoopWaker and the
 //     counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) only while exactly one connection is active.
@@ -55,9 +55,7 @@ class Loop final : public OustedWaker {
     void start();
     std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this); }
     void give(Arrival arrival);
-    // The watchdog requests a beat and then calls wake(); the loop's thread answers. Both from any thread.
-    process::Heartbeat& heartbeat() { return heartbeat_; }
-    void wake();
+    process::Watched watched(std::string name) { return waker_.watched(std::move(name)); }
     // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
@@ -93,13 +91,12 @@ class Loop final : public OustedWaker {
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
     ServiceCounters counters_;
-    process::Heartbeat heartbeat_;
+    process::LoopWaker waker_;
     process::LimitedLines arrivals_, older_, no_memory_lines_;
     std::string older_told_;  // the last proxy of an older version that was logged
     std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
     EventBase base_;
     event wake_event_{}, deadline_event_{};
-    int wake_fd_ = -1;
     std::thread thread_;
     Connections connections_;
     std::vector<Connection*> wanting_;   // wait for another step; capacity for all connections, as in the next one

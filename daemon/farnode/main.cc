@@ -6,14 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/broken.h"
@@ -23,7 +20,6 @@
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"
-#include "daemon/farnode/listen.h"
 #include "daemon/farnode/server.h"
 #include "fabric/owner.h"
 #include "fabric/verbs/verbs_device.h"
@@ -174,7 +170,6 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     return {};
 }
 
-// Runs one reload.
 void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
     reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
         return change(node, facts, server, from, to);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farnode/server.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <new>
 #include <cerrno>
-#include <system_error>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
 
 #include "base/check.h"
 #include "base/recorder.h"
+#include "conf/program.h"
+#include "fabric/socket.h"
+#include "process/process.h"
 
 namespace farcached::node {
 
@@ -24,14 +26,12 @@ constexpr timeval accept_again{0, 5'000};
 
 FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts,
                              NodeReading (*clock)(), const Options& options)
-    : flushes_(node, [this] { wake(); }),
+    : flushes_(node, [this] { waker_.wake(); }),
       shared_{node, flushes_, stats, facts, clock, options.limits, options.fetches},
       facts_(facts),
       stats_(stats),
       base_(make_event_base()) {
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    event_assign(&wake_event_, base_.get(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
     event_assign(&accept_again_, base_.get(), -1, 0, on_accept_again, this);
@@ -47,7 +47,6 @@ FarnodeServer::~FarnodeServer() {
     CHECK(!thread_.joinable());
     admin_.reset();
     base_.reset();
-    if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
@@ -90,16 +89,15 @@ uint64_t FarnodeServer::connections() const {
 
 std::vector<process::Watched> FarnodeServer::watched() {
     std::vector<process::Watched> all;
-    all.push_back({"the thread that accepts", &heartbeat_, [this] { wake(); }});
-    for (size_t i = 0; i < loops_.size(); i++)
-        all.push_back({"loop " + std::to_string(i), &loops_[i]->heartbeat(), [&one = *loops_[i]] { one.wake(); }});
+    all.push_back(waker_.watched("the thread that accepts"));
+    for (size_t i = 0; i < loops_.size(); i++) all.push_back(loops_[i]->watched("loop " + std::to_string(i)));
     return all;
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     if (!thread_.joinable()) return;
     stopping_ = true;
-    wake();
+    waker_.wake();
     thread_.join();
     for (Listener& one : listeners_) event_del(&one.readable);
     listeners_.clear();
@@ -108,16 +106,9 @@ void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     for (auto& loop : loops_) loop->join();
 }
 
-void FarnodeServer::wake() {
-    const uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof one);
-}
-
-void FarnodeServer::on_wake(evutil_socket_t fd, short, void* argument) {
+void FarnodeServer::on_wake(evutil_socket_t, short, void* argument) {
     FarnodeServer& server = *static_cast<FarnodeServer*>(argument);
-    uint64_t count = 0;
-    (void)!read(fd, &count, sizeof count);
-    server.heartbeat_.answer();
+    server.waker_.take();
     if (server.stopping_)
         event_base_loopbreak(server.base_.get());
     else if (server.flushes_.scheduled() != 0)
@@ -177,6 +168,88 @@ void FarnodeServer::accept_from(Listener& from) try {
 } catch (const std::bad_alloc&) {  // the accepted socket is closed; others wait in the kernel's queue
     counters_.ends[size_t(ServiceEnd::no_memory)].add(1);
     rest();
+}
+
+namespace {
+
+using fabric::SocketAddress;
+
+constexpr int backlog = 1024;
+
+Problem problem(const std::string& sentence) { return {conf::exit_system, sentence + "\n"}; }
+
+// The addresses of a host name; "*": all addresses of this host.
+Result<std::vector<SocketAddress>> addresses_of(const std::string& option, const std::string& host, uint16_t port) {
+    auto found = fabric::look_up(host == "*" ? "" : host, port);
+    if (auto* why = std::get_if<std::string>(&found))
+        return problem(option + " " + host + ":" + std::to_string(port) + ": the host is not known (" + *why + ")");
+    return std::get<std::vector<SocketAddress>>(std::move(found));
+}
+
+// Listens on as many addresses as possible, at least one.
+template <class Listener, class Listen>
+Result<std::vector<std::unique_ptr<Listener>>> listen_at_each(const std::vector<SocketAddress>& addresses, Listen listen) {
+    std::vector<std::unique_ptr<Listener>> listeners;
+    std::string error;
+    for (const SocketAddress& address : addresses) {
+        Result<std::unique_ptr<Listener>> listener = listen(address);
+        if (auto* made = std::get_if<0>(&listener)) {
+            listeners.push_back(std::move(*made));
+        } else {
+            error = std::get<Problem>(listener).text;
+            // Other errors may mean an address family that this host lacks.
+            if (error.ends_with(std::strerror(EADDRINUSE))) return problem(error);
+        }
+    }
+    if (listeners.empty()) return problem(error);
+    return listeners;
+}
+
+}  // namespace
+
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed) {
+    TcpListeners adopted;
+    for (const process::PassedSocket& socket : passed) {
+        if (socket.is_unix())
+            return problem(process::describe(socket) + " is a Unix socket: proxies connect over TCP, or at the path of --shm, " +
+                           "which the node creates itself");
+        adopted.push_back(fabric::TcpListener::adopt(fabric::Descriptor(socket.fd)));
+    }
+    if (!adopted.empty()) return adopted;
+    if (settings.tcp_host.empty()) return TcpListeners();
+    auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
+    if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
+    return listen_at_each<fabric::TcpListener>(
+        std::get<0>(found), [](const SocketAddress& address) { return fabric::TcpListener::listen(address, backlog); });
+}
+
+Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
+                                    fabric::VerbsDevices& devices) {
+    if (settings.verbs_host.empty()) return VerbsListeners();
+    auto found = addresses_of("--verbs", settings.verbs_host, settings.verbs_port);
+    if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
+    return listen_at_each<fabric::VerbsListener>(std::get<0>(found), [&](const SocketAddress& address) {
+        return fabric::VerbsListener::listen(address, offer, devices, backlog);
+    });
+}
+
+Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
+                                                            const fabric::Region& region) {
+    fabric::ShmOptions options;
+    options.group = settings.shm_group;
+    auto listener = fabric::ShmListener::listen(owner, &region, options, backlog);
+    if (const auto* no = std::get_if<Problem>(&listener)) return problem(no->text);
+    return std::get<0>(std::move(listener));
+}
+
+void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {
+    std::vector<process::BoundPort> ports;
+    auto add = [&](const SocketAddress& address, const char* transport) {
+        ports.push_back({address.storage.ss_family == AF_INET6, address.port(), transport});
+    };
+    for (const auto& one : tcp) add(one->address(), "TCP");
+    for (const auto& one : verbs) add(one->address(), "VERBS");
+    process::write_port_file(std::getenv("FARNODE_PORT_FILENAME"), ports);
 }
 
 }  // namespace farcached::node

@@ -11,13 +11,21 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
+#include "conf/settings.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/loop.h"
 #include "fabric/channel.h"
+#include "fabric/owner.h"
+#include "fabric/region.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/tcp_channel.h"
+#include "fabric/verbs/verbs_channel.h"
 #include "node/service/node_stats.h"
 #include "node/service/service.h"
 #include "node/store/flush_schedule.h"
 #include "process/log.h"
+#include "process/service_manager.h"
 #include "process/supervisor.h"
 
 namespace farcached::node {
@@ -66,7 +74,6 @@ class FarnodeServer {
     void tell_turned_away(Listener& by);
     bool must_wait();
     void rest();
-    void wake();
 
     FlushSchedule flushes_;
     ServiceShared shared_;
@@ -74,8 +81,7 @@ class FarnodeServer {
     const NodeStats& stats_;
     EventBase base_;
     event wake_event_{}, flush_event_{}, accept_again_{};
-    int wake_fd_ = -1;
-    process::Heartbeat heartbeat_;
+    process::LoopWaker waker_;
     std::atomic<bool> stopping_{false};
     std::list<Listener> listeners_;
     ServiceCounters counters_;               // of the accepting thread
@@ -85,5 +91,22 @@ class FarnodeServer {
     size_t next_loop_ = 0;
     std::thread thread_;
 };
+
+// ---- the listeners: names are resolved to addresses. A failure is a message with an exit status --------------
+using TcpListeners = std::vector<std::unique_ptr<fabric::TcpListener>>;
+using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
+
+// One listener for each address of the host; none if TCP is off. May wait for a name server. With port 0 the kernel chooses a
+// port for each. Sockets passed by the service manager are used instead.
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed);
+// Registers the offered memory. The offer and the devices outlive the listeners.
+Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
+                                    fabric::VerbsDevices& devices);
+// Holds the name's lock, so an existing socket of that name belongs to a dead node.
+Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
+                                                            const fabric::Region& region);
+
+// Writes the port numbers to $FARNODE_PORT_FILENAME.
+void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);
 
 }  // namespace farcached::node

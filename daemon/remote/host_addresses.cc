@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "base/check.h"
 
@@ -42,20 +40,14 @@ void HostAddresses::Shared::look_again() {
     if (those != nullptr && !those->empty()) addresses = std::move(*those);
 }
 
-std::variant<std::shared_ptr<HostAddresses>, std::string> HostAddresses::make(const std::string& host, uint16_t port,
-                                                                              const LookUp& look_up) {
-    return make(host, port, look_up(host, port), look_up);
-}
-
-std::variant<std::shared_ptr<HostAddresses>, std::string> HostAddresses::make(const std::string& host, uint16_t port,
-                                                                              Found found, const LookUp& look_up) {
-    if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
+std::shared_ptr<HostAddresses> HostAddresses::make(const std::string& host, uint16_t port,
+                                                   std::vector<fabric::SocketAddress> addresses, const LookUp& look_up) {
+    CHECK(!addresses.empty());
     auto shared = std::make_shared<Shared>();
     shared->host = host;
     shared->port = port;
     shared->look_up = look_up;
-    shared->addresses = std::get<std::vector<fabric::SocketAddress>>(std::move(found));
-    CHECK(!shared->addresses.empty());
+    shared->addresses = std::move(addresses);
     shared->looking = fabric::numeric_address(host, port).has_value();  // for ever (A3)
     return std::shared_ptr<HostAddresses>(new HostAddresses(std::move(shared)));
 }

@@ -28,12 +28,9 @@ class HostAddresses {
     using LookUp = std::function<Found(const std::string& host, uint16_t port)>;
     static constexpr uint64_t pause_ns = 1'000'000'000;  // minimum between two lookups
 
-    // Looks the host up, and waits for it. Else the reason of the failure.
-    static std::variant<std::shared_ptr<HostAddresses>, std::string> make(const std::string& host, uint16_t port,
-                                                                           const LookUp& look_up = fabric::look_up);
-    // The same with a finished lookup.
-    static std::variant<std::shared_ptr<HostAddresses>, std::string> make(const std::string& host, uint16_t port, Found found,
-                                                                          const LookUp& look_up);
+    // addresses: found by a first lookup.
+    static std::shared_ptr<HostAddresses> make(const std::string& host, uint16_t port,
+                                               std::vector<fabric::SocketAddress> addresses, const LookUp& look_up);
 
     // The address for attempt `turn`: attempts rotate through them.
     fabric::SocketAddress at(size_t turn) const;

@@ -15,7 +15,6 @@
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/nodes.h"
-#include "daemon/remote/host_addresses.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"
@@ -117,12 +116,12 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
     for (size_t i = 0; i < found.size(); i++) {
         const conf::NodeSpec& spec = specs[hosts_of[i]];
         MadeNode& node = made[hosts_of[i]];
-        auto host = HostAddresses::make(spec.host, spec.port, std::move(found[i]), look_up);
-        if (auto* why = std::get_if<std::string>(&host))
+        if (auto* why = std::get_if<std::string>(&found[i]))
             node = problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
                            "); use a known name or an address\n");
         else
-            std::get<std::shared_ptr<OneNode>>(node)->host = std::get<std::shared_ptr<HostAddresses>>(std::move(host));
+            std::get<std::shared_ptr<OneNode>>(node)->host =
+                HostAddresses::make(spec.host, spec.port, std::get<0>(std::move(found[i])), look_up);
     }
     return made;
 }

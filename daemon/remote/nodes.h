@@ -15,14 +15,12 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/remote/host_addresses.h"
-#include "daemon/stats/nodes_view.h"
-#include "daemon/stats/proxy_events.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "fabric/mapped_region.h"
 #include "fabric/verbs/verbs_channel.h"
@@ -127,7 +125,6 @@ class Nodes final : public NodesView {
     // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
     void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
-    // The end of a connection.
     struct Loss {
         bool was_up = false;
         proxy::LinkDown why = proxy::LinkDown::channel_ended;

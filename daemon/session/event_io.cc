@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/session/event_io.h"
-
+// EventIo: sockets by libevent (daemon/session/socket_io.h): one recv for a readable session, one send for its replies.
+//
+// E1  Sessions that are ready together are received from, then served, then sent to: a phase each, in the same order. Serving
+//     the first overlaps with prefetches for the next; the accesses of all are handed over together. All of it ends within the
+//     turn.
+// E2  Callbacks of one session have the order of its receives.
+#include <event2/event.h>
+#include <event2/event_struct.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "daemon/session/session.h"
+#include "daemon/session/socket_io.h"
+#include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
 
@@ -57,23 +67,74 @@ class EventReadiness final : public Readiness {
     event event_;
 };
 
-}  // namespace
+class EventIo final : public SocketIo {
+  public:
+    // All are borrowed.
+    EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters);
+
+    std::unique_ptr<Readiness> make_readiness(std::function<void()> ready) override {
+        return std::make_unique<EventReadiness>(base_.get(), std::move(ready));
+    }
+    bool resume(Session& session) override { return listen(session, EV_READ); }
+    void pause(Session& session) override { event_del(&session.readiness); }
+    bool await_room(Session& session) override { return listen(session, EV_WRITE); }
+    void leave(Session& session) override;
+    Sent send(Session& session, OutBuffer& out, bool tell) override;
+    bool receive_now(Session& session) override { return receive(session) || is_untold(session); }
+    void catch_up() override { tell_received(); }
+    void turn_soon() override { event_add(&turn_event_, &at_once); }
+    void turn(bool awake) override;
+
+  private:
+    struct FreeBase {
+        void operator()(event_base* base) const { event_base_free(base); }
+    };
+    struct Received {
+        Session* session;  // null: it has left
+        std::string_view bytes;
+        bool all;
+    };
+    struct Queued {
+        Session* session = nullptr;  // null: it has left
+        OutBuffer out;
+        bool tell = false;
+    };
+
+    static void on_ready(evutil_socket_t, short what, void* session);
+    static void on_turn(evutil_socket_t, short, void* io);
+    static void on_timer(evutil_socket_t, short, void* io);
+
+    bool listen(Session& session, short what);
+    void set_timer();
+    bool receive(Session& session);
+    std::span<Received> untold() { return std::span(received_).first(received_count_); }
+    bool is_untold(const Session& session);
+    void tell_received();
+    Sent send_now(Session& session, const OutBuffer& out);
+    std::span<Queued> queued() { return std::span(queued_).first(queued_count_); }
+    Queued* queued_of(const Session& session);
+    void send_queued();
+
+    const std::unique_ptr<event_base, FreeBase> base_;
+    SocketEvents& events_;
+    TurnTimer& timer_;
+    WorkerCounters& counters_;
+    const std::unique_ptr<char[]> in_;
+    size_t in_bytes_ = 0;  // of it, received and not delivered
+    std::array<Received, together_max> received_;
+    size_t received_count_ = 0;
+    bool together_ = false;  // several are being delivered: their sends are queued
+    std::array<Queued, together_max> queued_;
+    size_t queued_count_ = 0, queued_bytes_ = 0;
+    event turn_event_, timer_event_;
+    uint64_t timer_at_ns_ = UINT64_MAX;  // for which timer_event_ is set
+};
 
 EventIo::EventIo(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters)
     : base_(make_base()), events_(events), timer_(timer), counters_(counters), in_(new char[receive_bytes_max]) {
     event_assign(&turn_event_, base_.get(), -1, 0, on_turn, this);
     event_assign(&timer_event_, base_.get(), -1, 0, on_timer, this);
 }
-
-std::unique_ptr<Readiness> EventIo::make_readiness(std::function<void()> ready) {
-    return std::make_unique<EventReadiness>(base_.get(), std::move(ready));
-}
-
-bool EventIo::resume(Session& session) { return listen(session, EV_READ); }
-
-bool EventIo::await_room(Session& session) { return listen(session, EV_WRITE); }
-
-void EventIo::pause(Session& session) { event_del(&session.readiness); }
 
 bool EventIo::listen(Session& session, short what) {
     event_assign(&session.readiness, base_.get(), session.state.fd, short(what | EV_PERSIST), on_ready, &session);
@@ -105,8 +166,6 @@ bool EventIo::receive(Session& session) {
     if (received_count_ == together_max || in_bytes_ > untold_bytes_max) tell_received();
     return true;
 }
-
-bool EventIo::receive_now(Session& session) { return receive(session) || is_untold(session); }
 
 bool EventIo::is_untold(const Session& session) {
     return std::ranges::any_of(untold(), [&](const Received& one) { return one.session == &session; });
@@ -201,8 +260,6 @@ void EventIo::send_queued() {
     }
 }
 
-void EventIo::turn_soon() { event_add(&turn_event_, &at_once); }
-
 void EventIo::on_turn(evutil_socket_t, short, void* argument) {
     EventIo& io = *static_cast<EventIo*>(argument);
     io.tell_received();  // W3: sessions that became ready together come first
@@ -234,6 +291,12 @@ void EventIo::turn(bool awake) {
     set_timer();
     event_base_loop(base_.get(), awake ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
     tell_received();
+}
+
+}  // namespace
+
+std::unique_ptr<SocketIo> make_event_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters) {
+    return std::make_unique<EventIo>(events, timer, counters);
 }
 
 // Receives the missing part of a value in place, and the rest into `room`: the terminator, or without one the last byte. That

@@ -114,7 +114,6 @@ class RingWaits {
     void arm() {
         if (some_unarmed_) arm_all();
     }
-    // A completion of a poll.
     void note(uint64_t name);
     bool any_ready() const { return some_ready_; }
     void tell();

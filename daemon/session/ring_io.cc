@@ -35,7 +35,6 @@ std::unique_ptr<SocketIo> make_ring_io(SocketEvents&, TurnTimer&, WorkerCounters
 
 #include "base/check.h"
 #include "base/node_clock.h"
-#include "daemon/session/event_io.h"
 #include "daemon/session/ring.h"
 #include "daemon/session/session.h"
 

@@ -18,7 +18,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -28,6 +27,7 @@
 #include "daemon/engine/session_memory.h"
 #include "daemon/session/socket_io.h"
 #include "daemon/stats/dump.h"
+#include "daemon/stats/latency.h"
 #include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
@@ -171,6 +171,23 @@ struct Session {
 
 // The memory of an idle client, besides its entries in two tables. Above this the allocator takes 256 bytes.
 static_assert(sizeof(Session) <= 224);
+
+// An accepted socket on its way to a worker.
+struct NewConnection {
+    int fd = -1;
+    SessionProtocol protocol = SessionProtocol::any;
+    PeerAddress address;
+    bool admin = false;  // accepted on the --admin socket
+    bool own = false;    // this process's own, in no counter
+};
+
+// Settings of a worker that a reload may change.
+struct WorkerLive {
+    uint32_t requests_per_event = 20;
+    uint32_t idle_timeout_s = 0;
+    LatencyOptions latency;
+    uint32_t hot_keys_one_in = 0;  // sampling rate of gets and sets for stats hotkeys; 0: none
+};
 
 // The sessions of a worker (N4), those that wait for their turn, and those that are to end with it.
 //

@@ -5,12 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/check.h"
-#include "daemon/engine/trace.h"
-#include "daemon/session/event_io.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"
@@ -51,7 +48,7 @@ Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& even
       replies_(replies),
       room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
     if (ring) io_ = make_ring_io(*this, timer, context.counters, refusal);
-    if (io_ == nullptr) io_.reset(new EventIo(*this, timer, context.counters));
+    if (io_ == nullptr) io_ = make_event_io(*this, timer, context.counters);
     context.room = &room_;
 }
 

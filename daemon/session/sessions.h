@@ -22,7 +22,6 @@
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
-#include "daemon/session/inbox.h"
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
@@ -31,7 +30,6 @@
 
 namespace farcached::daemon {
 
-// Callbacks to the server.
 class SessionEvents {
   public:
     virtual ~SessionEvents() = default;
@@ -58,7 +56,9 @@ class Sessions final : public SocketEvents {
     // Ends sessions without a request for idle_timeout_s.
     void end_idle();
     // Ends sessions that hold the memory that other workers want, and those that are doomed.
-    void end_as_asked();
+    void end_as_asked() {
+        room_.end_as_asked([this] { read_clock(); });
+    }
     void end_doomed();
     // Serves all bytes received so far, also those in the kernel, and sends the answers. Each session ends then.
     void begin_stop();

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <new>
 
-#include "base/check.h"
-#include "daemon/session/event_io.h"
 #include "daemon/session/sessions.h"
 #include "protocol/layout.h"
 
@@ -195,10 +193,6 @@ void Sessions::writable(Session& session) {
 }
 
 // ---- when memory is short (daemon/session/room_keeper.h) ------------------------------------------------
-
-void Sessions::end_as_asked() {
-    room_.end_as_asked([this] { read_clock(); });
-}
 
 // Counts a session that ends because all sessions reached their limit. Sends its client the reason, unless part of a reply has
 // left.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/session/event_io.h) waits for ready sockets
+// SocketIo: moves bytes between a worker's sessions and their sockets. EventIo (daemon/session/event_io.cc) waits for ready sockets
 // with libevent, and makes a system call per receive and per send. RingIo (daemon/session/ring_io.cc) lets the kernel receive into
 // the worker's buffers. It submits the sends of a whole tick with the system call that waits. Both wait for all else within turn():
 // other descriptors (daemon/engine/readiness.h), and the worker's next timer.
@@ -27,6 +27,12 @@
 namespace farcached::daemon {
 
 struct Session;
+
+// Bounds of both implementations.
+constexpr size_t receive_bytes_max = 64 << 10;  // large enough for a deep pipeline, small enough for the second-level cache
+constexpr size_t together_max = 16;             // sessions: prefetched data of the last is still cached when it is served
+constexpr size_t queued_bytes_max = 256 << 10;  // above it queued replies leave early: bounds their delay and memory
+constexpr size_t queued_bytes_kept = 64 << 10;  // capacity that a queue's buffer keeps
 
 // An implementation's callbacks to the worker's Sessions.
 class SocketEvents {
@@ -107,6 +113,18 @@ class SocketIo : public Waits {
     virtual void turn(bool awake) = 0;
 };
 
+// send() of the rest: own bytes from `start`, and the pieces between them (base/out_buffer.h).
+ssize_t send_some(int socket, std::string_view own, size_t start, std::span<const OutPiece> pieces, int flags);
+
+// One receive of either implementation, into `room`. Not positive: 0: the client closed its side; else the system's error,
+// negated. -EAGAIN stands for every error that means "nothing now".
+ssize_t receive_into(int socket, std::span<char> room, WorkerCounters& counters);
+
+// The same for a session that may wait for a value: its bytes go to their place, and `events` run.
+ssize_t receive_for(Session& session, std::span<char> room, SocketEvents& events, WorkerCounters& counters);
+
+// An EventIo; all are borrowed.
+std::unique_ptr<SocketIo> make_event_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters);
 // Tests io_uring on sockets of its own, once per process. Returns an empty string, or why there is no io_uring here, with the
 // call and the system's reason.
 std::string try_ring();

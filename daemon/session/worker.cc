@@ -28,7 +28,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admi
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{Router(), counters_, engine, admin, watch, process::node_now(), process::node_started_unix(), nullptr, nullptr,
                &recorder_, options.memory},
-      replies_(context_, /* events= */ nullptr),
+      replies_(context_),
       sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); }) {
     CHECK((node == nullptr) != (nodes == nullptr));
     measure();

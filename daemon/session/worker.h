@@ -11,24 +11,93 @@
 //     (daemon/stats/latency.h).
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
-#include "daemon/engine/local_peer.h"
+#include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
+#include "daemon/engine/router.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/session/inbox.h"
 #include "daemon/session/sessions.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/watch_hub.h"
+#include "process/supervisor.h"
 
 namespace farcached::daemon {
+
+// Inbox: what other threads want of a worker: to take connections, to change settings, to stop, to show that it runs.
+//
+// Owner: the worker. Any thread may call what stands above "the worker's thread".
+// I1  Whatever was put in before a wake-up is in the mail that the worker takes after it.
+// I2  A request to stop stays in the mail.
+class Inbox {
+  public:
+    // By a reload: takes effect at the worker's next turn, with the current nodes; `done` is called there.
+    struct Change {
+        WorkerLive live;
+        std::function<void()> done;
+    };
+    struct Mail {
+        std::vector<NewConnection> connections;
+        std::list<Change> changes;
+        bool stop = false;
+    };
+
+    // Throws std::bad_alloc.
+    void give(NewConnection connection) {
+        put([&] { mail_.connections.push_back(std::move(connection)); });
+    }
+    void change(std::list<Change>&& one) noexcept {
+        put([&] { mail_.changes.splice(mail_.changes.end(), one); });
+    }
+    void stop() {
+        put([&] { mail_.stop = true; });
+    }
+    void wake() { waker_.wake(); }
+    process::Watched watched(std::string name) { return waker_.watched(std::move(name)); }
+
+    // ---- the worker's thread; but listen() before it runs ------------------------------------------------
+    // woken: calls take(). `waits` outlives this.
+    void listen(Waits& waits, std::function<void()> woken) {
+        ready_ = waits.make_readiness(std::move(woken));
+        ready_->await(waker_.fd(), /* writable= */ false);
+    }
+    Mail take() {
+        waker_.take();
+        Mail taken;
+        std::lock_guard hold(lock_);
+        std::swap(taken, mail_);
+        mail_.stop = taken.stop;  // I2
+        return taken;
+    }
+    // At the end of the thread: only it may use a ring.
+    void shut() { ready_->stop(); }
+
+  private:
+    template <class Add>
+    void put(Add add) {
+        std::lock_guard hold(lock_);
+        add();
+        wake();
+    }
+
+    process::LoopWaker waker_;
+    std::unique_ptr<Readiness> ready_;
+    std::mutex lock_;
+    Mail mail_;  // under lock_
+};
 
 struct WorkerOptions : WorkerLive {
     uint32_t number = 0;  // of the worker
@@ -70,7 +139,6 @@ class Worker final : private TurnTimer {
     void set_idle_check();
     void end_tick();
 
-    // TurnTimer
     uint64_t timer_at_ns() override;
     void timer_due() override;
 

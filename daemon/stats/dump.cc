@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "protocol/meta.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::daemon {
 
@@ -18,7 +19,7 @@ constexpr bool is_unreserved(unsigned char c) {
     return letter || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
 }
 
-constexpr bool is_blank_or_control(unsigned char c) { return c <= ' ' || c == 0x7f; }
+constexpr bool is_graphic(unsigned char c) { return c > ' ' && c != 0x7f; }  // neither blank nor control
 
 template <class Keep>
 void append_encoded(OutBuffer& out, std::string_view bytes, Keep keep) {
@@ -38,6 +39,13 @@ void append_encoded(OutBuffer& out, std::string_view bytes, Keep keep) {
     out.commit(size_t(to - start));
 }
 
+template <class Keep>
+std::string encoded(std::string_view bytes, Keep keep) {
+    OutBuffer out;
+    append_encoded(out, bytes, keep);
+    return {out.data(), out.size()};
+}
+
 // True for all keys of the text protocol; binary keys may have any byte.
 bool fits_a_word(std::string_view key) { return key.find_first_of(" \r\n") == std::string_view::npos; }
 
@@ -51,20 +59,28 @@ void append_uri_encoded(OutBuffer& out, std::string_view bytes) {
     append_encoded(out, bytes, is_unreserved);
 }
 
-std::string uri_encoded(std::string_view bytes) {
-    OutBuffer out;
-    append_uri_encoded(out, bytes);
-    return {out.data(), out.size()};
+std::string uri_encoded(std::string_view bytes) { return encoded(bytes, is_unreserved); }
+
+void append_printable(OutBuffer& out, std::string_view bytes) { append_encoded(out, bytes, is_graphic); }
+
+std::string printable(std::string_view bytes) { return encoded(bytes, is_graphic); }
+
+std::string word_encoded(std::string_view bytes) {
+    return encoded(bytes, [](unsigned char c) { return is_graphic(c) && c < 0x7f && c != '%'; });
 }
 
-void append_printable(OutBuffer& out, std::string_view bytes) {
-    append_encoded(out, bytes, [](unsigned char c) { return !is_blank_or_control(c); });
-}
-
-std::string printable(std::string_view bytes) {
-    OutBuffer out;
-    append_printable(out, bytes);
-    return {out.data(), out.size()};
+uint64_t parse_crawl_classes(std::string_view text) {
+    if (text == "all") return ~UINT64_C(0);
+    uint64_t classes = 0;
+    while (!text.empty()) {
+        std::string_view word = text.substr(0, text.find(','));
+        uint64_t id = 0;
+        if (!protocol::parse_digits(word, 63, id)) return 0;
+        if (id == 0) return 0;
+        classes |= UINT64_C(1) << id;
+        text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
+    }
+    return classes;
 }
 
 void append_metadump_line(OutBuffer& out, const node::ItemView& item, int64_t started_unix) {

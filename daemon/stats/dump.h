@@ -22,6 +22,8 @@ std::string uri_encoded(std::string_view bytes);
 // For formats that show keys raw: only blanks and control characters become %XX.
 void append_printable(OutBuffer& out, std::string_view bytes);
 std::string printable(std::string_view bytes);
+// As memcached's logger encodes keys, and every byte that could end a word.
+std::string word_encoded(std::string_view bytes);
 
 // `started_unix`: the Unix time at which the node's clock read 0.
 // key=foo exp=1795226068 la=1795225968 cas=2 fetch=no cls=1 size=63 flags=0
@@ -34,6 +36,9 @@ bool append_cachedump_line(OutBuffer& out, const node::ItemView& item, int64_t s
 // `stats cachedump`: the items of one class, at most `items_max` (0: no limit) and 2 MB, then END.
 void append_cachedump(OutBuffer& out, node::Node& node, uint8_t size_class, uint32_t items_max,
                       NodeSeconds now, int64_t started_unix);
+
+// "all", or size classes separated by commas: a bit per 1-based class. 0: memcached's BADCLASS.
+uint64_t parse_crawl_classes(std::string_view text);
 
 // A metadump or mgdump under way: the session calls more() whenever it can send more. Includes every item that stays in place
 // throughout; copies under one page's lock at a time.

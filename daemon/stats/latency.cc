@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/stats/latency.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
+
+#include "daemon/stats/dump.h"
 
 namespace farcached::daemon {
 
 namespace {
-
-// Encodes as memcached's logger does with keys, and every byte that could end a word.
-std::string encoded(std::string_view text) {
-    std::string out;
-    constexpr char digits[] = "0123456789ABCDEF";
-    for (char c : text) {
-        if (c > ' ' && c < 0x7f && c != '%') {
-            out += c;
-            continue;
-        }
-        out += '%';
-        out += digits[static_cast<unsigned char>(c) >> 4];
-        out += digits[static_cast<unsigned char>(c) & 15];
-    }
-    return out;
-}
 
 std::string us_text(uint64_t ns) { return std::to_string(ns / 1000); }
 
@@ -161,7 +146,7 @@ std::span<const SlowRequest::Word> SlowRequest::words() {
         {"worker", "the worker thread, from 0", [](const SlowRequest& slow) { return std::to_string(slow.worker); }},
         {"cfd", "the descriptor of the client's connection, as in stats conns",
          [](const SlowRequest& slow) { return std::to_string(slow.fd); }},
-        {"key", "the key, as in watch; of a batch, the first one", [](const SlowRequest& slow) { return encoded(slow.what); }},
+        {"key", "the key, as in watch; of a batch, the first one", [](const SlowRequest& slow) { return word_encoded(slow.what); }},
     };
     return rows;
 }

@@ -82,7 +82,6 @@ struct LatencyCounters {
     std::array<std::array<LatencyHistogram, verbs_measured>, size_t(Way::count)> of;
 };
 
-// Sums over workers.
 struct LatencyTotals {
     struct One {
         std::array<uint64_t, LatencyHistogram::bounds + 1> counts{};
@@ -97,6 +96,13 @@ struct LatencyTotals {
 
     void add(const LatencyCounters& counters);
     void subtract(const LatencyTotals& earlier);
+    // visit(verb's name, way's name, One) for what requests can have, with nodes or without.
+    template <class Visit>
+    void each(bool nodes, Visit visit) const {
+        for (size_t way = 0; way < of.size(); way++)
+            for (size_t verb = 0; verb < verbs_measured; verb++)
+                if (can_be(Way(way), Verb(verb), nodes)) visit(verb_names[verb], way_names[way], of[way][verb]);
+    }
 };
 
 // A slow request. For immediate answers a whole batch, which begins with `what`.
@@ -151,7 +157,6 @@ class Latencies {
         if (unfinished()) finish(now_ns);
         now_ns_ = now_ns;
     }
-    // The last reading.
     uint64_t now_ns() const { return now_ns_; }
     // End of the tick: reads the clock if there were immediate answers since the last reading.
     void end_tick() {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/stat_row.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
+#include "process/json_text.h"
 #include "proxy/onesided_share.h"
 
 namespace farcached::daemon {
@@ -21,11 +23,7 @@ using Labels = MetricsText::Labels;
 constexpr Kind counter = Kind::counter;
 constexpr Kind gauge = Kind::gauge;
 
-// Statistics that differ in a trailing word form one family with that word as a label.
-struct Grouped {
-    std::string_view prefix, family, label, help;
-};
-constexpr Grouped groups[] = {
+constexpr MetricsText::Group families[] = {
     {"local_", "local_reads_unproven", "reason",
      "inconclusive lock-free reads of mapped memory, repeated under the lock"},
     {"read_invalid_", "reads_invalid", "reason", "invalid one-sided reads, repeated by RPC"},
@@ -56,20 +54,14 @@ class Rows {
                 return out_.number(counter, "gets_by_path",
                                    "GETs by path; two_sided: sent to their node, with any reply",
                                    value, with("path", path.path));
-        for (const Grouped& group : groups)
-            if (name.starts_with(group.prefix))
-                return out_.number(kind, group.family, group.help, value,
-                                   with(group.label, name.substr(group.prefix.size())));
-        out_.stat(kind, std::string(prefix) + std::string(name), help, value, labels_);
-        const std::string_view old_name = old_name_of(name);
-        if (!old_name.empty()) out_.stat(kind, std::string(prefix) + std::string(old_name), old_name_help(name), value, labels_);
+        out_.grouped(families, kind, name, help, value, labels_, prefix);
     }
+
     template <template <class> class Cells>
     void stats(const Cells<uint64_t>& cells, StatKind only = StatKind::counter) {
         for (const auto& row : Cells<uint64_t>::rows())
             if (row.kind == only) stat(MetricsText::kind_of(only), row.name, row.help, row.of(cells));
     }
-    // A statistic of a family with a reason as its label.
     void reason(std::string_view family, std::string_view help, std::string_view reason, uint64_t value) {
         out_.number(counter, family, help, value, with("reason", reason));
     }
@@ -138,16 +130,13 @@ void write_requests(MetricsText& out, const Sample& s) {
 void write_latencies(MetricsText& out, const MetricsSource& source) {
     std::array<double, LatencyHistogram::bounds> bounds;
     for (size_t i = 0; i < bounds.size(); i++) bounds[i] = double(LatencyHistogram::bound_us(i)) / 1e6;
-    for (size_t way = 0; way < size_t(Way::count); way++)
-        for (size_t verb = 0; verb < verbs_measured; verb++) {
-            if (!can_be(Way(way), Verb(verb), source.nodes != nullptr)) continue;
-            const LatencyTotals::One& one = source.sample.latency.of[way][verb];
+    source.sample.latency.each(
+        source.nodes != nullptr, [&](std::string_view verb, std::string_view way, const LatencyTotals::One& one) {
             out.histogram("request_duration_seconds",
                           "Time from receiving a request to writing its reply, by readings of the clock "
                           "shared by requests received or answered together; without those whose node did not reply",
-                          bounds, one.counts, double(one.sum_ns) / 1e9,
-                          {{"op", verb_names[verb]}, {"path", way_names[way]}});
-        }
+                          bounds, one.counts, double(one.sum_ns) / 1e9, {{"op", verb}, {"path", way}});
+        });
 }
 
 // The reasons for GETs without a one-sided read, and for denied pointers.
@@ -179,7 +168,6 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
     });
 }
 
-// A node's own statistics.
 void write_node(MetricsText& out, std::string_view name, const node::Stats& s, const node::ClassStats& all,
                 bool leases) {
     Rows rows(out, name);
@@ -190,21 +178,6 @@ void write_node(MetricsText& out, std::string_view name, const node::Stats& s, c
     if (leases)
         for (const auto& row : node::lease_rows) put(row);
     for (const auto& row : node::class_sum_rows) rows.stat(counter, row.name, row.help, row.of(all), "node_");
-}
-
-void write_classes(MetricsText& out, std::string_view name, const std::vector<node::ClassStats>& classes) {
-    for (size_t i = 1; i < classes.size(); i++) {
-        const node::ClassStats& c = classes[i];
-        if (c.pages == 0) continue;
-        const std::string id = std::to_string(i);
-        const Labels labels = {{"node", name}, {"class", id}};
-        auto put = [&](const node::ClassRow& row) {
-            out.stat(MetricsText::kind_of(row.kind), "class_" + std::string(MetricsText::conventional(row.name)), row.help,
-                     row.of(c), labels);
-        };
-        std::ranges::for_each(node::class_rows, put);
-        std::ranges::for_each(node::class_sum_rows, put);
-    }
 }
 
 }  // namespace
@@ -220,7 +193,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         Rows rows(out, name);
         rows.stats(sample.local);
         write_node(out, name, sample.node, sample.node_classes, /* leases= */ false);
-        write_classes(out, name, sample.node.classes);
+        node::append_class_metrics(sample.node.classes, {{"node", name}}, out);
         rows.plain(counter, "crawler_passes", "crawls for expired items started", sample.crawler_passes);
         rows.plain(gauge, "crawler_running", "1: a crawl is running", sample.crawler_running ? 1 : 0);
         return;
@@ -236,8 +209,159 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
     }
     for (const NodeNumbers& one : source.told) {
         write_node(out, one.name, one.stats, one.all_classes, /* leases= */ true);
-        write_classes(out, one.name, one.stats.classes);
+        node::append_class_metrics(one.stats.classes, {{"node", one.name}}, out);
     }
+}
+
+// ---- the status page --------------------------------------------------------------------------------
+
+namespace {
+
+using process::JsonText;
+
+void add_latency(JsonText& out, const LatencyTotals& latency, bool nodes) {
+    out.begin("latency", '[');
+    latency.each(nodes, [&](std::string_view verb, std::string_view way, const LatencyTotals::One& one) {
+        out.begin('{');
+        out.add("op", verb);
+        out.add("path", way);
+        out.add("count", one.count());
+        out.begin("counts", '[');
+        for (uint64_t count : one.counts) out.value(count);
+        out.end(']');
+        out.add("p50_us", one.quantile_us(0.5));
+        out.add("p99_us", one.quantile_us(0.99));
+        out.add("p999_us", one.quantile_us(0.999));
+        out.end('}');
+    });
+    out.end(']');
+}
+
+// Reads that failed their checks or were not made, by counter name.
+void add_failed_reads(JsonText& out, const Sample& sample) {
+    out.begin("failed_reads", '{');
+    for (const auto& row : LocalTotals::rows())
+        if (row.name != "local_hits") out.add(row.name, row.of(sample.local));
+    const LinkTotals links = sample.all_links();
+    for (const auto& row : proxy::LinkCells<uint64_t>::rows())
+        if (row.name.starts_with("read_") || row.name.starts_with("reads_failed_") || row.name == "index_not_found" ||
+            row.name == "index_unproven")
+            out.add(row.name, row.of(links));
+    out.end('}');
+}
+
+// The reasons for GETs without a one-sided read, and for denied pointers; none without nodes.
+void add_reasons(JsonText& out, const LinkTotals& links, bool nodes) {
+    const auto add = [&](std::string_view name, std::string_view help, uint64_t count) {
+        out.begin('{');
+        out.add("reason", name);
+        out.add("help", help);
+        out.add("count", count);
+        out.end('}');
+    };
+    out.begin("not_one_sided", '[');
+    if (nodes) proxy::each_onesided_reason(links, add);
+    out.end(']');
+    out.begin("pointer_denials", '[');
+    if (nodes) proxy::each_pointer_denial(links, add);
+    out.end(']');
+}
+
+void add_memory(JsonText& out, const node::Stats& s, const node::ClassStats& classes) {
+    out.begin("memory", '{');
+    out.add("items", s.items);
+    out.add("bytes", s.bytes);
+    out.add("memory_limit_bytes", s.memory_limit_bytes);
+    out.add("pages_used", s.pages_used);
+    out.add("pages_limit", s.pages_limit);
+    out.add("evictions", classes.evicted);
+    out.add("lease_bytes", s.leases.bytes);
+    out.add("reclaim_pending_bytes", s.leases.dead_bytes);
+    out.end('}');
+}
+
+void add_node(JsonText& out, const NodeShown& shown, const std::vector<NodeNumbers>& told) {
+    out.begin('{');
+    out.add("name", shown.name);
+    out.add("state", node_state_name(shown.state));
+    out.add("address", shown.address);
+    out.add("links", shown.links);
+    out.add("links_up", shown.links_up);
+    out.add("down_reason", shown.down_reason);
+    const auto of_node = std::ranges::find(told, shown.name, &NodeNumbers::name);
+    if (of_node == told.end())
+        out.add_null("memory");
+    else
+        add_memory(out, of_node->stats, of_node->all_classes);
+    out.end('}');
+}
+
+void add_nodes(JsonText& out, const MetricsSource& source) {
+    out.begin("nodes", '[');
+    if (source.nodes == nullptr) {
+        out.begin('{');
+        out.add("name", "embedded");
+        out.add("state", "up");
+        out.add("address", "in this process");
+        add_memory(out, source.sample.node, source.sample.node_classes);
+        out.end('}');
+    } else {
+        for (const NodeShown& shown : source.nodes->all()) add_node(out, shown, source.told);
+    }
+    out.end(']');
+}
+
+void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
+    const ClassTotals classes = s.all_classes();
+    out.add("requests", s.workers.requests);
+    out.add("gets", s.workers.get_cmds);
+    out.add("get_hits", classes.get_hits);
+    out.add("get_misses", s.workers.get_misses);
+    out.add("sets", classes.cmd_set);
+    out.add("received_bytes", s.workers.bytes_read);
+    out.add("sent_bytes", s.workers.bytes_written);
+    out.add("get_unavailable", s.workers.get_unavailable);
+    out.add("mutations_unavailable", s.workers.mutations_unavailable);
+    out.add(old_name_of("mutations_unavailable"), s.workers.mutations_unavailable);
+    out.add("slow_requests", s.workers.slow_requests);
+    out.add("pointer_hits", links.pointer_hits);
+    out.add("pointer_misses", links.pointer_misses);
+    out.add("pointer_expired", links.pointer_expired);
+    out.begin("gets_by_path", '{');
+    out.add("local", s.local.local_hits);
+    out.add("one_sided", links.get_onesided);
+    out.add("index", links.get_index);
+    out.add("two_sided", links.get_twosided);
+    out.end('}');
+    out.add("one_sided_share", proxy::onesided_share(links));
+}
+
+}  // namespace
+
+std::string status_json(const MetricsSource& source, const std::string& not_ready) {
+    const Sample& s = source.sample;
+    const LinkTotals links = s.all_links();
+    const bool nodes = source.nodes != nullptr;
+    JsonText out;
+    out.begin('{');
+    out.add("version", source.version);
+    out.add("ready", not_ready.empty());
+    out.add("not_ready_reason", not_ready);
+    out.add("started_unix", s.started_unix);
+    out.add("uptime_s", s.now);
+    out.add("workers", s.workers_running);
+    out.add("connections", s.server.curr_connections);
+    out.add("connections_limit", s.server.connections_max);
+    add_requests(out, s, links);
+    add_reasons(out, links, nodes);
+    out.begin("latency_bounds_us", '[');
+    for (size_t i = 0; i < LatencyHistogram::bounds; i++) out.value(LatencyHistogram::bound_us(i));
+    out.end(']');
+    add_latency(out, s.latency, nodes);
+    add_failed_reads(out, s);
+    add_nodes(out, source);
+    out.end('}');
+    return out.text() + "\n";
 }
 
 }  // namespace farcached::daemon

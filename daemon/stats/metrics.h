@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What the HTTP pages show of a Sample. Pure; a page writes to a text of its own.
+//
 // The metrics for Prometheus: every number of `stats` and its groups, named by Prometheus's conventions, with the help texts of
 // the tables that declare them. Numbers of one node have its name as a label; the embedded node's is "embedded".
 //
 // Counters are the process's own: `stats reset` does not affect them.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/metrics_text.h"
-#include "daemon/stats/node_numbers.h"
-#include "daemon/stats/nodes_view.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 
 namespace farcached::daemon {
@@ -23,5 +25,12 @@ struct MetricsSource {
 };
 
 void write_metrics(MetricsText& out, const MetricsSource& source);
+
+// The status page, daemon/stats/status_page.html at build time. @NONCE@ in it stands for a word that differs in each answer.
+extern const std::string_view status_page;
+
+// Its numbers, as JSON. Counters are since the start: clients compute rates from differences, as the page does.
+// not_ready: why clients are not served; empty: they are served.
+std::string status_json(const MetricsSource& source, const std::string& not_ready);
 
 }  // namespace farcached::daemon

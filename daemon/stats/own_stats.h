@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats_*.cc) and
+// Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats.cc) and
 // the man page (man/counters_man.cc) use them.
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
 #include "daemon/stats/dump.h"
+#include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
-#include "daemon/stats/nodes_view.h"
-#include "daemon/stats/space_saving.h"
+#include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "proxy/pointer_table.h"
 
@@ -168,7 +168,6 @@ inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
 constexpr std::string_view route_next_help =
     "the next nodes on the ring in fail-over order, each with its state: next_1, next_2, ... up to 8";
 
-// `stats pointers`.
 using Occupancy = proxy::PointerTable::Occupancy;
 inline constexpr StatRow<uint64_t (*)(const Occupancy&)> pointer_rows[] = {
     {"entries", "entries of the shared pointer table", [](const Occupancy& s) { return s.entries; }},

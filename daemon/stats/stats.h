@@ -54,7 +54,6 @@ class StatWriter {
     void numbers(const auto& rows, const auto& from, const std::string& prefix = "") {
         for (const auto& row : rows) number(prefix + std::string(row.name), row.of(from));
     }
-    // seconds.microseconds
     void time(std::string_view name, int64_t seconds, int64_t microseconds);
     // <prefix><id>:<name>
     void of_class(std::string_view prefix, uint64_t id, std::string_view name, uint64_t value);
@@ -87,7 +86,7 @@ void write_slow(StatWriter out, const ServerView& server);
 void write_hot_keys(StatWriter out, ServerView& server);
 void reset_hot_keys(ServerView& server);
 
-// ---- of nodes: daemon/stats/stats_nodes.cc ------------------------------------------------------------------
+// ---- of nodes --------------------------------------------------------------------------------------------
 // Connections and requests of each node, as "node:name".
 void write_nodes(StatWriter out, const Sample& sample);
 // Sums over nodes, then each node's numbers, as "node:name"; counters since the last reset. `nodes`: those that answered.

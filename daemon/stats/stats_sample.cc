@@ -2,10 +2,160 @@
 #include "daemon/stats/stats_sample.h"
 
 #include <algorithm>
+#include <charconv>
 
+#include "base/check.h"
+#include "node/service/node_stats.h"
 #include "process/log.h"
 
 namespace farcached::daemon {
+
+namespace {
+
+constexpr size_t classes_max = 64;
+
+bool parse(std::string_view text, int base, uint64_t& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_word(std::string_view text) {
+    const auto graphic = [](char c) { return c > ' ' && c < 0x7f; };
+    return !text.empty() && std::all_of(text.begin(), text.end(), graphic);
+}
+
+template <class Visit>
+void each_stat(Visit visit) {
+    std::ranges::for_each(node::node_rows, visit);
+    std::ranges::for_each(node::lease_rows, visit);
+}
+
+template <class Visit>
+void each_class_stat(Visit visit) {
+    std::ranges::for_each(node::class_sum_rows, visit);
+    std::ranges::for_each(node::class_rows, visit);
+}
+
+void take_line(NodeNumbers& node, std::string_view name, std::string_view value) {
+    uint64_t number = 0;
+    if (name == "incarnation" && parse(value, 16, number)) node.incarnation = number;
+    if (!parse(value, 10, number)) return;
+    const size_t colon = name.find(':');
+    uint64_t id = 0;
+    if (colon == name.npos) {
+        each_stat([&](const auto& row) {
+            if (row.name == name) row.of(node.stats) = number;
+        });
+        for (const node::ClassRow& row : node::class_sum_rows)
+            if (row.name == name) row.of(node.all_classes) = number;
+    } else if (parse(name.substr(0, colon), 10, id) && id != 0 && id < classes_max) {
+        each_class_stat([&](const node::ClassRow& row) {
+            if (row.name == name.substr(colon + 1)) row.of(node.stats.classes[id]) = number;
+        });
+    }
+}
+
+// True: one node could have the classes of both. Classes in both have equal slot sizes, and sizes grow with the number.
+bool same_classes(const std::vector<node::ClassStats>& a, const std::vector<node::ClassStats>& b) {
+    uint64_t below = 0;
+    for (size_t i = 0; i < std::min(a.size(), b.size()); i++) {
+        const uint64_t larger = std::max(a[i].slot_bytes, b[i].slot_bytes);
+        const uint64_t smaller = std::min(a[i].slot_bytes, b[i].slot_bytes);
+        if (larger == 0) continue;  // unused, or the class of large items
+        if (smaller != 0 && smaller != larger) return false;
+        if (larger <= below) return false;
+        below = larger;
+    }
+    return true;
+}
+
+void add_class(node::ClassStats& to, const node::ClassStats& from) {
+    const uint64_t slot_bytes = std::max(to.slot_bytes, from.slot_bytes);
+    const uint64_t age_oldest_s = std::max(to.age_oldest_s, from.age_oldest_s);
+    const uint64_t evicted_age_s = std::max(to.evicted_age_s, from.evicted_age_s);
+    each_class_stat([&](const node::ClassRow& row) { row.of(to) += row.of(from); });
+    to.slot_bytes = slot_bytes;
+    to.age_oldest_s = age_oldest_s;
+    to.evicted_age_s = evicted_age_s;
+}
+
+}  // namespace
+
+void each_told(std::string_view told,
+               FunctionRef<void(std::string_view node, std::optional<std::string_view> text)> visit) {
+    while (!told.empty()) {
+        const size_t blank = told.find(' ');
+        const size_t end = told.find('\n');
+        CHECK(blank < end);
+        CHECK(end != told.npos);
+        const std::string_view node = told.substr(0, blank);
+        const std::string_view size = told.substr(blank + 1, end - blank - 1);
+        told.remove_prefix(end + 1);
+        if (size == "-") {
+            visit(node, std::nullopt);
+            continue;
+        }
+        uint64_t bytes = 0;
+        CHECK(parse(size, 10, bytes));
+        CHECK(bytes <= told.size());
+        visit(node, told.substr(0, size_t(bytes)));
+        told.remove_prefix(size_t(bytes));
+    }
+}
+
+void each_line(std::string_view text, FunctionRef<void(std::string_view name, std::string_view value)> visit) {
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const size_t blank = line.find(' ');
+        if (blank == line.npos) continue;
+        const std::string_view name = line.substr(0, blank), value = line.substr(blank + 1);
+        if (is_word(name) && is_word(value)) visit(name, value);
+    }
+}
+
+std::vector<NodeNumbers> read_numbers(std::string_view told) {
+    std::vector<NodeNumbers> nodes;
+    each_told(told, [&](std::string_view name, std::optional<std::string_view> text) {
+        if (!text.has_value()) return;
+        NodeNumbers& node = nodes.emplace_back();
+        node.name = name;
+        node.stats.classes.resize(classes_max);
+        each_line(*text, [&](std::string_view line, std::string_view value) { take_line(node, line, value); });
+    });
+    return nodes;
+}
+
+std::optional<uint64_t> lease_number(const node::Stats& s, std::string_view name) {
+    for (const auto& row : node::lease_rows)
+        if (row.name == name) return row.of(s);
+    return std::nullopt;
+}
+
+bool add_numbers(node::Stats& sum, node::ClassStats& all_classes, const NodeNumbers& one) {
+    each_stat([&](const auto& row) { row.of(sum) += row.of(one.stats); });
+    add_counters(all_classes, one.all_classes);
+    sum.classes.resize(std::max(sum.classes.size(), one.stats.classes.size()));
+    if (!same_classes(sum.classes, one.stats.classes)) return false;
+    for (size_t i = 0; i < one.stats.classes.size(); i++) add_class(sum.classes[i], one.stats.classes[i]);
+    return true;
+}
+
+void subtract(node::Stats& now, const node::Stats& earlier) {
+    each_stat([&](const auto& row) {
+        if (row.kind == StatKind::counter) less(row.of(now), row.of(earlier));
+    });
+    const size_t classes = std::min(now.classes.size(), earlier.classes.size());
+    for (size_t i = 0; i < classes; i++) subtract(now.classes[i], earlier.classes[i]);
+}
+
+void subtract(node::ClassStats& now, const node::ClassStats& earlier) {
+    for (const node::ClassRow& row : node::class_sum_rows) less(row.of(now), row.of(earlier));
+}
+
+void add_counters(node::ClassStats& sum, const node::ClassStats& one) {
+    for (const node::ClassRow& row : node::class_sum_rows) row.of(sum) += row.of(one);
+}
 
 namespace {
 
@@ -59,19 +209,11 @@ void subtract_nodes(Sample& sample, const Sample& earlier) {
     }
 }
 
-void subtract_server(ServerNumbers& now, const ServerNumbers& earlier) {
-    less(now.total_connections, earlier.total_connections);
-    less(now.rejected_connections, earlier.rejected_connections);
-    less(now.listen_disabled_num, earlier.listen_disabled_num);
-    less(now.time_in_listen_disabled_us, earlier.time_in_listen_disabled_us);
-}
-
-void subtract_watch(WatchNumbers& now, const WatchNumbers& earlier) {
-    less(now.dropped, earlier.dropped);
-    less(now.written, earlier.written);
-    less(now.skipped, earlier.skipped);
-    less(now.sent, earlier.sent);
-}
+constexpr uint64_t ServerNumbers::*server_counters[] = {
+    &ServerNumbers::total_connections, &ServerNumbers::rejected_connections, &ServerNumbers::listen_disabled_num,
+    &ServerNumbers::time_in_listen_disabled_us};
+constexpr uint64_t WatchNumbers::*watch_counters[] = {&WatchNumbers::dropped, &WatchNumbers::written, &WatchNumbers::skipped,
+                                                      &WatchNumbers::sent};
 
 }  // namespace
 
@@ -121,10 +263,10 @@ void subtract(Sample& sample, const Sample& earlier) {
     subtract_cells(sample.local, earlier.local);
     sample.latency.subtract(earlier.latency);
     subtract_nodes(sample, earlier);
-    subtract_server(sample.server, earlier.server);
+    for (const auto counter : server_counters) less(sample.server.*counter, earlier.server.*counter);
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);
-    subtract_watch(sample.watch, earlier.watch);
+    for (const auto counter : watch_counters) less(sample.watch.*counter, earlier.watch.*counter);
     sample.log_lines_lost -= std::min(sample.log_lines_lost, earlier.log_lines_lost);
     less(sample.crawler_passes, earlier.crawler_passes);
     size_t reasons = std::min(sample.close_reasons.size(), earlier.close_reasons.size());

@@ -24,6 +24,10 @@
 #include "node/store/node.h"
 #include "protocol/op.h"
 
+namespace farcached::proxy {
+enum class LinkDown : uint8_t;
+}
+
 namespace farcached::daemon {
 
 // WatchLog: the lines of `watch`. Engines, sessions and the node's observer write lines while there are watchers; the hub
@@ -36,7 +40,7 @@ enum WatchFlag : uint32_t {
     watch_deletions = 8,
     watch_connevents = 16,
     watch_proxyreqs = 64,  // slow requests (slow_log_ms)
-    watch_proxyevents = 128,  // changes of nodes and failed requests (daemon/stats/proxy_events.h)
+    watch_proxyevents = 128,  // changes of nodes and failed requests: NodePlace, below
     watch_silent = 32,  // accepted, never written: this daemon has no such events
 };
 
@@ -58,7 +62,7 @@ class WatchLog {
                           NodeSeconds now) = 0;
     virtual void connection(std::string_view line_tail) = 0;  // "type=conn_new rip=..." etc.
     virtual void slow([[maybe_unused]] std::string_view line_tail) {}  // daemon/stats/latency.h, SlowRequest::line()
-    virtual void proxy_event([[maybe_unused]] std::string_view line_tail) {}  // daemon/stats/proxy_events.h
+    virtual void proxy_event([[maybe_unused]] std::string_view line_tail) {}  // backend_connected_line() etc.
 
   protected:
     std::atomic<uint32_t> wanted_{0};
@@ -98,7 +102,6 @@ class WatchHub final : public WatchLog, public node::Observer {
 
     WatchNumbers numbers() const;
 
-    // WatchLog
     void item_get(std::string_view key, std::string_view status, uint8_t size_class, int fd,
                   uint32_t value_len) override;
     void item_store(std::string_view key, std::string_view status, std::string_view cmd, int64_t ttl,
@@ -111,7 +114,6 @@ class WatchHub final : public WatchLog, public node::Observer {
     void slow(std::string_view line_tail) override;
     void proxy_event(std::string_view line_tail) override;
 
-    // node::Observer
     void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept override;
 
   private:
@@ -156,5 +158,37 @@ class WatchHub final : public WatchLog, public node::Observer {
 
     std::atomic<uint64_t> dropped_{0}, written_{0}, skipped_{0}, sent_{0}, watching_{0};
 };
+
+// The lines of `watch proxyevents`, behind time and number, worded as by memcached's built-in proxy where it has them:
+//
+//   type=proxy_backend error=disconnected name=10.0.0.1 port=11300 label=a depth=3 rbuf= cause=channel_ended text=...
+//   type=proxy_backend error=markedbad name=10.0.0.1 port=11300 label=a retry=1
+//   type=proxy_conf status=done
+// and ours:
+//   type=proxy_backend event=connected name=10.0.0.1 port=11300 label=a links_up=4
+//   type=proxy_request error=timed_out label=a key=k cfd=31
+//   type=proxy_read error=generation name=10.0.0.1 port=11300 label=a way=pointer key=k
+//
+// Pure. Callers check WatchLog::wants(watch_proxyevents) first.
+
+// A node's place as configured.
+struct NodePlace {
+    std::string_view label;  // its name
+    std::string_view host;   // shm: the path of its socket
+    uint16_t port = 0;       // shm: 0
+};
+
+// A worker's connection. lost: requests under way at its end. text: the reason.
+std::string backend_connected_line(const NodePlace& place, uint32_t links_up);
+std::string backend_error_line(const NodePlace& place, proxy::LinkDown why, bool was_up, uint32_t lost, std::string_view text);
+// A node's state for all workers. retry_s: until the next attempt.
+std::string backend_bad_line(const NodePlace& place, uint64_t retry_s);
+std::string backend_good_line(const NodePlace& place);
+// By the operator.
+std::string backend_drained_line(const NodePlace& place, bool on);
+// A failure that a client got. label: empty: no node was available.
+std::string request_failed_line(std::string_view why, std::string_view label, std::string_view key, int fd);
+std::string read_failed_line(const NodePlace& place, std::string_view why, bool by_index, std::string_view key);
+std::string reload_line(std::string_view status);  // start, done, failed
 
 }  // namespace farcached::daemon

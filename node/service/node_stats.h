@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeStats: a node's statistics as text: lines "name value", by group. Proxies read the text back by the same rows
-// (daemon/stats/node_numbers.h), and numbers of several nodes may be added by name.
+// (daemon/stats/stats_sample.h), and numbers of several nodes may be added by name.
 // Owner: main. Threads: any may read once serving begins.
 #pragma once
 
@@ -183,5 +183,8 @@ class NodeStats {
     const NodeSeconds started_;
     std::vector<const ServiceCounters*> counters_;
 };
+
+// Of each size class in use, with its number as a further label (node/service/node_metrics.cc).
+void append_class_metrics(const std::vector<ClassStats>& classes, MetricsText::Labels labels, MetricsText& out);
 
 }  // namespace farcached::node

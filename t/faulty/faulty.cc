@@ -61,9 +61,9 @@ int fill_stack(int depth) {
 volatile char* beyond_the_end() {
     constexpr size_t bytes = 4096;
     const int file = memfd_create("failing", MFD_CLOEXEC);
-    (void)ftruncate(file, bytes);
+    CHECK(ftruncate(file, bytes) == 0);
     void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    (void)ftruncate(file, 0);
+    CHECK(ftruncate(file, 0) == 0);
     return static_cast<volatile char*>(at);
 }
 

@@ -26,11 +26,11 @@ bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc
 bench/transport/transport_report.cc base/broken.h base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/nodes.h conf/option.cc conf/units.cc
 ctl/command_line.cc ctl/command_line.h ctl/connection.h ctl/format.cc ctl/json.cc ctl/show.cc ctl/top.cc ctl/top.h
-daemon/farcached/admin.cc daemon/stats/detail.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
+daemon/farcached/admin.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_store.cc daemon/farcached/http_pages.cc
-daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h daemon/stats/proxy_events.cc
-daemon/stats/worker_counters.h daemon/stats/stats_nodes.cc daemon/stats/status_json.cc
-daemon/engine/trace.cc daemon/engine/trace.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
+daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h
+daemon/stats/worker_counters.h daemon/stats/stats.cc
+daemon/engine/engine.cc daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h

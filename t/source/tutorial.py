@@ -32,8 +32,8 @@ CURL = "import sys, urllib.request\nprint(urllib.request.urlopen(sys.argv[-1]).r
 
 
 def reserve_ports():
-    """Sockets that are bound and do not listen, at the page's ports if they are free: they reserve ports until they are closed. The
-    kernel gives such a port to no process that asks for any port, but daemons can bind it by number, since they set SO_REUSEADDR."""
+    """Sockets that are bound and do not listen, at the page's ports if they are free: they reserve ports until they are closed.
+    The kernel gives such a port to no process that asks for any, but daemons can bind it by number, since they set SO_REUSEADDR."""
     sockets = []
     for port in PORTS:
         sockets.append(socket.socket())

@@ -32,11 +32,10 @@ class BinaryAdmin final : public daemon::Admin {
         return StatsFound::found;
     }
     void flush_at(NodeSeconds when) override { told += "flush_at" + std::to_string(when); }
-    void detail_get(std::string_view key, bool hit) override {
-        told += (hit ? "+" : "-") + std::string(key);
+    void detail(std::string_view key, daemon::KeyUse use) override {
+        constexpr std::string_view words[] = {"+", "-", "set:", "del:"};
+        told.append(words[size_t(use)]).append(key);
     }
-    void detail_set(std::string_view key) override { told += "set:" + std::string(key); }
-    void detail_delete(std::string_view key) override { told += "del:" + std::string(key); }
     void stats_text(std::string_view, std::string_view, OutBuffer&) override { std::abort(); }
     void verbosity(uint32_t) override { std::abort(); }
     void tune(std::string_view, OutBuffer&) override { std::abort(); }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "daemon/stats/hot_keys.h"
-#include "daemon/stats/space_saving.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

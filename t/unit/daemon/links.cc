@@ -38,7 +38,7 @@ const std::string large(200'000, 'v');
 
 SubmitResult set_without_memory(Desk& desk) {
     too_much = large.size();
-    SubmitResult asked = SubmitResult::now;
+    SubmitResult asked = SubmitResult::later;
     try {
         asked = desk.set("large", large);
     } catch (const std::bad_alloc&) {
@@ -120,6 +120,10 @@ struct NameServer {
     }
 };
 
+std::shared_ptr<HostAddresses> looked_up(const char* host, uint16_t port, const HostAddresses::LookUp& look_up) {
+    return HostAddresses::make(host, port, std::get<0>(look_up(host, port)), look_up);
+}
+
 bool becomes(const HostAddresses& host, uint16_t port) {
     const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
     while (host.at(0).port() != port && farcached::boottime_ns() < deadline_ns) std::this_thread::yield();
@@ -131,11 +135,10 @@ void lookups() {
     const auto names = std::make_shared<NameServer>();  // which a lookup may outlive the host with
     auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
     names->say(0);
-    auto unknown = HostAddresses::make("node.test", 1, look_up);
-    tap::is(std::get<std::string>(unknown), "not known", "a name that is not known at the start");
+    const auto unknown = daemon::look_up_all({{"node.test", 1}}, look_up);
+    tap::is(std::get<std::string>(unknown.front()), "not known", "a name that is not known at the start");
     names->say(11);
-    auto made = HostAddresses::make("node.test", 1, look_up);
-    auto host = std::get<std::shared_ptr<HostAddresses>>(made);
+    auto host = looked_up("node.test", 1, look_up);
     names->say(12, /* answer= */ false);
     tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
     tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
@@ -149,7 +152,7 @@ void lookups() {
     uint64_t now_ns = 1 + 2 * pause_ns;
     while (!host->refresh(now_ns)) std::this_thread::yield();  // until the failing lookup has ended
     tap::ok(becomes(*host, 13), "a failed lookup changed nothing, and the next one did");
-    auto numeric = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("127.0.0.1", 14, look_up));
+    auto numeric = looked_up("127.0.0.1", 14, look_up);
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
 
@@ -158,7 +161,7 @@ void lookups_without_memory() {
     const auto names = std::make_shared<NameServer>();
     names->say(11);
     auto look_up = [names](const std::string&, uint16_t) { return names->look_up(); };
-    auto host = std::get<std::shared_ptr<HostAddresses>>(HostAddresses::make("node.test", 1, look_up));
+    auto host = looked_up("node.test", 1, look_up);
     too_much = 1;
     bool begun = true;
     try {

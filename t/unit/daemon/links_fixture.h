@@ -217,7 +217,7 @@ class Desk {
     Server server, other;  // the servers of node a and, if a test wants it, b
     bool stands_still = false;  // node a
     fixture::Talk talk;
-    daemon::ReplyPool pool{talk.context, nullptr};
+    daemon::ReplyPool pool{talk.context};
     daemon::ReplyQueue queue{pool, -1}, other_queue{pool, -1};  // two sessions'
     daemon::ReplyQueue* asking = &queue;
     std::unique_ptr<daemon::Nodes> nodes;

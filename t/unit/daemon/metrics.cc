@@ -8,7 +8,6 @@
 #include "base/metrics_text.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/metrics.h"
-#include "daemon/stats/status_page.h"
 #include "t/unit/daemon/stats_nodes_fixture.h"
 
 using namespace farcached;

@@ -25,7 +25,7 @@ void write_value(ReplySlot& slot, const daemon::ReplyTarget& to) {
 
 struct Desk {
     fixture::Talk talk;
-    ReplyPool pool{talk.context, nullptr};
+    ReplyPool pool{talk.context};
     ReplyQueue queue{pool, -1};
     OutBuffer out;
 

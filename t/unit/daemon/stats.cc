@@ -207,26 +207,26 @@ void detail() {
     tap::is(rig.stats("detail"), "CLIENT_ERROR usage: stats detail on|off|dump\r\n", "stats detail");
     tap::is(rig.stats("detail x"), "CLIENT_ERROR usage: stats detail on|off|dump\r\n", "stats detail x");
     tap::is(rig.stats("detail dump"), "END\r\n", "nothing is counted at first");
-    admin.detail_get("user:1", true);
+    admin.detail("user:1", daemon::KeyUse::hit);
     tap::is(rig.stats("detail dump"), "END\r\n", "nor while it is off");
     tap::is(rig.stats("detail on"), "OK\r\n", "stats detail on");
     tap::ok(rig.options.detail_enabled, "the engines have the setting");
     tap::is(rig.stat("detail_enabled", "settings"), "yes", "so are the settings");
-    admin.detail_get("user:1", true);
-    admin.detail_get("user:2:x", false);
-    admin.detail_set("user:1");
-    admin.detail_delete("user:1");
-    admin.detail_set("nodelimiter");
+    admin.detail("user:1", daemon::KeyUse::hit);
+    admin.detail("user:2:x", daemon::KeyUse::miss);
+    admin.detail("user:1", daemon::KeyUse::set);
+    admin.detail("user:1", daemon::KeyUse::del);
+    admin.detail("nodelimiter", daemon::KeyUse::set);
     tap::is(rig.stats("detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n", "counts by prefix");
     tap::is(rig.stat("detailed", "detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n",
             "over binary it is one value");
     rig.stats("reset");
     tap::is(rig.stats("detail dump"), "END\r\n", "a reset forgets the prefixes");
-    admin.detail_set("a\r\nEND\r\n:");
+    admin.detail("a\r\nEND\r\n:", daemon::KeyUse::set);
     tap::is(rig.stats("detail dump"), "PREFIX a%0D%0AEND%0D%0A get 0 hit 0 set 1 del 0\r\nEND\r\n",
             "a prefix cannot forge a line");
     rig.stats("reset");
-    for (int i = 0; i < (1 << 16) + 50; i++) admin.detail_set(std::to_string(i) + ":");
+    for (int i = 0; i < (1 << 16) + 50; i++) admin.detail(std::to_string(i) + ":", daemon::KeyUse::set);
     std::string dump = rig.stats("detail dump");
     tap::is(std::count(dump.begin(), dump.end(), '\n'), (1 << 16) + 1, "prefixes are bounded");
     tap::is(rig.stats("detail off"), "OK\r\n", "stats detail off");

@@ -247,7 +247,7 @@ class NodesTalk {
         : rig({}, track_sizes),
           counters(rig.server.workers[0]),
           context{daemon::Router(), counters, rig.options, *rig.admin, rig.watch, 100, 1'700'000'000},
-          pool(context, nullptr),
+          pool(context),
           asked_nodes(pool),
           queue(pool, 7) {
         context.router = daemon::Router(*asked_nodes.links);

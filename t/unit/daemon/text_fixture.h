@@ -44,11 +44,10 @@ class RecordingAdmin final : public daemon::Admin {
         out.append("OK\r\n");
     }
     void shutdown(bool graceful) override { told += graceful ? "graceful" : "shutdown"; }
-    void detail_get(std::string_view key, bool hit) override {
-        told += (hit ? "+" : "-") + std::string(key);
+    void detail(std::string_view key, daemon::KeyUse use) override {
+        constexpr std::string_view words[] = {"+", "-", "set:", "del:"};
+        told.append(words[size_t(use)]).append(key);
     }
-    void detail_set(std::string_view key) override { told += "set:" + std::string(key); }
-    void detail_delete(std::string_view key) override { told += "del:" + std::string(key); }
 };
 
 class RecordingWatch final : public daemon::WatchLog {
