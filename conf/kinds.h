@@ -12,8 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "conf/listen_address.h"
-#include "conf/nodes.h"
+#include "conf/addresses.h"
 #include "conf/option.h"
 #include "conf/words.h"
 
@@ -195,7 +194,7 @@ std::string_view compat_name(const Option& option);
 std::string compat_value(const Settings& settings, std::string_view name);
 double compat_real_value(const Settings& settings, std::string_view name);
 
-// -- Kinds of one option each (conf/kinds_single.cc) -----------------------------------------------------
+// -- Kinds of one option each (conf/kinds.cc) -----------------------------------------------------
 
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,

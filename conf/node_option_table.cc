@@ -2,9 +2,9 @@
 #include "conf/option.h"
 
 #include "base/limits.h"
+#include "conf/addresses.h"
 #include "conf/check_settings.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 #include "conf/program.h"
 
 namespace farcached::conf {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "conf/kinds.h"
 #include "conf/option.h"
-#include "conf/units.h"
 
 namespace farcached::conf {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/hitratio/hitratio_report.h"
+#include "bench/hitratio/hitratio.h"
 
 #include <nlohmann/json.hpp>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-#include "bench/chart.h"
+#include "bench/command.h"
 #include "bench/hitratio/paper.h"
 
 namespace farcached::bench {

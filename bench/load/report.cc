@@ -7,15 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/chart.h"
 #include "bench/command.h"
 
 namespace farcached::bench {
 
 namespace {
-
-constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
-constexpr std::string_view arrival_names[] = {"even", "poisson"};      // by Arrivals
 
 // The counters of a server without one-sided GETs.
 const ProxyStats no_gets = {{"get_onesided", "0"}, {"get_twosided", "0"}};
@@ -263,17 +259,13 @@ std::string json_report(const LoadOptions& options, const Results& results) {
     return text + "}\n";
 }
 
-void write_json(const std::string& path, const LoadOptions& options, const Results& results) {
-    write_file(path, json_report(options, results), std::ios::trunc);
-}
-
-void write_histogram(const std::string& path, const Results& results) {
+std::string histogram_csv(const Results& results) {
     std::string csv = "kind,us,count,count_up_to,quantile\n";
     add_histogram(csv, "set", results.total.sets);
     add_histogram(csv, "get", results.total.gets);
     if (results.total.deletes.count() > 0) add_histogram(csv, "delete", results.total.deletes);
     add_histogram(csv, "all", all_of(results));
-    write_file(path, csv, std::ios::trunc);
+    return csv;
 }
 
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results) {

@@ -23,6 +23,7 @@
 namespace farcached::bench {
 
 enum class Wire : uint8_t { text, meta, binary };
+constexpr std::string_view wire_names[] = {"text", "meta", "binary"};
 
 // The kind of a request, as far as it shapes the reply.
 enum class Asked : uint8_t { set, get, get_many, remove };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/reports/result.h"
+#include "bench/reports/reports.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "bench/chart.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 

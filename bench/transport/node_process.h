@@ -64,7 +64,4 @@ class Reach {
     fabric::VerbsDevices devices_;
 };
 
-// CPU time of this thread.
-double thread_cpu_s();
-
 }  // namespace farcached::bench

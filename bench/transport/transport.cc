@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/chart.h"
 #include "bench/command.h"
 #include "bench/transport/node_process.h"
 #include "bench/transport/transport_report.h"
@@ -120,15 +119,10 @@ Via reads_over(const TestedNode& node) {
     return place.has_value() ? place->via : Via::none;
 }
 
-}  // namespace
-
-int transport_command(std::span<char* const> arguments) {
+int run(std::span<char* const> arguments) {
     TransportOptions options;
     const std::string wrong = read_transport_options(arguments, options);
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench transport: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
+    if (!wrong.empty()) return refuse_arguments("transport", wrong);
     catch_interrupts();
     std::unique_ptr<NodeProcess> started;
     if (options.start.via != Via::none) {
@@ -152,6 +146,15 @@ int transport_command(std::span<char* const> arguments) {
     if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
     const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
     return good && !interrupted.load() ? exit_good : exit_failed;
+}
+
+}  // namespace
+
+Command transport_command() {
+    return {"transport", "[ADDRESS]...",
+            "Comparison of transports to a farnode: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
+            "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
+            {transport_options().begin(), transport_options().end()}, run};
 }
 
 }  // namespace farcached::bench

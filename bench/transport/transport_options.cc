@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bench/value.h"
-#include "conf/nodes.h"
+#include "bench/data.h"
+#include "conf/addresses.h"
 
 namespace farcached::bench {
 
@@ -21,27 +21,11 @@ constexpr uint64_t long_operations = 1'000'000;
 using T = TransportOptions;
 using S = const std::string;
 
-template <class Enum, size_t n>
-const char* to_name(std::string_view text, const std::string_view (&names)[n], Enum& to, const char* wrong) {
-    const auto found = std::find(std::begin(names), std::end(names), text);
-    if (found == std::end(names)) return wrong;
-    to = Enum(found - std::begin(names));
-    return nullptr;
-}
-
-template <class One>
-const char* keep(std::vector<One>& list, One one, const char* wrong) {
-    if (wrong != nullptr) return wrong;
-    if (std::find(list.begin(), list.end(), one) != list.end()) return "has a word twice";
-    list.push_back(one);
-    return nullptr;
-}
-
 const char* to_transports(T& t, S& text) {
     t.sweep.transports.clear();
     return each_part(text, [&](std::string_view part) {
         Transport one{};
-        const char* wrong = to_name(part, transport_names, one,
+        const char* wrong = to_word(part, transport_names, one,
                                     "has a word other than tcp, twosided, onesided, index, onesided+atomic");
         return keep(t.sweep.transports, one, wrong);
     });
@@ -60,32 +44,18 @@ const char* to_workloads(T& t, S& text) {
     t.sweep.workloads = {Workload::get, Workload::mixed};
     if (text == "both") return nullptr;
     Workload one{};
-    const char* wrong = to_name(text, workload_names, one, "is not one of get, 95:5, set, both");
+    const char* wrong = to_word(text, workload_names, one, "is not one of get, 95:5, set, both");
     t.sweep.workloads = {one};
     return wrong;
 }
 
-const char* to_text(std::string& to, S& text) {
-    to = text;
-    return text.empty() ? "is empty" : nullptr;
-}
-
-const char* to_wait(T& t, S& text) {
-    if (text != "spin" && text != "sleep") return "is not spin or sleep";
-    t.sweep.spin = text == "spin";
-    return nullptr;
-}
-
 const OptionOf<T> table[] = {
     {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
-     [](T& t, S& s) {
-         const char* wrong = "is not one of shm, tcp, verbs";
-         return s == "none" ? wrong : to_name(s, via_names, t.start.via, wrong);
-     }},
+     [](T& t, S& s) { return to_started(s, t.start); }},
     {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: address of an RDMA device; default: the first one"},
-     [](T& t, S& s) { return to_text(t.start.host, s); }},
+     [](T& t, S& s) { return to_text(s, t.start.host); }},
     {{"farnode", "PATH", nullptr, "path of farnode; default: in farbench's folder, or on PATH"},
-     [](T& t, S& s) { return to_text(t.start.program, s); }},
+     [](T& t, S& s) { return to_text(s, t.start.program); }},
     {{"farnode-threads", "N", "4", "threads of the farnode"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, 64, t.start.threads); }},
     {{"lease-ms", "MS", "4000", "lease term of the farnode"},
@@ -111,7 +81,8 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, trials_max, t.sweep.trials); }},
     {{"seed", "N", "1", "random seed"},
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.sweep.seed); }},
-    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin, which takes a CPU for each client"}, to_wait},
+    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin, which takes a CPU for each client"},
+     [](T& t, S& s) { return to_word(s, wait_names, t.sweep.spin, "is not spin or sleep"); }},
     {{"quick", nullptr, nullptr, "a short run: 2000 operations, 200 before, 1 and 2 clients, one trial, 128 keys"},
      [](T& t, S&) -> const char* {
          t.sweep.operations = 2000;
@@ -127,21 +98,15 @@ const OptionOf<T> table[] = {
          return nullptr;
      }},
     {{"profile", nullptr, nullptr, "also time the parts of an operation, which adds to it"},
-     [](T& t, S&) -> const char* {
-         t.sweep.profile = true;
-         return nullptr;
-     }},
+     [](T& t, S&) { return to_flag(t.sweep.profile); }},
     {{"csv", "FOLDER", nullptr, "folder for trials.csv, points.csv and charts"},
-     [](T& t, S& s) { return to_text(t.output.csv_folder, s); }},
+     [](T& t, S& s) { return to_text(s, t.output.csv_folder); }},
     {{"resume", nullptr, nullptr, "skip trials in trials.csv with the same parameters"},
-     [](T& t, S&) -> const char* {
-         t.output.resume = true;
-         return nullptr;
-     }},
+     [](T& t, S&) { return to_flag(t.output.resume); }},
     {{"json", "FILE", nullptr, "also write the points as JSON"},
-     [](T& t, S& s) { return to_text(t.output.json_path, s); }},
+     [](T& t, S& s) { return to_text(s, t.output.json_path); }},
     {{"chart-script", "FILE", nullptr, "path of transport_chart.py, if not installed"},
-     [](T& t, S& s) { return to_text(t.output.chart_script, s); }},
+     [](T& t, S& s) { return to_text(s, t.output.chart_script); }},
 };
 
 }  // namespace
@@ -157,16 +122,16 @@ std::string read_node_place(const std::string& text, NodePlace& place) {
     return {};
 }
 
+const char* to_started(const std::string& text, NodeToStart& start) {
+    const char* wrong = "is not one of shm, tcp, verbs";
+    return text == "none" ? wrong : to_word(text, via_names, start.via, wrong);
+}
+
 std::span<const OptionOf<TransportOptions>> transport_options() { return table; }
 
 std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options) {
-    const std::string wrong = read_options(transport_options(), arguments, options, [&](const std::string& text) {
-        return read_node_place(text, options.places.emplace_back());
-    });
+    const std::string wrong = read_node_options(transport_options(), arguments, options);
     if (!wrong.empty()) return wrong;
-    if (options.start.via == Via::none && options.places.empty())
-        return "no node given: use its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
-    if (options.start.via != Via::none && !options.places.empty()) return "either addresses or --spawn";
     if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
     return {};
 }

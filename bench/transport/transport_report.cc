@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "bench/chart.h"
+#include "bench/command.h"
 #include "bench/transport/paper.h"
 
 namespace farcached::bench {

@@ -1,15 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/chart.h"
+#include "bench/command.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdarg>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <stdexcept>
 
 namespace farcached::bench {
 
 namespace fs = std::filesystem;
+
+void catch_interrupts() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted.store(true); };
+    action.sa_flags = int(SA_RESETHAND);
+    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+}
+
+void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
+    std::ofstream file(path, mode);
+    file << text;
+    file.close();
+    if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+std::string form(const char* format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+int refuse_arguments(const char* command, const std::string& wrong) {
+    std::fprintf(stderr, "farbench %s: %s\nTry farbench --help.\n", command, wrong.c_str());
+    return exit_usage;
+}
 
 std::string find_script(const char* script) {
     std::error_code none;
