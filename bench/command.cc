@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdarg>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <stdexcept>
 
 namespace farcached::bench {
@@ -36,6 +38,25 @@ std::string form(const char* format, ...) {
     std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return text;
+}
+
+std::string shown(const Number& number, const char* format) {
+    return number.has_value() ? form(format, *number) : std::string("-");
+}
+
+std::string csv_number(const Number& number) { return number.has_value() ? form("%.9g", *number) : std::string(); }
+
+Number mean_of(const std::vector<double>& known) {
+    if (known.empty()) return {};
+    return std::accumulate(known.begin(), known.end(), 0.0) / double(known.size());
+}
+
+Number deviation_of(const std::vector<double>& known) {
+    if (known.size() < 2) return {};
+    const double mean = *mean_of(known);
+    double squares = 0;
+    for (const double number : known) squares += (number - mean) * (number - mean);
+    return std::sqrt(squares / double(known.size() - 1));
 }
 
 int refuse_arguments(const char* command, const std::string& wrong) {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <ios>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,14 @@ void draw_charts(const char* command, const char* script, const std::string& giv
 
 // printf() formatting for report lines, of at most 255 characters.
 [[gnu::format(printf, 1, 2)]] std::string form(const char* format, ...);
+
+// A measurement; none: unknown, which is "-" in a table, empty in CSV and null in JSON.
+using Number = std::optional<double>;
+std::string shown(const Number& number, const char* format);
+std::string csv_number(const Number& number);
+// Of the known numbers; none for too few: without any, and the sample standard deviation of one.
+Number mean_of(const std::vector<double>& known);
+Number deviation_of(const std::vector<double>& known);
 
 // An option of a farbench command, and the parsing of arguments. Each command has one table of options.
 struct OptionText {

@@ -16,7 +16,6 @@ bench_libbench_a_SOURCES = \
 	bench/hitratio/hitratio.cc \
 	bench/hitratio/hitratio.h \
 	bench/hitratio/hitratio_report.cc \
-	bench/hitratio/paper.h \
 	bench/hitratio/sim.cc \
 	bench/hitratio/sim.h \
 	bench/hitratio/workload.cc \

@@ -57,7 +57,7 @@ std::string hitratio_line(const HitRatioPoint& point);
 // nullptr: not simulated.
 const SimResult* find(const HitRatioPoints& points, std::string_view workload, double ratio, std::string_view policy);
 // The policy's share of the gap between faithful LRU and perfect knowledge: 0 is LRU, 1 is all.
-std::optional<double> gap_closed(const HitRatioPoints& points, const SimPoint& point);
+Number gap_closed(const HitRatioPoints& points, const SimPoint& point);
 
 // Latencies of a point of `farbench hitratio --servers`, as in Figures 7 to 9 of the paper. Pure.
 // One row per nonempty interval, eight to a power of two. Lines end with a newline.

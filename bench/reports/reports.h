@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,9 +46,8 @@ std::span<const OptionOf<ReportsOptions>> reports_options();
 // Reads the arguments after `reports`. Returns an error, or an empty string.
 std::string read_reports_options(std::span<char* const> arguments, ReportsOptions& options);
 
-// Of one trial. Times in microseconds; all per report. Unknown values are none: empty in CSV, null in JSON.
+// Of one trial. Times in microseconds; all per report.
 struct ReportCost {
-    using Number = std::optional<double>;
     Number mean_us, p50_us, p99_us;     // from the report to its answer, without the next report
     Number node_us;                     // the node's time per report, by its own account
     Number node_cpu_us, client_cpu_us;  // whole processes
@@ -58,7 +56,7 @@ struct ReportCost {
 
 struct ReportMetric {
     const char* name;
-    ReportCost::Number ReportCost::*field;
+    Number ReportCost::*field;
 };
 const std::vector<ReportMetric>& report_metrics();
 
@@ -67,8 +65,8 @@ struct ReportPoint {
     uint32_t bytes;
     std::vector<ReportCost> trials;
 
-    ReportCost::Number mean(ReportCost::Number ReportCost::*field) const;
-    ReportCost::Number deviation(ReportCost::Number ReportCost::*field) const;  // sample standard deviation
+    Number mean(Number ReportCost::*field) const;
+    Number deviation(Number ReportCost::*field) const;  // sample standard deviation
 };
 
 std::string reports_csv(const std::vector<ReportPoint>& points);

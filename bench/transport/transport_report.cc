@@ -2,7 +2,6 @@
 #include "bench/transport/transport_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -13,8 +12,6 @@
 namespace farcached::bench {
 
 namespace {
-
-using Number = Measured::Number;
 
 std::string_view name_of(Transport transport) { return transport_names[size_t(transport)]; }
 std::string_view name_of(Workload workload) { return workload_names[size_t(workload)]; }
@@ -32,8 +29,6 @@ std::string parameters(const Sweep& sweep, const Point& point, std::string_view 
                  (unsigned long long)sweep.seed, sweep.spin ? "spin" : "sleep", sweep.profile ? "yes" : "no");
     return text;
 }
-
-std::string csv_number(const Number& number) { return number.has_value() ? form("%.9g", *number) : std::string(); }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
     std::vector<std::string_view> lines;
@@ -72,23 +67,11 @@ std::vector<Point> points_of(const Sweep& sweep) {
 
 void summarise(PointResult& result, const std::vector<const Trial*>& trials) {
     for (const Metric& metric : metrics()) {
-        double sum = 0, squares = 0;
-        size_t known = 0;
-        for (const Trial* trial : trials) {
-            const Number& number = trial->measured.*metric.field;
-            if (!number.has_value()) continue;
-            known++;
-            sum += *number;
-        }
-        if (known == 0) continue;
-        const double mean = sum / double(known);
-        result.mean.*metric.field = mean;
-        if (known < 2) continue;
-        for (const Trial* trial : trials) {
-            const Number& number = trial->measured.*metric.field;
-            if (number.has_value()) squares += (*number - mean) * (*number - mean);
-        }
-        result.deviation.*metric.field = std::sqrt(squares / double(known - 1));
+        std::vector<double> known;
+        for (const Trial* trial : trials)
+            if (const Number& number = trial->measured.*metric.field; number.has_value()) known.push_back(*number);
+        result.mean.*metric.field = mean_of(known);
+        result.deviation.*metric.field = deviation_of(known);
     }
     if (result.mean.errors.has_value()) result.mean.errors = *result.mean.errors * double(trials.size());
 }
@@ -99,10 +82,6 @@ const PointResult* find(const std::vector<PointResult>& points, const Point& poi
 }
 
 // ---- tables -----------------------------------------------------------------------------------------
-
-std::string shown(const Number& number, const char* format) {
-    return number.has_value() ? form(format, *number) : std::string("-");
-}
 
 Number in_percent(const Number& share) { return share.has_value() ? Number(*share * 100) : share; }
 

@@ -33,7 +33,6 @@ double check_cost_us(uint32_t value_bytes);
 
 // The measurements; unknown ones are none. Times in microseconds, counts per operation.
 struct Measured {
-    using Number = std::optional<double>;
     Number ops_per_s, mean_us, p50_us, p95_us, p99_us, p999_us, errors;
     Number node_cpu_us_per_op, client_cpu_us_per_op;
     Number onesided_share;  // GETs answered by a READ
@@ -45,7 +44,7 @@ struct Measured {
 
 struct Metric {
     const char* name;
-    Measured::Number Measured::*field;
+    Number Measured::*field;
 };
 const std::vector<Metric>& metrics();
 
