@@ -40,14 +40,11 @@ bench_libbench_a_SOURCES = \
 	bench/reports/result.cc \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
-	bench/transport/paper.h \
 	bench/transport/transport.cc \
+	bench/transport/transport.h \
 	bench/transport/transport_client.cc \
 	bench/transport/transport_client.h \
-	bench/transport/transport_options.cc \
-	bench/transport/transport_options.h \
 	bench/transport/transport_report.cc \
-	bench/transport/transport_report.h \
 	bench/transport/trial.cc \
 	bench/transport/trial.h \
 	bench/usage.cc \

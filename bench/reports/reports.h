@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/command.h"
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 
 namespace farcached::bench {
 

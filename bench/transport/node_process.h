@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 #include "fabric/channel.h"
 #include "fabric/mapped_region.h"
 #include "fabric/socket_address.h"

@@ -17,7 +17,7 @@
 #include "base/counters.h"
 #include "bench/data.h"
 #include "bench/histogram.h"
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 #include "fabric/buffer_pool.h"
 #include "proxy/node_link.h"
 
