@@ -99,6 +99,11 @@ Refusal parse_host_and_port(std::string_view text, std::string_view channel, uin
     return {};
 }
 
+std::string host_and_port(const std::string& host, uint16_t port) {
+    if (host.empty()) return {};
+    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
 namespace {
 
 Refusal take_name(NodeSpec& spec, std::string_view text) {
@@ -231,9 +236,7 @@ std::variant<NodeSpec, Complaints> parse_node(std::string_view text) {
 
 std::string address_of(const NodeSpec& spec) {
     if (spec.channel == NodeChannel::shm) return "shm:" + spec.path;
-    bool ipv6 = spec.host.find(':') != std::string::npos;
-    const std::string channel = spec.channel == NodeChannel::verbs ? "verbs:" : "tcp:";
-    return channel + (ipv6 ? "[" + spec.host + "]" : spec.host) + ":" + std::to_string(spec.port);
+    return (spec.channel == NodeChannel::verbs ? "verbs:" : "tcp:") + host_and_port(spec.host, spec.port);
 }
 
 Complaints check_nodes(const ProxySettings& settings) {
@@ -348,15 +351,6 @@ Refusal take_prefixes(std::string_view& text, ListenAddress& address, const List
     }
 }
 
-bool parse_port(std::string_view text, uint16_t& port) {
-    int value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return false;
-    if (value < 0 || value > 65535) return false;
-    port = uint16_t(value);
-    return true;
-}
-
 // An address with more than one colon and no brackets is IPv6 without a port.
 Refusal take_host_and_port(std::string_view text, ListenAddress& address,
                            const ListenSettings& settings) {
@@ -374,7 +368,7 @@ Refusal take_host_and_port(std::string_view text, ListenAddress& address,
         host = text.substr(0, colon);
         port = text.substr(colon);
     }
-    if (!port.empty() && !parse_port(port.substr(1), address.port)) {
+    if (!port.empty() && !parse_whole(port.substr(1), 0, 65535, address.port)) {
         return cannot_listen("Invalid port number: \"" + std::string(port.substr(1)) + "\"", settings);
     }
     if (host != "*") address.host = host;

@@ -50,6 +50,9 @@ constexpr std::string_view socket_path_allowed =
 Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port);
 
+// The inverse; empty for an empty host.
+std::string host_and_port(const std::string& host, uint16_t port);
+
 // "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300".
 std::string address_of(const NodeSpec& spec);
 

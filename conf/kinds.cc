@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 
@@ -122,30 +123,34 @@ double compat_real_value(const Settings& settings, std::string_view name) {
     return std::strtod(compat_value(settings, name).c_str(), nullptr);
 }
 
-Refusal set_compat_toggle(const Option& option, Settings& settings, const char* text, std::string&) {
-    settings.compat[std::string(compat_name(option))] = text == nullptr ? "yes" : text;
+namespace {
+
+Refusal keep_compat(const Option& option, Settings& settings, std::string value) {
+    settings.compat[std::string(compat_name(option))] = std::move(value);
     return {};
+}
+
+}  // namespace
+
+Refusal set_compat_toggle(const Option& option, Settings& settings, const char* text, std::string&) {
+    return keep_compat(option, settings, text == nullptr ? "yes" : text);
 }
 
 Refusal set_compat_number(const Option& option, Settings& settings, const char* text,
                           std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
     if (!read.good) return refuse(option, text);
-    settings.compat[std::string(compat_name(option))] =
-        std::to_string(uint64_t(read.value) * option.kind.scale);
-    return {};
+    return keep_compat(option, settings, std::to_string(uint64_t(read.value) * option.kind.scale));
 }
 
 Refusal set_compat_real(const Option& option, Settings& settings, const char* text, std::string&) {
     double value = 0;
     if (!read_real(option, text, value)) return refuse(option, text);
-    settings.compat[std::string(compat_name(option))] = fixed(value, int(option.kind.scale));
-    return {};
+    return keep_compat(option, settings, fixed(value, int(option.kind.scale)));
 }
 
 Refusal set_compat_text(const Option& option, Settings& settings, const char* text, std::string&) {
-    settings.compat[std::string(compat_name(option))] = text;
-    return {};
+    return keep_compat(option, settings, text);
 }
 
 Refusal set_nothing(const Option&, Settings&, const char*, std::string&) { return {}; }
@@ -265,11 +270,8 @@ std::string show_threads_per_udp(const Option&, const Settings& settings) {
 }
 
 Refusal set_hash_algorithm(const Option& option, Settings& settings, const char* text, std::string&) {
-    for (std::string_view name : {"jenkins", "murmur3", "xxh3"}) {
-        if (name != text) continue;
-        settings.compat[std::string(compat_name(option))] = text;
-        return {};
-    }
+    for (std::string_view name : {"jenkins", "murmur3", "xxh3"})
+        if (name == text) return keep_compat(option, settings, text);
     return refuse(option, text);
 }
 
@@ -296,8 +298,7 @@ Refusal set_tls_version(const Option& option, Settings& settings, const char* te
                         std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
     if (!read.good) return refuse(option, text);
-    settings.compat[std::string(compat_name(option))] = "tlsv1." + std::to_string(read.value);
-    return {};
+    return keep_compat(option, settings, "tlsv1." + std::to_string(read.value));
 }
 
 std::string write_tls_version(const Option& option, const Settings& settings) {
@@ -353,15 +354,17 @@ Refusal set_http(const Option& option, Settings& settings, const char* text, std
     const std::string_view given = text;
     const bool only_port = !given.empty() && given.find_first_not_of("0123456789") == given.npos;
     const std::string full = only_port ? "127.0.0.1:" + std::string(given) : std::string(given);
-    const Refusal wrong = parse_host_and_port(full, "", 0, settings.admin.http_host, settings.admin.http_port);
+    return take_listen_address(option, text, full, settings.admin.http_host, settings.admin.http_port);
+}
+
+Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port) {
+    const Refusal wrong = parse_host_and_port(full, "", 0, host, port);
     if (!wrong) return {};
-    return Problem{option.exit_status, spelled(option) + " " + std::string(given) + ": " + wrong->text + "\n"};
+    return Problem{option.exit_status, spelled(option) + " " + given + ": " + wrong->text + "\n"};
 }
 
 std::string show_http(const Option&, const Settings& settings) {
-    const std::string& host = settings.admin.http_host;
-    if (host.empty()) return {};
-    return (host.find(':') == host.npos ? host : "[" + host + "]") + ":" + std::to_string(settings.admin.http_port);
+    return host_and_port(settings.admin.http_host, settings.admin.http_port);
 }
 
 }  // namespace farcached::conf

@@ -45,6 +45,9 @@ bool read_octal(const Option& option, const char* text, uint32_t& value);
 // "512", "512k", "1m", "1MB".
 bool read_size(const char* text, uint64_t& bytes);
 
+// An address to listen on. full: `given` with a host.
+Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port);
+
 std::string fixed(double value, int digits);  // "%.*f"
 std::string shortest(double value);           // shortest text that reads back as the same value
 std::string yes_no(bool value);
