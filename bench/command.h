@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the commands of farbench share: exit statuses, interrupts, files of results.
+// What the commands of farbench share: their descriptions, exit statuses, interrupts, options, files and charts of results.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <csignal>
-#include <fstream>
+#include <ios>
+#include <iterator>
+#include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace farcached::bench {
 
@@ -24,21 +26,29 @@ enum ExitStatus : int {
 inline std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler stores it
 
-inline void catch_interrupts() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted.store(true); };
-    action.sa_flags = int(SA_RESETHAND);
-    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-}
+void catch_interrupts();
 
 // Writes text to a file, whole.
 // mode: std::ios::trunc or std::ios::app. Throws std::runtime_error.
-inline void write_file(const std::string& path, const std::string& text, std::ios::openmode mode) {
-    std::ofstream file(path, mode);
-    file << text;
-    file.close();
-    if (!file) throw std::runtime_error("cannot write " + path);
-}
+void write_file(const std::string& path, const std::string& text, std::ios::openmode mode);
+
+// The path of a Python script, by file name: installed or in the source tree; empty: not found.
+std::string find_script(const char* script);
+
+// Runs a script on a folder, to draw charts of results. `script`: its file name; `given`: its path, or empty for the installed
+// one. A failure is printed on standard error, after "farbench COMMAND: ".
+void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder);
+
+// printf() formatting for report lines, of at most 255 characters.
+[[gnu::format(printf, 1, 2)]] std::string form(const char* format, ...);
+
+// A measurement; none: unknown, which is "-" in a table, empty in CSV and null in JSON.
+using Number = std::optional<double>;
+std::string shown(const Number& number, const char* format);
+std::string csv_number(const Number& number);
+// Of the known numbers; none for too few: without any, and the sample standard deviation of one.
+Number mean_of(const std::vector<double>& known);
+Number deviation_of(const std::vector<double>& known);
 
 // An option of a farbench command, and the parsing of arguments. Each command has one table of options.
 struct OptionText {
@@ -65,6 +75,36 @@ const char* to_number(std::string_view text, Number low, Number high, Number& to
     return nullptr;
 }
 
+// What options set. Each returns an error, or nullptr.
+inline const char* to_any_text(const std::string& text, std::string& to) {
+    to = text;
+    return nullptr;
+}
+inline const char* to_text(const std::string& text, std::string& to) {
+    to = text;
+    return text.empty() ? "is empty" : nullptr;
+}
+inline const char* to_flag(bool& to) {
+    to = true;
+    return nullptr;
+}
+// The names are in the order of the enumeration. `wrong`: the error for another word.
+template <class Word, size_t n>
+const char* to_word(std::string_view text, const std::string_view (&names)[n], Word& to, const char* wrong) {
+    const auto found = std::find(std::begin(names), std::end(names), text);
+    if (found == std::end(names)) return wrong;
+    to = Word(found - std::begin(names));
+    return nullptr;
+}
+// Adds a part of a list, unless it is `wrong`.
+template <class One>
+const char* keep(std::vector<One>& list, One one, const char* wrong = nullptr) {
+    if (wrong != nullptr) return wrong;
+    if (std::find(list.begin(), list.end(), one) != list.end()) return "has a word twice";
+    list.push_back(one);
+    return nullptr;
+}
+
 // Calls take(part) for each part between commas until one fails; returns its error, or nullptr.
 template <class Take>
 const char* each_part(std::string_view text, Take&& take) {
@@ -76,11 +116,13 @@ const char* each_part(std::string_view text, Take&& take) {
     }
 }
 
+inline std::string unknown_option(const std::string& text) { return "unknown option " + text; }
+
 // Sets the defaults, then the arguments. plain(text): handles an argument that is not an option and returns its error.
 // Returns an error, or an empty string.
-template <class Options, class Plain>
+template <class Options, class Plain = decltype(&unknown_option)>
 std::string read_options(std::span<const OptionOf<Options>> table, std::span<char* const> arguments,
-                         Options& options, Plain&& plain) {
+                         Options& options, Plain plain = unknown_option) {
     for (const OptionOf<Options>& option : table)
         if (option.standard != nullptr) option.set(options, option.standard);
     for (size_t i = 0; i < arguments.size(); i++) {
@@ -109,5 +151,24 @@ std::string read_options(std::span<const OptionOf<Options>> table, std::span<cha
     }
     return {};
 }
+
+struct Command {
+    const char* name;
+    const char* arguments;  // besides options; empty: none
+    const char* help;
+    std::vector<OptionText> options;
+    int (*run)(std::span<char* const> arguments);  // those after its name; returns the exit status
+};
+
+// Each command describes itself, beside its options. An interrupt ends the long ones with their partial results.
+Command load_command();
+Command compare_command();
+Command floor_command();
+Command transport_command();
+Command hitratio_command();
+Command reports_command();
+
+// Prints what is wrong in the arguments. Returns the exit status.
+int refuse_arguments(const char* command, const std::string& wrong);
 
 }  // namespace farcached::bench

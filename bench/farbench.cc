@@ -11,69 +11,14 @@
 #include <vector>
 
 #include "bench/command.h"
-#include "bench/compare/compare.h"
-#include "bench/floor.h"
-#include "bench/hitratio/hitratio_options.h"
-#include "bench/load/load.h"
-#include "bench/load/options.h"
-#include "bench/reports/reports_options.h"
-#include "bench/transport/transport_options.h"
-#include "conf/completion.h"
+#include "conf/help.h"
 
 namespace farcached::bench {
 
 namespace {
 
-int load_command(std::span<char* const> arguments) {
-    LoadOptions options;
-    std::string wrong = read_load_options(arguments, options);
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench load: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
-    Results results = run_load(options);
-    std::fputs(text_report(options, results).c_str(), stdout);
-    if (!options.output.json_path.empty()) write_json(options.output.json_path, options, results);
-    if (!options.output.csv_path.empty()) append_csv(options.output.csv_path, options, results);
-    if (!options.output.histogram_path.empty()) write_histogram(options.output.histogram_path, results);
-    return results.total.failures.total() == 0 && !interrupted ? exit_good : exit_failed;
-}
-
-struct Command {
-    const char* name;
-    const char* arguments;  // besides options; empty: none
-    const char* help;
-    std::vector<OptionText> options;
-    int (*run)(std::span<char* const> arguments);
-};
-
-template <class Options>
-std::vector<OptionText> texts(std::span<const OptionOf<Options>> table) {
-    return {table.begin(), table.end()};
-}
-
 std::vector<Command> commands() {
-    return {
-        {"load", "", "Load on a memcached server, in a closed loop or at a rate: throughput, latency, hit ratio, server CPU.",
-         texts(load_options()), load_command},
-        {"compare", "",
-         "farcached and its peers under the same load, one after the other in rounds: throughput, latency, server CPU of\n"
-         "front and back, memory. Installed peers are included. Needs python3.",
-         texts(compare_options()), compare_command},
-        {"floor", "", "A server without storage: the lower bound of a server with epoll, recv() and send().",
-         texts(floor_options()), floor_command},
-        {"transport", "[ADDRESS]...",
-         "Comparison of transports to a farnode: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
-         "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
-         texts(transport_options()), transport_command},
-        {"hitratio", "",
-         "Hit ratios of eviction and lease policies by workload and cache size: the node's own code in virtual time. Of all\n"
-         "GETs, and of one-sided GETs.",
-         texts(hitratio_options()), hitratio_command},
-        {"reports", "[ADDRESS]...",
-         "Cost of access reports to a farnode: written into its container, or sent in frames. ADDRESS: as of transport.",
-         texts(reports_options()), reports_command},
-    };
+    return {load_command(), compare_command(), floor_command(), transport_command(), hitratio_command(), reports_command()};
 }
 
 std::string title(const Command& command) {
@@ -86,24 +31,13 @@ std::string left_side(const OptionText& option) {
     return left;
 }
 
-// Escapes text for roff: dashes are literal, and no line begins a request.
-std::string roff(std::string_view text) {
-    std::string escaped;
-    for (const char c : text) {
-        if (c == '-' || c == '\\') escaped += '\\';
-        if ((c == '.' || c == '\'') && (escaped.empty() || escaped.back() == '\n')) escaped += "\\&";
-        escaped += c;
-    }
-    return escaped;
-}
-
 // Prints the part of man/farbench.1.
 int print_man() {
     for (const Command& command : commands()) {
-        std::printf(".SS \"%s\"\n%s\n", roff(title(command)).c_str(), roff(command.help).c_str());
+        std::printf(".SS \"%s\"\n%s\n", conf::roff(title(command)).c_str(), conf::roff(command.help).c_str());
         for (const OptionText& option : command.options) {
-            std::printf(".TP\n.B %s\n%s\n", roff(left_side(option)).c_str(), roff(option.help).c_str());
-            if (option.standard != nullptr) std::printf("[%s]\n", roff(option.standard).c_str());
+            std::printf(".TP\n.B %s\n%s\n", conf::roff(left_side(option)).c_str(), conf::roff(option.help).c_str());
+            if (option.standard != nullptr) std::printf("[%s]\n", conf::roff(option.standard).c_str());
         }
     }
     return std::fflush(stdout) == 0 ? exit_good : exit_failed;

@@ -34,25 +34,27 @@ constexpr int events_max = 128;
 constexpr int backlog = 1024;
 constexpr int wait_ms = 100;  // longest delay of a stop request
 
+struct FloorOptions {
+    std::string host;
+    uint16_t port = 0;
+    uint32_t threads = 0;
+    uint32_t value_bytes = 0;
+    std::string port_file;
+};
+
 using F = FloorOptions;
 using S = const std::string;
 
 const OptionOf<F> table[] = {
     {{"host", "ADDRESS", "127.0.0.1", "IPv4 address to listen at"},
-     [](F& f, S& t) -> const char* {
-         f.host = t;
-         return nullptr;
-     }},
+     [](F& f, S& t) { return to_any_text(t, f.host); }},
     {{"port", "PORT", "0", "port to listen on; 0: chosen by the kernel"},
      [](F& f, S& t) { return to_number<uint16_t>(t, 0, UINT16_MAX, f.port); }},
     {{"threads", "N", "2", "number of threads"}, [](F& f, S& t) { return to_number<uint32_t>(t, 1, threads_max, f.threads); }},
     {{"value-bytes", "N", "64", "length of the value of every reply to a get"},
      [](F& f, S& t) { return to_number<uint32_t>(t, 0, value_bytes_max, f.value_bytes); }},
     {{"port-file", "FILE", nullptr, "file to write the port to, like memcached's MEMCACHED_PORT_FILENAME"},
-     [](F& f, S& t) -> const char* {
-         f.port_file = t;
-         return nullptr;
-     }},
+     [](F& f, S& t) { return to_any_text(t, f.port_file); }},
 };
 
 [[noreturn]] void fail(const char* what) { throw std::runtime_error(std::string("floor: ") + what + ": " + std::strerror(errno)); }
@@ -63,7 +65,7 @@ struct Line {
     std::string rest;  // an incomplete request
 };
 
-// A serving thread. Owner: floor_command(). One other thread adds connections by adopt().
+// A serving thread. Owner: run(). One other thread adds connections by adopt().
 class Server {
   public:
     explicit Server(uint32_t value_bytes)
@@ -168,8 +170,6 @@ void accept_for(int listener, std::vector<std::unique_ptr<Server>>& servers) {
 
 }  // namespace
 
-std::span<const OptionOf<FloorOptions>> floor_options() { return table; }
-
 CannedReplies::CannedReplies(uint32_t value_bytes)
     : behind_key_(" 0 " + std::to_string(value_bytes) + "\r\n" + std::string(value_bytes, 'x') + "\r\n") {}
 
@@ -215,14 +215,12 @@ bool CannedReplies::answer_one(std::string_view line, std::string_view behind, s
     return true;
 }
 
-int floor_command(std::span<char* const> arguments) {
+namespace {
+
+int run(std::span<char* const> arguments) {
     FloorOptions options;
-    const std::string wrong = read_options<FloorOptions>(
-        floor_options(), arguments, options, [](const std::string& text) { return "unknown option " + text; });
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench floor: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
+    const std::string wrong = read_options<FloorOptions>(table, arguments, options);
+    if (!wrong.empty()) return refuse_arguments("floor", wrong);
     catch_interrupts();
     uint16_t port = 0;
     const fabric::Descriptor listener = listen_at(options, port);
@@ -239,6 +237,13 @@ int floor_command(std::span<char* const> arguments) {
     for (auto& server : servers) requests += server->requests();
     std::printf("%llu requests\n", (unsigned long long)requests);
     return exit_good;
+}
+
+}  // namespace
+
+Command floor_command() {
+    return {"floor", "", "A server without storage: the lower bound of a server with epoll, recv() and send().",
+            {std::begin(table), std::end(table)}, run};
 }
 
 }  // namespace farcached::bench

@@ -9,23 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
-#include "bench/command.h"
-
 namespace farcached::bench {
-
-struct FloorOptions {
-    std::string host;
-    uint16_t port = 0;
-    uint32_t threads = 0;
-    uint32_t value_bytes = 0;
-    std::string port_file;
-};
-
-std::span<const OptionOf<FloorOptions>> floor_options();
 
 // The server's replies. Pure; one per thread.
 class CannedReplies {
@@ -43,8 +30,5 @@ class CannedReplies {
 
     std::string behind_key_;  // " 0 64\r\n", the value, "\r\n"
 };
-
-// Serves until SIGTERM or SIGINT. arguments: those after `floor`. Returns the exit status.
-int floor_command(std::span<char* const> arguments);
 
 }  // namespace farcached::bench

@@ -3,42 +3,30 @@
 noinst_LIBRARIES += bench/libbench.a
 
 bench_libbench_a_SOURCES = \
-	bench/chart.cc \
-	bench/chart.h \
+	bench/command.cc \
 	bench/command.h \
 	bench/compare/compare.cc \
-	bench/compare/compare.h \
-	bench/distribution.cc \
-	bench/distribution.h \
+	bench/data.cc \
+	bench/data.h \
 	bench/floor.cc \
 	bench/floor.h \
 	bench/histogram.h \
 	bench/hitratio/clients.cc \
 	bench/hitratio/clients.h \
 	bench/hitratio/hitratio.cc \
-	bench/hitratio/hitratio_options.cc \
-	bench/hitratio/hitratio_options.h \
+	bench/hitratio/hitratio.h \
 	bench/hitratio/hitratio_report.cc \
-	bench/hitratio/hitratio_report.h \
-	bench/hitratio/paper.h \
-	bench/hitratio/policies.cc \
-	bench/hitratio/policies.h \
 	bench/hitratio/sim.cc \
 	bench/hitratio/sim.h \
 	bench/hitratio/workload.cc \
 	bench/hitratio/workload.h \
-	bench/load/batch.cc \
-	bench/load/batch.h \
 	bench/load/connection.cc \
 	bench/load/connection.h \
-	bench/load/get_shares.cc \
-	bench/load/get_shares.h \
 	bench/load/load.cc \
 	bench/load/load.h \
 	bench/load/options.cc \
 	bench/load/options.h \
 	bench/load/report.cc \
-	bench/load/schedule.h \
 	bench/load/server_stats.cc \
 	bench/load/server_stats.h \
 	bench/load/wire.cc \
@@ -46,28 +34,21 @@ bench_libbench_a_SOURCES = \
 	bench/load/worker.cc \
 	bench/load/worker.h \
 	bench/reports/reports.cc \
+	bench/reports/reports.h \
 	bench/reports/reports_client.cc \
 	bench/reports/reports_client.h \
-	bench/reports/reports_options.cc \
-	bench/reports/reports_options.h \
 	bench/reports/result.cc \
-	bench/reports/result.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
-	bench/transport/paper.h \
 	bench/transport/transport.cc \
+	bench/transport/transport.h \
 	bench/transport/transport_client.cc \
 	bench/transport/transport_client.h \
-	bench/transport/transport_options.cc \
-	bench/transport/transport_options.h \
 	bench/transport/transport_report.cc \
-	bench/transport/transport_report.h \
 	bench/transport/trial.cc \
 	bench/transport/trial.h \
 	bench/usage.cc \
-	bench/usage.h \
-	bench/value.cc \
-	bench/value.h
+	bench/usage.h
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \

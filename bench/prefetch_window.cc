@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/out_buffer.h"
-#include "bench/distribution.h"
+#include "bench/data.h"
 #include "bench/load/worker.h"
 #include "node/store/node.h"
 #include "proxy/local_get.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/usage.h"
 
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -40,15 +40,24 @@ uint64_t context_switches(int pid) {
     return sum;
 }
 
+// Throws std::runtime_error if the process is gone.
+double seconds_on(clockid_t clock, pid_t pid) {
+    timespec used{};
+    if (clock_gettime(clock, &used) != 0) throw std::runtime_error("no process " + std::to_string(pid));
+    return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 double process_cpu_s(pid_t pid) {
     clockid_t clock{};
-    timespec used{};
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
-        throw std::runtime_error("no process " + std::to_string(pid));
-    return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
+    if (clock_getcpuclockid(pid, &clock) != 0) throw std::runtime_error("no process " + std::to_string(pid));
+    return seconds_on(clock, pid);
 }
+
+double thread_cpu_s() { return seconds_on(CLOCK_THREAD_CPUTIME_ID, getpid()); }
+
+double own_cpu_s() { return seconds_on(CLOCK_PROCESS_CPUTIME_ID, getpid()); }
 
 Usage usage_of(std::span<const int> pids) {
     Usage sum;
@@ -57,13 +66,6 @@ Usage usage_of(std::span<const int> pids) {
         sum.context_switches += context_switches(pid);
     }
     return sum;
-}
-
-double own_cpu_s() {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    auto seconds = [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
-    return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 }  // namespace farcached::bench

@@ -25,7 +25,8 @@ double process_cpu_s(pid_t pid);
 // The sum over the processes. Throws std::runtime_error if one does not exist.
 Usage usage_of(std::span<const int> pids);
 
-// CPU time of this process.
+// CPU time of this thread, and of this process.
+double thread_cpu_s();
 double own_cpu_s();
 
 }  // namespace farcached::bench

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks between options: after all were parsed, and for a reload, which compares the running settings with those that the
-// command line and files now yield.
+// What settings amount to together: checks between options, after all were parsed; the plan of a reload, which compares the
+// running settings with those that the command line and files now yield; and the resources that a daemon needs with them.
+// No side effects.
+//
+// R1  Normal work stays below the limits with items of any size, because the kernel kills a process that exceeds them. They
+//     bound the memory and the threads that a bug or an intruder can take.
+// R2  The sum has a term for each kind of memory; docs/capacity.md lists them.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,5 +40,51 @@ struct ReloadPlan {
 // A list of nodes that becomes empty, or nonempty, waits for a restart: with nodes the process stores no items.
 ReloadPlan plan_reload(std::span<const Option> table, const Program& program, const Settings& running,
                        const Settings& wanted);
+
+// The maximum resources of a daemon, for the limits of its control group (--print-limits).
+struct ResourceLimits {
+    uint64_t memory_bytes = 0;  // resident, and of the kernel on behalf of the process; whole MiB
+    uint64_t tasks = 0;         // threads
+};
+
+// Constants of the sum. conf/ includes no header of the folders they describe: t/unit/conf/resource_limits.cc compares the two.
+namespace reckoned {
+
+constexpr uint64_t kib = 1024, mib = 1024 * kib;
+
+// Of items.
+constexpr uint64_t header_bytes = 40;
+constexpr uint64_t slot_step_bytes = 16;
+constexpr uint64_t slot_bytes_min = 64;           // a page of 64 KiB has at most 1024 slots
+constexpr uint64_t descriptor_bytes = 24;
+constexpr uint64_t index_bytes = 32;              // about 15 when filled; chains keep buckets once used
+constexpr uint64_t chunk_bytes_of_nodes = 48;     // farcached's default -n; farnode has no such option
+constexpr uint64_t counters_bytes = 12;           // --access_tracking atomic: for each slot_bytes_min of -m
+
+// Of the process: the program, its libraries' data, and buffers of clients.
+constexpr uint64_t process_bytes = 32 * mib;
+constexpr uint64_t buffers_share = 4;             // 1 / buffers_share of -m
+constexpr uint64_t thread_bytes = mib;            // stack and allocator
+constexpr uint64_t socket_bytes = 256 * kib;      // kernel memory per client connection, averaged over the maximum number
+
+// Per connection between a proxy and a node, and per process that has such connections.
+constexpr uint64_t link_bytes = 640 * kib;        // rings of 512 KiB or as much of a queue pair, containers, sockets
+constexpr uint64_t report_keys_bytes = 416 * kib; // at the default report_items
+constexpr uint64_t pools_bytes = 8 * mib;         // landing and lending buffers, per worker
+constexpr uint64_t fetch_pool_bytes = 16 * mib;   // of a node over RDMA
+constexpr uint64_t table_entry_bytes = 67;        // table of remote pointers, charged to the first process
+constexpr uint64_t nodes_min = 16;                // a reload may add nodes
+
+// Threads that do not serve (main, accept, watch, crawler, HTTP, supervisor, RDMA), name lookups, and a unit's commands.
+constexpr uint64_t tasks_beside = 128;
+constexpr uint64_t tasks_of_ring = 4;             // kernel threads per worker with io_uring
+
+}  // namespace reckoned
+
+ResourceLimits farcached_limits(const Settings& settings);
+ResourceLimits farnode_limits(const Settings& settings);
+
+// In the syntax of `systemctl set-property`, one per line.
+std::string limits_text(const ResourceLimits& limits);
 
 }  // namespace farcached::conf

@@ -10,12 +10,11 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "conf/addresses.h"
 #include "conf/check_settings.h"
-#include "conf/completion.h"
 #include "conf/config_file.h"
 #include "conf/help.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 #include "conf/option.h"
 
 namespace farcached::conf {

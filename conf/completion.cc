@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "conf/completion.h"
+#include "conf/help.h"
 
 #include <string_view>
 

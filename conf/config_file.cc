@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "conf/addresses.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 
 namespace farcached::conf {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/addresses.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 
 namespace farcached::conf {
 

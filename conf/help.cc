@@ -17,16 +17,6 @@ namespace {
 constexpr size_t help_column = 29;
 constexpr size_t help_width = 60;
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-    std::vector<std::string_view> lines;
-    for (;;) {
-        size_t end = text.find('\n');
-        lines.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return lines;
-        text.remove_prefix(end + 1);
-    }
-}
-
 // "-p, --port=<num>", "-D <char>", "slab_automove[=<0|1|2>]", "[no_]lru_crawler".
 std::string usage_of(const Option& option) {
     std::string argument(option.argument);
@@ -56,21 +46,23 @@ std::string help_of(const Option& option) {
     return text + (last_line + 1 + initial.size() > help_width ? "\n" : " ") + initial;
 }
 
-void append_option(const Option& option, std::string& out) {
-    std::string line = "  " + usage_of(option);
-    const std::string text = help_of(option);
-    for (std::string_view help : lines_of(text)) {
+}  // namespace
+
+void append_help_row(const std::string& usage, std::string_view help, std::string& out) {
+    std::string line = "  " + usage;
+    for (;;) {
         if (line.size() >= help_column) {
             out += line + "\n";
             line.clear();
         }
         line.resize(help_column, ' ');
-        out += line.append(help) + "\n";
+        const size_t end = help.find('\n');
+        out += line.append(help.substr(0, end)) + "\n";
         line.clear();
+        if (end == help.npos) return;
+        help.remove_prefix(end + 1);
     }
 }
-
-}  // namespace
 
 // Flags before suboptions; flags by letter, lower case first; suboptions in table order.
 std::vector<const Option*> rows_of(Section section, std::span<const Option> table) {
@@ -88,7 +80,6 @@ std::vector<const Option*> rows_of(Section section, std::span<const Option> tabl
     return rows;
 }
 
-// Escapes text for roff: '-' would print as a hyphen, not a minus; '.' at a line's start would be a request.
 std::string roff(std::string_view text) {
     std::string out;
     bool line_start = true;
@@ -114,7 +105,7 @@ std::string help_text(std::span<const Option> table, const Program& program) {
         std::vector<const Option*> rows = rows_of(section, table);
         if (section == Section::hidden || rows.empty()) continue;
         out += "\n" + std::string(title(section)) + ":\n";
-        for (const Option* option : rows) append_option(*option, out);
+        for (const Option* option : rows) append_help_row(usage_of(*option), help_of(*option), out);
     }
     return out;
 }

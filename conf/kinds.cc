@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/kinds.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 
@@ -120,30 +123,34 @@ double compat_real_value(const Settings& settings, std::string_view name) {
     return std::strtod(compat_value(settings, name).c_str(), nullptr);
 }
 
-Refusal set_compat_toggle(const Option& option, Settings& settings, const char* text, std::string&) {
-    settings.compat[std::string(compat_name(option))] = text == nullptr ? "yes" : text;
+namespace {
+
+Refusal keep_compat(const Option& option, Settings& settings, std::string value) {
+    settings.compat[std::string(compat_name(option))] = std::move(value);
     return {};
+}
+
+}  // namespace
+
+Refusal set_compat_toggle(const Option& option, Settings& settings, const char* text, std::string&) {
+    return keep_compat(option, settings, text == nullptr ? "yes" : text);
 }
 
 Refusal set_compat_number(const Option& option, Settings& settings, const char* text,
                           std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
     if (!read.good) return refuse(option, text);
-    settings.compat[std::string(compat_name(option))] =
-        std::to_string(uint64_t(read.value) * option.kind.scale);
-    return {};
+    return keep_compat(option, settings, std::to_string(uint64_t(read.value) * option.kind.scale));
 }
 
 Refusal set_compat_real(const Option& option, Settings& settings, const char* text, std::string&) {
     double value = 0;
     if (!read_real(option, text, value)) return refuse(option, text);
-    settings.compat[std::string(compat_name(option))] = fixed(value, int(option.kind.scale));
-    return {};
+    return keep_compat(option, settings, fixed(value, int(option.kind.scale)));
 }
 
 Refusal set_compat_text(const Option& option, Settings& settings, const char* text, std::string&) {
-    settings.compat[std::string(compat_name(option))] = text;
-    return {};
+    return keep_compat(option, settings, text);
 }
 
 Refusal set_nothing(const Option&, Settings&, const char*, std::string&) { return {}; }
@@ -155,6 +162,209 @@ std::string show_compat(const Option& option, const Settings& settings) {
 std::string write_compat_number(const Option& option, const Settings& settings) {
     const std::string value = compat_value(settings, compat_name(option));
     return value.empty() ? value : std::to_string(std::stoull(value) / option.kind.scale);
+}
+
+// ---- kinds of one option each -------------------------------------------------------------------------------
+
+Refusal set_udp_port(const Option& option, Settings&, const char* text, std::string& warnings) {
+    NumberRead read = read_number(option, text, warnings);
+    if (!read.good) return refuse(option, text);
+    return {};
+}
+
+Refusal set_interfaces(const Option& option, Settings& settings, const char* text, std::string&) {
+    if (*text == '\0') return refuse(option, text);
+    std::string& all = settings.listen.interfaces;
+    if (!all.empty()) all += ',';
+    all += text;
+    return {};
+}
+
+Refusal set_unix_mode(const Option& option, Settings& settings, const char* text, std::string&) {
+    if (!read_octal(option, text, settings.listen.unix_mode)) return refuse(option, text);
+    return {};
+}
+
+std::string show_unix_mode(const Option&, const Settings& settings) {
+    char text[16];
+    std::snprintf(text, sizeof text, "%o", settings.listen.unix_mode);
+    return text;
+}
+
+namespace {
+
+struct ProtocolName {
+    std::string_view given, shown;
+    Protocol protocol;
+};
+constexpr std::array<ProtocolName, 3> protocol_names = {{
+    {"auto", "auto-negotiate", Protocol::any},
+    {"ascii", "ascii", Protocol::text},
+    {"binary", "binary", Protocol::binary},
+}};
+
+}  // namespace
+
+Refusal set_protocol(const Option& option, Settings& settings, const char* text, std::string&) {
+    for (const ProtocolName& name : protocol_names) {
+        if (name.given != text) continue;
+        settings.listen.protocol = name.protocol;
+        return {};
+    }
+    return refuse(option, text);
+}
+
+std::string write_protocol(const Option&, const Settings& settings) {
+    return std::string(protocol_names[size_t(settings.listen.protocol)].given);
+}
+
+std::string show_protocol(const Option&, const Settings& settings) {
+    return std::string(protocol_names[size_t(settings.listen.protocol)].shown);
+}
+
+Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string&) {
+    uint64_t bytes = 0;
+    if (!read_size(text, bytes)) return refuse(option, text);
+    if (double(bytes) < option.kind.min) return refuse(option, text);
+    if (double(bytes) > option.kind.max) {
+        return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
+    }
+    settings.memory.item_bytes_max = bytes;
+    return {};
+}
+
+// As in memcached, giving the option starts counting at once. The default of `detail` is applied after this one's.
+Refusal set_delimiter(const Option& option, Settings& settings, const char* text, std::string&) {
+    if (*text == '\0') return refuse(option, text);
+    settings.admin.prefix_delimiter.assign(text, 1);
+    settings.admin.detail = true;
+    return {};
+}
+
+// Written only while counting is on: giving the option turns it on.
+std::string write_delimiter(const Option&, const Settings& settings) {
+    return settings.admin.detail ? settings.admin.prefix_delimiter : std::string();
+}
+
+// As a flag: one level more; in a file: the level.
+Refusal set_louder(const Option& option, Settings& settings, const char* text, std::string& warnings) {
+    uint32_t& verbosity = settings.process.verbosity;
+    if (text == nullptr) {
+        verbosity = std::min(verbosity + 1, uint32_t(verbosity_max));
+        return {};
+    }
+    const NumberRead read = read_number(option, text, warnings);
+    if (!read.good) return refuse(option, text);
+    verbosity = uint32_t(read.value);
+    return {};
+}
+
+std::string show_evictions(const Option&, const Settings& settings) {
+    return settings.memory.evict ? "on" : "off";
+}
+
+// With a list of interfaces, memcached has one UDP thread for each.
+std::string show_threads_per_udp(const Option&, const Settings& settings) {
+    bool several = settings.listen.interfaces.find(',') != std::string::npos;
+    return std::to_string(several ? 1 : settings.session.threads);
+}
+
+Refusal set_hash_algorithm(const Option& option, Settings& settings, const char* text, std::string&) {
+    for (std::string_view name : {"jenkins", "murmur3", "xxh3"})
+        if (name == text) return keep_compat(option, settings, text);
+    return refuse(option, text);
+}
+
+// Without an argument: on.
+Refusal set_slab_automove(const Option& option, Settings& settings, const char* text,
+                          std::string& warnings) {
+    std::string_view given = text == nullptr ? "1" : text;
+    if (given == "no") given = "0";
+    return set_compat_number(option, settings, std::string(given).c_str(), warnings);
+}
+
+// Giving it also enables the LRU of short-lived items.
+Refusal set_temporary_ttl(const Option& option, Settings& settings, const char* text,
+                          std::string& warnings) {
+    settings.compat["temp_lru"] = "yes";
+    return set_compat_number(option, settings, text, warnings);
+}
+
+std::string write_temporary_ttl(const Option& option, const Settings& settings) {
+    return compat_value(settings, "temp_lru") == "yes" ? show_compat(option, settings) : std::string();
+}
+
+Refusal set_tls_version(const Option& option, Settings& settings, const char* text,
+                        std::string& warnings) {
+    NumberRead read = read_number(option, text, warnings);
+    if (!read.good) return refuse(option, text);
+    return keep_compat(option, settings, "tlsv1." + std::to_string(read.value));
+}
+
+std::string write_tls_version(const Option& option, const Settings& settings) {
+    const std::string shown = show_compat(option, settings);  // "tlsv1.2"
+    return shown.substr(shown.find('.') + 1);
+}
+
+std::string show_lru_segmented(const Option&, const Settings& settings) {
+    return compat_value(settings, "lru_maintainer_thread");
+}
+
+Refusal set_no_chunked_items(const Option&, Settings& settings, const char*, std::string&) {
+    settings.compat["slab_chunk_max"] = "1048576";
+    return {};
+}
+
+// no_modern: the settings of memcached 1.4. `modern` equals today's defaults.
+Refusal set_modern(const Option&, Settings& settings, const char* text, std::string&) {
+    if (text == nullptr) return {};
+    CHECK(std::string_view(text) == "no");
+    settings.session.reject_over_limit = false;
+    settings.crawler.enabled = false;
+    settings.compat["slab_reassign"] = "no";
+    settings.compat["lru_maintainer_thread"] = "no";
+    settings.compat["slab_automove"] = "0";
+    settings.compat["slab_chunk_max"] = "1048576";
+    settings.compat["hash_algorithm"] = "jenkins";
+    return {};
+}
+
+Refusal set_deprecated(const Option& option, Settings&, const char*, std::string& warnings) {
+    warnings += refuse(option, "").text;
+    return {};
+}
+
+Refusal set_unavailable(const Option& option, Settings&, const char* text, std::string&) {
+    return refuse(option, text == nullptr ? "" : text);
+}
+
+std::string show_initial(const Option& option, const Settings&) { return std::string(option.initial); }
+
+std::string show_or_null(const Option& option, const Settings& settings) {
+    std::string text = option.kind.show(option, settings);
+    return text.empty() ? "NULL" : text;
+}
+
+std::string show_or_bracketed_null(const Option& option, const Settings& settings) {
+    std::string text = option.kind.show(option, settings);
+    return text.empty() ? "(null)" : text;
+}
+
+Refusal set_http(const Option& option, Settings& settings, const char* text, std::string&) {
+    const std::string_view given = text;
+    const bool only_port = !given.empty() && given.find_first_not_of("0123456789") == given.npos;
+    const std::string full = only_port ? "127.0.0.1:" + std::string(given) : std::string(given);
+    return take_listen_address(option, text, full, settings.admin.http_host, settings.admin.http_port);
+}
+
+Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port) {
+    const Refusal wrong = parse_host_and_port(full, "", 0, host, port);
+    if (!wrong) return {};
+    return Problem{option.exit_status, spelled(option) + " " + given + ": " + wrong->text + "\n"};
+}
+
+std::string show_http(const Option&, const Settings& settings) {
+    return host_and_port(settings.admin.http_host, settings.admin.http_port);
 }
 
 }  // namespace farcached::conf

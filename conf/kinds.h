@@ -12,8 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "conf/listen_address.h"
-#include "conf/nodes.h"
+#include "conf/addresses.h"
 #include "conf/option.h"
 #include "conf/words.h"
 
@@ -45,6 +44,9 @@ bool read_real(const Option& option, const char* text, double& value);
 bool read_octal(const Option& option, const char* text, uint32_t& value);
 // "512", "512k", "1m", "1MB".
 bool read_size(const char* text, uint64_t& bytes);
+
+// An address to listen on. full: `given` with a host.
+Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port);
 
 std::string fixed(double value, int digits);  // "%.*f"
 std::string shortest(double value);           // shortest text that reads back as the same value
@@ -195,7 +197,7 @@ std::string_view compat_name(const Option& option);
 std::string compat_value(const Settings& settings, std::string_view name);
 double compat_real_value(const Settings& settings, std::string_view name);
 
-// -- Kinds of one option each (conf/kinds_single.cc) -----------------------------------------------------
+// -- Kinds of one option each (conf/kinds.cc) -----------------------------------------------------
 
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,

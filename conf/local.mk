@@ -3,12 +3,13 @@
 folder_libraries += conf/libconf.a
 
 conf_libconf_a_SOURCES = \
+	conf/addresses.cc \
+	conf/addresses.h \
 	conf/check_settings.cc \
 	conf/check_settings.h \
 	conf/command_line.cc \
 	conf/command_line.h \
 	conf/completion.cc \
-	conf/completion.h \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \
@@ -16,22 +17,13 @@ conf_libconf_a_SOURCES = \
 	conf/help.h \
 	conf/kinds.cc \
 	conf/kinds.h \
-	conf/kinds_single.cc \
-	conf/listen_address.cc \
-	conf/listen_address.h \
 	conf/node_option_table.cc \
-	conf/nodes.cc \
-	conf/nodes.h \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
 	conf/program.h \
 	conf/proxy_option_table.cc \
-	conf/resource_limits.cc \
-	conf/resource_limits.h \
 	conf/settings.h \
-	conf/units.cc \
-	conf/units.h \
 	conf/words.h
 
 # Samples; a test loads each.

@@ -2,9 +2,9 @@
 #include "conf/option.h"
 
 #include "base/limits.h"
+#include "conf/addresses.h"
 #include "conf/check_settings.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 #include "conf/program.h"
 
 namespace farcached::conf {
@@ -19,21 +19,14 @@ using P = ProcessSettings;
 constexpr double megabytes_max = 256.0 * 1024;  // the maximum that one node's index can address
 
 template <std::string N::* host, uint16_t N::* port>
-Refusal set_address(const Option& option, Settings& settings, const char* text, std::string&) {
-    const Refusal wrong = parse_host_and_port(text, "", 0, settings.node.*host, settings.node.*port);
-    if (!wrong) return {};
-    return Problem{option.exit_status, spelled(option) + " " + text + ": " + wrong->text + "\n"};
-}
-template <std::string N::* host, uint16_t N::* port>
-std::string show_address(const Option&, const Settings& settings) {
-    const std::string& at = settings.node.*host;
-    if (at.empty()) return at;
-    const bool ipv6 = at.find(':') != std::string::npos;
-    return (ipv6 ? "[" + at + "]" : at) + ":" + std::to_string(settings.node.*port);
-}
-template <std::string N::* host, uint16_t N::* port>
 constexpr Kind address() {
-    return {.set = set_address<host, port>, .show = show_address<host, port>, .value = Value::text};
+    return {.set = [](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
+                return take_listen_address(option, text, text, settings.node.*host, settings.node.*port);
+            },
+            .show = [](const Option&, const Settings& settings) {
+                return host_and_port(settings.node.*host, settings.node.*port);
+            },
+            .value = Value::text};
 }
 constexpr Kind tcp_address = address<&N::tcp_host, &N::tcp_port>();
 constexpr Kind verbs_address = address<&N::verbs_host, &N::verbs_port>();

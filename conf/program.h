@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "conf/resource_limits.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
@@ -17,6 +16,8 @@ namespace farcached::conf {
 constexpr std::string_view memcached_version = "1.6.45";
 
 std::string_view farcached_version();  // from configure.ac
+
+struct ResourceLimits;  // conf/check_settings.h
 
 struct Program {
     std::string_view name;                       // command name

@@ -7,8 +7,8 @@
 
 #include "base/limits.h"
 #include "base/nearest.h"
+#include "conf/addresses.h"
 #include "conf/kinds.h"
-#include "conf/nodes.h"
 
 namespace farcached::conf {
 

@@ -47,7 +47,7 @@ struct SessionSettings {
     uint32_t idle_timeout_s = 0;      // 0: none
     uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
     SocketBackend io = SocketBackend::libevent;
-    std::string worker_cpus;          // conf/units.h; empty: any
+    std::string worker_cpus;          // conf/option.h; empty: any
 };
 
 struct ProcessSettings {
@@ -97,7 +97,7 @@ using CompatSettings = std::map<std::string, std::string, std::less<>>;
 // ---- of a farcached with nodes ------------------------------------------------------------------------------
 enum class NodeChannel : uint8_t { shm, tcp, verbs };
 
-// One node as configured. conf/nodes.h has the table of its keys.
+// One node as configured. conf/addresses.h has the table of its keys.
 struct NodeSpec {
     std::string name;                 // unique; letters, digits and ._-
     NodeChannel channel = NodeChannel::shm;

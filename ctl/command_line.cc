@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/nearest.h"
-#include "conf/completion.h"
+#include "conf/help.h"
 #include "conf/program.h"
 
 namespace farcached::ctl {
@@ -16,7 +16,6 @@ namespace farcached::ctl {
 namespace {
 
 constexpr const char* socket_by_default = "/run/farcached/admin.sock";
-constexpr size_t help_column = 29;
 
 struct CommandRow {
     Command command;
@@ -110,46 +109,29 @@ std::string usage_of(const CommandRow& row) {
     return std::string(row.name) + (row.arguments.empty() ? "" : " " + std::string(row.arguments));
 }
 
-void append_row(const std::string& usage, std::string_view help, std::string& out) {
-    std::string line = "  " + usage;
-    for (;;) {
-        if (line.size() >= help_column) {
-            out += line + "\n";
-            line.clear();
-        }
-        line.resize(help_column, ' ');
-        const size_t end = help.find('\n');
-        out += line.append(help.substr(0, end)) + "\n";
-        line.clear();
-        if (end == help.npos) return;
-        help.remove_prefix(end + 1);
-    }
-}
-
 std::string version_text() { return "farctl " + std::string(conf::farcached_version()) + "\n"; }
 
 std::string help_text() {
     std::string out = version_text() + "Usage: farctl [--socket=<path>]... [--json] <command> [<argument>]...\n";
     out += "\nCommands:\n";
-    for (const CommandRow& row : commands) append_row(usage_of(row), row.help, out);
+    for (const CommandRow& row : commands) conf::append_help_row(usage_of(row), row.help, out);
     out += "\nOptions:\n";
     for (const OptionRow& row : options_table)
-        if (!row.help.empty()) append_row(usage_of(row), row.help, out);
+        if (!row.help.empty()) conf::append_help_row(usage_of(row), row.help, out);
     return out;
 }
 
-std::string roff(std::string_view text) {
-    std::string out;
-    for (char c : text) out += c == '-' ? std::string("\\-") : std::string(1, c);
-    return out;
+template <class Row>
+void append_man_row(const Row& row, std::string& out) {
+    out += ".TP\n.B " + conf::roff(usage_of(row)) + "\n" + conf::roff(row.help) + "\n";
 }
 
 std::string man_text() {
     std::string out = ".SH COMMANDS\n";
-    for (const CommandRow& row : commands) out += ".TP\n.B " + roff(usage_of(row)) + "\n" + roff(row.help) + "\n";
+    for (const CommandRow& row : commands) append_man_row(row, out);
     out += ".SH OPTIONS\n";
     for (const OptionRow& row : options_table)
-        if (!row.help.empty()) out += ".TP\n.B " + roff(usage_of(row)) + "\n" + roff(row.help) + "\n";
+        if (!row.help.empty()) append_man_row(row, out);
     return out;
 }
 

@@ -14,7 +14,6 @@
 #include "conf/program.h"
 #include "ctl/command_line.h"
 #include "ctl/format.h"
-#include "ctl/json.h"
 #include "ctl/server.h"
 #include "ctl/show.h"
 #include "ctl/survey.h"
@@ -46,6 +45,22 @@ std::optional<Value> keep(Or<Value> result, std::vector<Failure>& failures) {
     return std::move(std::get<Value>(result));
 }
 
+// The answers of the daemons that a command asks.
+struct Output {
+    std::vector<Failure> failures;
+    Json answers = Json::array();
+    std::string text;
+
+    // A text of several lines, under the server's path.
+    void add(const Server& server, const std::string& lines) {
+        text += (text.empty() ? "" : "\n") + printable(server.path()) + "\n" + lines;
+    }
+    int finish(const Options& options) const {
+        print(options.json ? dump(answers, false) : text);
+        return complain(failures);
+    }
+};
+
 // -- Commands ---------------------------------------------------------------------------------------------
 
 int run_status(Servers& servers, const Options& options) {
@@ -57,26 +72,25 @@ int run_status(Servers& servers, const Options& options) {
 int run_stats(Servers& servers, const Options& options) {
     const std::string node = options.words.empty() ? "-" : options.words[0];
     const std::string group = options.words.size() > 1 ? options.words[1] : "";
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
+    Output out;
     if (node != "-") {
-        if (const auto stats = keep(stats_of_node(servers, node, group), failures)) {
-            answers.push_back({{"node", node}, {"group", group}, {"stats", json_of(*stats)}});
-            text = stats_text(*stats);
+        if (const auto stats = keep(stats_of_node(servers, node, group), out.failures)) {
+            out.answers.push_back({{"node", node}, {"group", group}, {"stats", json_of(*stats)}});
+            out.text = stats_text(*stats);
         }
     } else {
         for (Server& server : servers) {
-            if (!keep(server.kind(), failures)) continue;
-            const auto stats = keep(server.stats(group), failures);
+            if (!keep(server.kind(), out.failures)) continue;
+            const auto stats = keep(server.stats(group), out.failures);
             if (!stats) continue;
-            answers.push_back({{"socket", server.path()}, {"group", group}, {"stats", json_of(*stats)}});
-            if (servers.size() > 1) text += (text.empty() ? "" : "\n") + printable(server.path()) + "\n";
-            text += stats_text(*stats);
+            out.answers.push_back({{"socket", server.path()}, {"group", group}, {"stats", json_of(*stats)}});
+            if (servers.size() > 1)
+                out.add(server, stats_text(*stats));
+            else
+                out.text = stats_text(*stats);
         }
     }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return out.finish(options);
 }
 
 // The proxies among the servers; a failure if there are none.
@@ -92,57 +106,48 @@ std::vector<Server*> proxies_of(Servers& servers, const std::string& why, std::v
 
 int run_hotkeys(Servers& servers, const Options& options) {
     const bool reset = !options.words.empty();
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
-    for (Server* server : proxies_of(servers, "hot keys are counted by farcached", failures)) {
+    Output out;
+    for (Server* server : proxies_of(servers, "hot keys are counted by farcached", out.failures)) {
         if (reset) {
             const auto failure = server->order("stats hotkeys " + options.words[0]);
-            if (failure) failures.push_back(*failure);
-            if (!failure) answers.push_back({{"socket", server->path()}, {"reset", true}});
+            if (failure) out.failures.push_back(*failure);
+            if (!failure) out.answers.push_back({{"socket", server->path()}, {"reset", true}});
             continue;
         }
-        const auto stats = keep(server->stats("hotkeys"), failures);
+        const auto stats = keep(server->stats("hotkeys"), out.failures);
         if (!stats) continue;
         const HotKeysFacts facts = hot_keys_of(*stats);
-        answers.push_back({{"socket", server->path()}, {"one_in", facts.one_in}, {"keys", json_of(facts)}});
-        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + hot_keys_text(facts);
+        out.answers.push_back({{"socket", server->path()}, {"one_in", facts.one_in}, {"keys", json_of(facts)}});
+        out.add(*server, hot_keys_text(facts));
     }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return out.finish(options);
 }
 
 int run_route(Servers& servers, const Options& options) {
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
-    for (Server* server : proxies_of(servers, "keys are routed by farcached", failures)) {
-        const auto stats = keep(server->stats("route " + options.words[0]), failures);
+    Output out;
+    for (Server* server : proxies_of(servers, "keys are routed by farcached", out.failures)) {
+        const auto stats = keep(server->stats("route " + options.words[0]), out.failures);
         if (!stats) continue;
-        answers.push_back({{"socket", server->path()}, {"stats", json_of(*stats)}});
-        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + stats_text(*stats);
+        out.answers.push_back({{"socket", server->path()}, {"stats", json_of(*stats)}});
+        out.add(*server, stats_text(*stats));
     }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return out.finish(options);
 }
 
 int run_pointers(Servers& servers, const Options& options) {
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
-    for (Server* server : proxies_of(servers, "only farcached has a pointer table", failures)) {
-        const auto table = keep(server->stats("pointers"), failures);
+    Output out;
+    for (Server* server : proxies_of(servers, "only farcached has a pointer table", out.failures)) {
+        const auto table = keep(server->stats("pointers"), out.failures);
         if (!table) continue;
-        const auto proxy = keep(server->stats("proxy"), failures);
+        const auto proxy = keep(server->stats("proxy"), out.failures);
         if (!proxy) continue;
         Stats used;
         for (const auto& [name, value] : *proxy)
             if (name.starts_with("pointer_")) used.add(name, value);
-        answers.push_back({{"socket", server->path()}, {"table", json_of(*table)}, {"used", json_of(used)}});
-        text += (text.empty() ? "" : "\n") + printable(server->path()) + "\n" + pointers_text(*table, *proxy);
+        out.answers.push_back({{"socket", server->path()}, {"table", json_of(*table)}, {"used", json_of(used)}});
+        out.add(*server, pointers_text(*table, *proxy));
     }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return out.finish(options);
 }
 
 int run_leases(Servers& servers, const Options& options) {
@@ -162,39 +167,33 @@ int run_leases(Servers& servers, const Options& options) {
     return complain(survey.failures);
 }
 
+// Sends a command with the word to each proxy. `answer`: in JSON, beside the socket; `said`: in text, after it.
+int order_proxies(Servers& servers, const Options& options, const char* why, const std::string& command, const Json& answer,
+                  const std::string& said) {
+    Output out;
+    for (Server* server : proxies_of(servers, why, out.failures)) {
+        if (auto failure = server->order(command + " " + options.words[0])) {
+            out.failures.push_back(std::move(*failure));
+            continue;
+        }
+        Json& one = out.answers.emplace_back(Json{{"socket", server->path()}});
+        one.update(answer);
+        out.text += printable(server->path() + said) + "\n";
+    }
+    return out.finish(options);
+}
+
 int run_drain(Servers& servers, const Options& options) {
     const bool on = options.command == Command::drain;
     const std::string& node = options.words[0];
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
-    for (Server* server : proxies_of(servers, "nodes are drained by farcached", failures)) {
-        if (auto failure = server->order((on ? "drain " : "undrain ") + node)) {
-            failures.push_back(std::move(*failure));
-            continue;
-        }
-        answers.push_back({{"socket", server->path()}, {"node", node}, {"drained", on}});
-        text += printable(server->path() + ": " + node + (on ? " is drained" : " is undrained")) + "\n";
-    }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return order_proxies(servers, options, "nodes are drained by farcached", on ? "drain" : "undrain",
+                         {{"node", node}, {"drained", on}}, ": " + node + (on ? " is drained" : " is undrained"));
 }
 
 int run_delete_prefix(Servers& servers, const Options& options) {
     const std::string& prefix = options.words[0];
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
-    for (Server* server : proxies_of(servers, "keys are deleted by farcached, in all of its nodes", failures)) {
-        if (auto failure = server->order("delete_prefix " + prefix)) {
-            failures.push_back(std::move(*failure));
-            continue;
-        }
-        answers.push_back({{"socket", server->path()}, {"prefix", prefix}, {"deleted", true}});
-        text += printable(server->path() + ": no key begins with " + prefix) + "\n";
-    }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return order_proxies(servers, options, "keys are deleted by farcached, in all of its nodes", "delete_prefix",
+                         {{"prefix", prefix}, {"deleted", true}}, ": no key begins with " + prefix);
 }
 
 // The number of reloads attempted; none: the failure is kept.
@@ -225,24 +224,21 @@ bool reload_one(Server& server, uint32_t timeout_ms, Stats& stats, std::vector<F
 }
 
 int run_reload(Servers& servers, const Options& options) {
-    std::vector<Failure> failures;
-    Json answers = Json::array();
-    std::string text;
+    Output out;
     for (Server& server : servers) {
-        if (!keep(server.kind(), failures)) continue;
+        if (!keep(server.kind(), out.failures)) continue;
         Stats stats;
-        if (!reload_one(server, options.timeout_ms, stats, failures)) continue;
-        answers.push_back({{"socket", server.path()}, {"stats", json_of(stats)}});
+        if (!reload_one(server, options.timeout_ms, stats, out.failures)) continue;
+        out.answers.push_back({{"socket", server.path()}, {"stats", json_of(stats)}});
         if (stats.text("config_last_result") != "ok") {
-            failures.push_back({server.path() + ": refused, nothing changed: " + stats.text("config_last_error")});
+            out.failures.push_back({server.path() + ": refused, nothing changed: " + stats.text("config_last_error")});
             continue;
         }
         const std::string changed = stats.text("config_changed"), waiting = stats.text("config_needs_restart");
-        text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
+        out.text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
                           (waiting.empty() ? "" : "; needs a restart: " + waiting)) + "\n";
     }
-    print(options.json ? dump(answers, false) : text);
-    return complain(failures);
+    return out.finish(options);
 }
 
 // -- top --------------------------------------------------------------------------------------------------

@@ -5,18 +5,12 @@ folder_libraries += ctl/libctl.a
 ctl_libctl_a_SOURCES = \
 	ctl/command_line.cc \
 	ctl/command_line.h \
-	ctl/connection.cc \
-	ctl/connection.h \
 	ctl/format.cc \
 	ctl/format.h \
-	ctl/json.cc \
-	ctl/json.h \
 	ctl/server.cc \
 	ctl/server.h \
 	ctl/show.cc \
 	ctl/show.h \
-	ctl/stats.cc \
-	ctl/stats.h \
 	ctl/survey.cc \
 	ctl/survey.h \
 	ctl/terminal.cc \

@@ -1,17 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Server: the daemon at an admin socket: its kind and its answers. Connects on demand, and again after a failure.
-// Owner: main; one thread.
+// Server: the daemon at an admin socket: its kind and its answers. It connects on demand, and again after a failure.
+// Stats: the lines "STAT name value" of an answer, in the daemon's order. Failure: farctl's error.
+// Owner: main; one thread. Input is not trusted: lines, answers and their time are bounded.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "ctl/connection.h"
-#include "ctl/stats.h"
+#include "base/result.h"
 
 namespace farcached::ctl {
+
+// A sentence for the operator, without a full stop, that begins with its subject.
+struct Failure {
+    std::string text;
+    bool refused = false;  // the daemon answered with a refusal
+};
+
+template <class Value>
+using Or = Result<Value, Failure>;
+
+class Stats {
+  public:
+    using Row = std::pair<std::string, std::string>;
+
+    void add(std::string name, std::string value) { rows_.emplace_back(std::move(name), std::move(value)); }
+    bool empty() const { return rows_.empty(); }
+    auto begin() const { return rows_.begin(); }
+    auto end() const { return rows_.end(); }
+
+    // nullptr: absent.
+    const std::string* find(std::string_view name) const;
+    std::string text(std::string_view name) const;  // "": absent
+    // None: absent, or not a number.
+    std::optional<uint64_t> number(std::string_view name) const;
+    uint64_t count(std::string_view name) const { return number(name).value_or(0); }
+
+  private:
+    std::vector<Row> rows_;
+};
+
+// A whole number without sign, blanks or leading zeros.
+std::optional<uint64_t> parse_number(std::string_view text);
 
 class Server {
   public:
@@ -29,14 +64,32 @@ class Server {
     std::optional<Failure> order(std::string_view line);
 
   private:
+    struct Answer {
+        Stats stats;         // from its STAT lines
+        std::string status;  // the line after them: "END", "OK", "ERROR", "VERSION ...", "CLIENT_ERROR ..."
+    };
+    struct Connection {
+        explicit Connection(int socket) : fd(socket) {}
+        ~Connection();
+        Connection(const Connection&) = delete;
+        Connection& operator=(const Connection&) = delete;
+
+        const int fd;
+        std::string input = {};  // received, not yet parsed
+    };
+
     std::optional<Failure> connect();
+    std::optional<Failure> fill(int64_t deadline_ms);
+    Or<std::string> take_line(int64_t deadline_ms);
+    Or<Answer> take_answer();
     Or<Answer> ask(std::string_view line);
+    Failure failure(std::string_view why) const { return {path_ + ": " + std::string(why)}; }
     Failure refusal(std::string_view status) const;
 
     std::string path_;
-    uint32_t timeout_ms_;
+    uint32_t timeout_ms_;  // the longest wait for an answer
     Kind kind_ = Kind::unknown;
-    std::optional<Connection> connection_;
+    std::unique_ptr<Connection> connection_;  // none after a failure
 };
 
 }  // namespace farcached::ctl

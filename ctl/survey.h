@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "ctl/server.h"
-#include "ctl/stats.h"
 
 namespace farcached::ctl {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ctl/json.h"
+#include "ctl/show.h"
 #include "ctl/survey.h"
 
 namespace farcached::ctl {

@@ -22,7 +22,7 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/recorder.h"
-#include "conf/listen_address.h"
+#include "conf/addresses.h"
 #include "process/fatal.h"
 #include "process/process.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/compare/compare.h"
-
+// farbench compare: parses its options and runs the Python program that implements them (bench/compare/compare.py).
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,16 +9,17 @@
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "bench/chart.h"
 #include "bench/command.h"
 
 namespace farcached::bench {
 
 namespace {
 
-using C = CompareOptions;
+// Given or default values, checked, by option. Flags are "yes".
+using C = std::map<std::string, std::string>;
 using S = const std::string;
 
 template <class Number>
@@ -102,18 +102,11 @@ const OptionOf<C> table[] = {
      [](C& c, S& t) { return word(c, "charts", t); }},
 };
 
-}  // namespace
-
-std::span<const OptionOf<CompareOptions>> compare_options() { return table; }
-
-int compare_command(std::span<char* const> arguments) {
-    CompareOptions options;
-    const std::string wrong = read_options<CompareOptions>(
-        compare_options(), arguments, options, [](const std::string& text) { return "unknown option " + text; });
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench compare: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
+// Does not return if the Python program starts.
+int run(std::span<char* const> arguments) {
+    C options;
+    const std::string wrong = read_options<C>(table, arguments, options);
+    if (!wrong.empty()) return refuse_arguments("compare", wrong);
     std::error_code none;
     options["farbench"] = std::filesystem::read_symlink("/proc/self/exe", none).string();
     const std::string script = find_script("compare.py");
@@ -128,6 +121,15 @@ int compare_command(std::span<char* const> arguments) {
     execlp("python3", "python3", script.c_str(), settings.c_str(), static_cast<char*>(nullptr));
     std::fprintf(stderr, "farbench compare: cannot run python3: %s\n", std::strerror(errno));
     return exit_failed;
+}
+
+}  // namespace
+
+Command compare_command() {
+    return {"compare", "",
+            "farcached and its peers under the same load, one after the other in rounds: throughput, latency, server CPU of\n"
+            "front and back, memory. Installed peers are included. Needs python3.",
+            {std::begin(table), std::end(table)}, run};
 }
 
 }  // namespace farcached::bench

@@ -19,7 +19,7 @@
 
 #include "bench/histogram.h"
 #include "bench/hitratio/sim.h"
-#include "bench/load/batch.h"
+#include "bench/load/connection.h"
 #include "bench/load/options.h"
 
 namespace farcached::bench {

@@ -9,12 +9,13 @@
 // not counted.
 #include <cstdio>
 #include <cstdlib>
+#include <list>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/out_buffer.h"
-#include "bench/distribution.h"
+#include "bench/data.h"
 #include "node/store/node.h"
 #include "proxy/local_get.h"
 
@@ -113,51 +114,31 @@ class NodeCache {
 };
 static_assert(operations_per_tick < proxy::LocalGet::accesses_max);
 
-// A list of keys, newest first, as links by key number.
+// A list of keys, newest first.
 class ListCache {
   public:
     ListCache(uint64_t keys, uint64_t items_max, bool move_on_hit)
-        : links_(keys + 1), items_max_(items_max), move_on_hit_(move_on_hit), end_(uint32_t(keys)) {
-        CHECK(keys < UINT32_MAX);
-        links_[end_] = {end_, end_};
-    }
+        : place_of_(keys, keys_.end()), items_max_(items_max), move_on_hit_(move_on_hit) {}
 
-    bool access(uint64_t number) {
-        uint32_t key = uint32_t(number);
-        bool hit = links_[key].newer != absent;
-        if (hit && !move_on_hit_) return true;
-        if (hit) {
-            unlink(key);
-        } else if (items_ == items_max_) {
-            uint32_t oldest = links_[end_].newer;
-            unlink(oldest);
-            links_[oldest] = {};
-        } else {
-            items_++;
+    bool access(uint64_t key) {
+        if (place_of_[key] != keys_.end()) {
+            if (move_on_hit_) keys_.splice(keys_.begin(), keys_, place_of_[key]);
+            return true;
         }
-        push(key);
-        return hit;
+        if (keys_.size() == items_max_) {
+            place_of_[keys_.back()] = keys_.end();
+            keys_.pop_back();
+        }
+        keys_.push_front(uint32_t(key));
+        place_of_[key] = keys_.begin();
+        return false;
     }
 
   private:
-    static constexpr uint32_t absent = UINT32_MAX;
-    struct Link {
-        uint32_t newer = absent, older = absent;
-    };
-    void unlink(uint32_t key) {
-        links_[links_[key].newer].older = links_[key].older;
-        links_[links_[key].older].newer = links_[key].newer;
-    }
-    void push(uint32_t key) {
-        links_[key] = {end_, links_[end_].older};
-        links_[links_[key].older].newer = key;
-        links_[end_].older = key;
-    }
-
-    std::vector<Link> links_;  // by key; the last closes the ring: its `older` is the newest key
-    uint64_t items_max_, items_ = 0;
+    std::list<uint32_t> keys_;
+    std::vector<std::list<uint32_t>::iterator> place_of_;  // by key; end(): absent
+    uint64_t items_max_;
     bool move_on_hit_;
-    uint32_t end_;
 };
 
 // Over the accesses in the second half, except those of scans.

@@ -14,13 +14,28 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "base/limits.h"
-#include "bench/hitratio/policies.h"
 #include "bench/hitratio/workload.h"
+#include "node/store/node.h"
 #include "proxy/access_notes.h"
 
 namespace farcached::bench {
+
+struct Contestant {
+    std::string_view name;
+    bool leases;   // GETs use remote pointers
+    bool reports;  // hosts report their reads
+    void (*configure)(node::Config& config);
+};
+
+// In display order.
+std::span<const Contestant> contestants();
+
+// The configuration of a contestant's node; other settings as given.
+node::Config policy_config(const Contestant& contestant, node::Config config);
 
 // Common to all points of a run.
 struct SimScale {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "bench/distribution.h"
+#include "bench/data.h"
 
 namespace farcached::bench {
 

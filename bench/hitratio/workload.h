@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/distribution.h"
+#include "bench/data.h"
 
 namespace farcached::bench {
 

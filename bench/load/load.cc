@@ -136,22 +136,13 @@ Workers make_workers(Plan& plan) {
     return workers;
 }
 
-void preload(const Workers& workers, const LoadOptions& options, Progress& progress,
-             Results& results) {
-    uint64_t start_ns = now_ns();
-    auto work = [&](Worker& worker, uint32_t number) { worker.preload(number, workers.size()); };
-    Crew crew(workers, work);
-    progress.watch(crew, "preload", UINT64_MAX, options.mix.keys);
-    results.preload_s = double(now_ns() - start_ns) * 1e-9;
-}
-
-void warm_up(const Workers& workers, const LoadOptions& options, Progress& progress, Results& results) {
+// Runs `work` for each worker until all have ended. Returns the seconds that it took. operations: the number expected.
+double run_phase(const Workers& workers, Progress& progress, const char* name, uint64_t operations,
+                 FunctionRef<void(Worker&, uint32_t)> work) {
     const uint64_t start_ns = now_ns();
-    const Mix& mix = options.mix;
-    auto work = [&](Worker& worker, uint32_t number) { worker.read_all(number, workers.size(), mix.warmup_reads); };
     Crew crew(workers, work);
-    progress.watch(crew, "reads before", UINT64_MAX, mix.keys * mix.warmup_reads);
-    results.warmup_reads_s = double(now_ns() - start_ns) * 1e-9;
+    progress.watch(crew, name, UINT64_MAX, operations);
+    return double(now_ns() - start_ns) * 1e-9;
 }
 
 void measure(const Workers& workers, const LoadOptions& options, Progress& progress, ShareMeter& shares,
@@ -195,6 +186,23 @@ void measure(const Workers& workers, const LoadOptions& options, Progress& progr
 
 }  // namespace
 
+Command load_command() {
+    const auto run = [](std::span<char* const> arguments) -> int {
+        LoadOptions options;
+        const std::string wrong = read_load_options(arguments, options);
+        if (!wrong.empty()) return refuse_arguments("load", wrong);
+        const Results results = run_load(options);
+        std::fputs(text_report(options, results).c_str(), stdout);
+        const Output& output = options.output;
+        if (!output.json_path.empty()) write_file(output.json_path, json_report(options, results), std::ios::trunc);
+        if (!output.csv_path.empty()) append_csv(output.csv_path, options, results);
+        if (!output.histogram_path.empty()) write_file(output.histogram_path, histogram_csv(results), std::ios::trunc);
+        return results.total.failures.total() == 0 && !interrupted ? exit_good : exit_failed;
+    };
+    return {"load", "", "Load on a memcached server, in a closed loop or at a rate: throughput, latency, hit ratio, server CPU.",
+            {load_options().begin(), load_options().end()}, run};
+}
+
 Results run_load(const LoadOptions& options) {
     Plan plan(options);
     Workers workers = make_workers(plan);
@@ -204,8 +212,12 @@ Results run_load(const LoadOptions& options) {
     ShareMeter shares(options.target);
     Progress progress(workers, options);
     Results results;
-    if (options.mix.preload) preload(workers, options, progress, results);
-    if (!plan.stop && options.mix.warmup_reads > 0) warm_up(workers, options, progress, results);
+    const Mix& mix = options.mix;
+    const auto store = [&](Worker& worker, uint32_t number) { worker.preload(number, workers.size()); };
+    const auto read = [&](Worker& worker, uint32_t number) { worker.read_all(number, workers.size(), mix.warmup_reads); };
+    if (mix.preload) results.preload_s = run_phase(workers, progress, "preload", mix.keys, store);
+    if (!plan.stop && mix.warmup_reads > 0)
+        results.warmup_reads_s = run_phase(workers, progress, "reads before", mix.keys * mix.warmup_reads, read);
     if (!plan.stop) measure(workers, options, progress, shares, results);
     progress.end();
     for (const auto& worker : workers) {

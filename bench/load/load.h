@@ -7,8 +7,8 @@
 #include <string>
 
 #include "bench/histogram.h"
-#include "bench/load/get_shares.h"
 #include "bench/load/options.h"
+#include "bench/load/server_stats.h"
 #include "bench/load/worker.h"
 #include "bench/usage.h"
 
@@ -36,10 +36,9 @@ Results run_load(const LoadOptions& options);
 std::string text_report(const LoadOptions& options, const Results& results);
 std::string json_report(const LoadOptions& options, const Results& results);
 
-// These throw std::runtime_error if the file cannot be written.
-void write_json(const std::string& path, const LoadOptions& options, const Results& results);
+// Appends a line, after a head if the file is new. Throws std::runtime_error if the file cannot be written.
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results);
 // A line per nonempty step of the histogram: kind, us (the step's middle), count, count_up_to, quantile.
-void write_histogram(const std::string& path, const Results& results);
+std::string histogram_csv(const Results& results);
 
 }  // namespace farcached::bench

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/limits.h"
-#include "bench/value.h"
+#include "bench/data.h"
 
 namespace farcached::bench {
 
@@ -32,25 +32,11 @@ const char* to_pair(std::string_view text, uint32_t high, uint32_t& a, uint32_t&
     return to_number<uint32_t>(text.substr(colon + 1), 0, high, b);
 }
 
-const char* to_wire(const std::string& text, Wire& wire) {
-    constexpr std::string_view names[] = {"text", "meta", "binary"};  // by Wire
-    auto found = std::find(std::begin(names), std::end(names), text);
-    if (found == std::end(names)) return "is not one of text, meta, binary";
-    wire = Wire(found - std::begin(names));
-    return nullptr;
-}
-
 const char* to_pids(std::string_view text, std::vector<int>& pids) {
     pids.clear();
-    while (!text.empty()) {
-        size_t comma = text.find(',');
-        int pid = 0;
-        if (const char* wrong = to_number<int>(text.substr(0, comma), 1, 1 << 30, pid))
-            return wrong;
-        pids.push_back(pid);
-        text.remove_prefix(comma == text.npos ? text.size() : comma + 1);
-    }
-    return pids.empty() ? "is not a process" : nullptr;
+    if (text.size() > 1 && text.ends_with(',')) text.remove_suffix(1);
+    const auto take = [&](std::string_view part) { return to_number<int>(part, 1, 1 << 30, pids.emplace_back()); };
+    return text.empty() ? "is not a process" : each_part(text, take);
 }
 
 const char* to_ratio(const std::string& text, Mix& mix) {
@@ -76,12 +62,6 @@ const char* to_value_bytes(const std::string& text, Mix& mix) {
     return weights == 0 ? "has no length with a weight" : nullptr;
 }
 
-const char* to_arrivals(const std::string& text, Arrivals& arrivals) {
-    if (text != "even" && text != "poisson") return "is not even or poisson";
-    arrivals = text == "even" ? Arrivals::even : Arrivals::poisson;
-    return nullptr;
-}
-
 const char* to_prefix(const std::string& text, Mix& mix) {
     constexpr size_t digits_max = 20;
     if (text.size() > limits::key_bytes_max - digits_max) return "is too long";
@@ -91,33 +71,20 @@ const char* to_prefix(const std::string& text, Mix& mix) {
     return nullptr;
 }
 
-const char* to_distribution(const std::string& text, Mix& mix) {
-    if (text != "uniform" && text != "zipf") return "is not uniform or zipf";
-    mix.zipf = text == "zipf";
-    return nullptr;
-}
+constexpr std::string_view distribution_names[] = {"uniform", "zipf"};
 
 using L = LoadOptions;
 using S = const std::string;
 
 const Option table[] = {
     {{"host", "NAME", "127.0.0.1", "name or address of the server"},
-     [](L& l, S& t) -> const char* {
-         l.target.host = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.target.host); }},
     {{"port", "PORT", "11211", "port of the server"},
-     [](L& l, S& t) -> const char* {
-         l.target.port = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.target.port); }},
     {{"unix", "PATH", nullptr, "a Unix socket instead"},
-     [](L& l, S& t) -> const char* {
-         l.target.unix_path = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.target.unix_path); }},
     {{"protocol", "P", "text", "text, meta or binary"},
-     [](L& l, S& t) { return to_wire(t, l.target.wire); }},
+     [](L& l, S& t) { return to_word(t, wire_names, l.target.wire, "is not one of text, meta, binary"); }},
     {{"server-pid", "PID[,PID]", nullptr,
      "report the CPU time and context switches of these processes"},
      [](L& l, S& t) { return to_pids(t, l.target.server_pids); }},
@@ -138,7 +105,7 @@ const Option table[] = {
       "and sent with other due requests, up to --pipeline of them"},
      [](L& l, S& t) { return to_number<double>(t, 0.001, rate_max, l.pace.rate); }},
     {{"arrivals", "A", "even", "schedule of --rate: even or poisson"},
-     [](L& l, S& t) { return to_arrivals(t, l.pace.arrivals); }},
+     [](L& l, S& t) { return to_word(t, arrival_names, l.pace.arrivals, "is not even or poisson"); }},
     {{"seconds", "S", nullptr, "duration of the measurement; default 10 without --requests"},
      [](L& l, S& t) { return to_number<double>(t, 0.01, seconds_max, l.bounds.seconds); }},
     {{"requests", "N", nullptr, "number of requests to measure, within --seconds or an hour"},
@@ -157,14 +124,11 @@ const Option table[] = {
       "length of values; N:M: each from N to M; several with weights, as in 64@90,100:1024@9,65536@1"},
      [](L& l, S& t) { return to_value_bytes(t, l.mix); }},
     {{"distribution", "D", "uniform", "distribution of keys: uniform or zipf"},
-     [](L& l, S& t) { return to_distribution(t, l.mix); }},
+     [](L& l, S& t) { return to_word(t, distribution_names, l.mix.zipf, "is not uniform or zipf"); }},
     {{"theta", "X", "0.99", "exponent of zipf"},
      [](L& l, S& t) { return to_number<double>(t, 0.01, 10, l.mix.theta); }},
     {{"preload", nullptr, nullptr, "store every key once before the load"},
-     [](L& l, S&) -> const char* {
-         l.mix.preload = true;
-         return nullptr;
-     }},
+     [](L& l, S&) { return to_flag(l.mix.preload); }},
     {{"warmup-reads", "N", "0", "read every key N times after --preload and before the load, without counting"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 0, warmup_reads_max, l.mix.warmup_reads); }},
     {{"delete-share", "X", "0",
@@ -173,33 +137,18 @@ const Option table[] = {
      [](L& l, S& t) { return to_number<double>(t, 0, 1, l.mix.delete_share); }},
     {{"verify", nullptr, nullptr,
      "values carry key, sequence number and checksum, and gets check them"},
-     [](L& l, S&) -> const char* {
-         l.mix.verify = true;
-         return nullptr;
-     }},
+     [](L& l, S&) { return to_flag(l.mix.verify); }},
     {{"seed", "N", "1", "random seed"},
      [](L& l, S& t) { return to_number<uint64_t>(t, 0, UINT64_MAX, l.mix.seed); }},
     {{"json", "FILE", nullptr, "also write the results as JSON"},
-     [](L& l, S& t) -> const char* {
-         l.output.json_path = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.output.json_path); }},
     {{"csv", "FILE", nullptr, "append the results as a line of CSV, with a header if the file is new"},
-     [](L& l, S& t) -> const char* {
-         l.output.csv_path = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.output.csv_path); }},
     {{"histogram", "FILE", nullptr,
       "write all latencies as CSV: histograms of sets, gets and all, and quantiles"},
-     [](L& l, S& t) -> const char* {
-         l.output.histogram_path = t;
-         return nullptr;
-     }},
+     [](L& l, S& t) { return to_any_text(t, l.output.histogram_path); }},
     {{"progress", nullptr, nullptr, "a line per second on stderr, even if it is not a terminal"},
-     [](L& l, S&) -> const char* {
-         l.output.progress = true;
-         return nullptr;
-     }},
+     [](L& l, S&) { return to_flag(l.output.progress); }},
 };
 
 // Derives and checks settings that depend on several options.
@@ -219,8 +168,7 @@ std::string settle(LoadOptions& options) {
 std::span<const Option> load_options() { return table; }
 
 std::string read_load_options(std::span<char* const> arguments, LoadOptions& options) {
-    const std::string wrong = read_options<LoadOptions>(
-        table, arguments, options, [](const std::string& text) { return "unknown option " + text; });
+    const std::string wrong = read_options(load_options(), arguments, options);
     return wrong.empty() ? settle(options) : wrong;
 }
 

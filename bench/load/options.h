@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/command.h"
-#include "bench/load/schedule.h"
+#include "bench/data.h"
 #include "bench/load/wire.h"
-#include "bench/value.h"
 
 namespace farcached::bench {
 
@@ -22,6 +22,12 @@ struct Target {
     std::vector<int> server_pids;  // report their CPU time
     std::vector<int> back_pids;    // the servers behind them: report their CPU time separately
 };
+
+enum class Arrivals : uint8_t {
+    even,     // one every 1 / rate
+    poisson,  // as from many independent clients
+};
+constexpr std::string_view arrival_names[] = {"even", "poisson"};
 
 struct Shape {
     uint32_t threads = 0;

@@ -7,15 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/chart.h"
 #include "bench/command.h"
 
 namespace farcached::bench {
 
 namespace {
-
-constexpr std::string_view wire_names[] = {"text", "meta", "binary"};  // by Wire
-constexpr std::string_view arrival_names[] = {"even", "poisson"};      // by Arrivals
 
 // The counters of a server without one-sided GETs.
 const ProxyStats no_gets = {{"get_onesided", "0"}, {"get_twosided", "0"}};
@@ -42,23 +38,21 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
-void add(Fields& fields, const char* name, double value) {
+void add(Fields& fields, const std::string& name, double value) {
     fields.push_back({name, form("%.9g", value)});
 }
-void add(Fields& fields, const char* name, uint64_t value) {
+void add(Fields& fields, const std::string& name, uint64_t value) {
     fields.push_back({name, std::to_string(value)});
 }
-void add_text(Fields& fields, const char* name, std::string_view value) {
+void add_text(Fields& fields, const std::string& name, std::string_view value) {
     fields.push_back({name, std::string(value), true});
 }
 
 void add_latency(Fields& fields, const std::string& what, const Histogram& histogram) {
-    add(fields, (what + "_mean_us").c_str(), micro(histogram.mean()));
-    add(fields, (what + "_p50_us").c_str(), micro(double(histogram.quantile(0.5))));
-    add(fields, (what + "_p90_us").c_str(), micro(double(histogram.quantile(0.9))));
-    add(fields, (what + "_p99_us").c_str(), micro(double(histogram.quantile(0.99))));
-    add(fields, (what + "_p999_us").c_str(), micro(double(histogram.quantile(0.999))));
-    add(fields, (what + "_max_us").c_str(), micro(double(histogram.max())));
+    add(fields, what + "_mean_us", micro(histogram.mean()));
+    for (const auto& [name, share] : {std::pair{"_p50_us", 0.5}, {"_p90_us", 0.9}, {"_p99_us", 0.99}, {"_p999_us", 0.999}})
+        add(fields, what + name, micro(double(histogram.quantile(share))));
+    add(fields, what + "_max_us", micro(double(histogram.max())));
 }
 
 // The share among GETs that hit: a miss is never one-sided. Its sampling period differs slightly, so it is capped at 1.
@@ -76,7 +70,7 @@ void add_shares(Fields& fields, const Results& results) {
     add(fields, "get_onesided_share", shares.share());
     add(fields, "get_onesided_share_of_hits", share_of_hits(shares, results.total));
     for (const GetShares::Rows* rows : {&shares.reasons, &shares.denials})
-        for (const auto& [name, count] : *rows) add(fields, ("get_reason_" + name).c_str(), count);
+        for (const auto& [name, count] : *rows) add(fields, "get_reason_" + name, count);
 }
 
 void add_options(Fields& fields, const LoadOptions& options) {
@@ -100,17 +94,13 @@ void add_options(Fields& fields, const LoadOptions& options) {
 
 void add_usage(Fields& fields, const std::string& whose, const Usage& usage, bool known,
                const Results& results) {
-    double operations = double(results.operations());
-    auto name = [&](const char* rest) { return whose + rest; };
-    add_text(fields, name("_measured").c_str(), known ? "yes" : "no");
-    add(fields, name("_cpu_s").c_str(), usage.cpu_s);
-    add(fields, name("_cpu_s_per_million_operations").c_str(),
-        ratio(usage.cpu_s * 1e6, operations));
-    add(fields, name("_cpu_s_per_million_keys").c_str(),
-        ratio(usage.cpu_s * 1e6, keys_touched(results)));
-    add(fields, name("_context_switches").c_str(), usage.context_switches);
-    add(fields, name("_context_switches_per_operation").c_str(),
-        ratio(double(usage.context_switches), operations));
+    const double operations = double(results.operations());
+    add_text(fields, whose + "_measured", known ? "yes" : "no");
+    add(fields, whose + "_cpu_s", usage.cpu_s);
+    add(fields, whose + "_cpu_s_per_million_operations", ratio(usage.cpu_s * 1e6, operations));
+    add(fields, whose + "_cpu_s_per_million_keys", ratio(usage.cpu_s * 1e6, keys_touched(results)));
+    add(fields, whose + "_context_switches", usage.context_switches);
+    add(fields, whose + "_context_switches_per_operation", ratio(double(usage.context_switches), operations));
 }
 
 Fields fields_of(const LoadOptions& options, const Results& results) {
@@ -263,17 +253,13 @@ std::string json_report(const LoadOptions& options, const Results& results) {
     return text + "}\n";
 }
 
-void write_json(const std::string& path, const LoadOptions& options, const Results& results) {
-    write_file(path, json_report(options, results), std::ios::trunc);
-}
-
-void write_histogram(const std::string& path, const Results& results) {
+std::string histogram_csv(const Results& results) {
     std::string csv = "kind,us,count,count_up_to,quantile\n";
     add_histogram(csv, "set", results.total.sets);
     add_histogram(csv, "get", results.total.gets);
     if (results.total.deletes.count() > 0) add_histogram(csv, "delete", results.total.deletes);
     add_histogram(csv, "all", all_of(results));
-    write_file(path, csv, std::ios::trunc);
+    return csv;
 }
 
 void append_csv(const std::string& path, const LoadOptions& options, const Results& results) {

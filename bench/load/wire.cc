@@ -26,6 +26,21 @@ char* put(char* to, std::string_view bytes) {
 
 // ---- requests ---------------------------------------------------------------------------------------
 
+// What is before and behind the key.
+struct RequestWriter::Words {
+    std::string_view before, behind;
+};
+
+namespace {
+
+// By Wire.
+constexpr RequestWriter::Words get_words[] = {{"get ", "\r\n"}, {"mg ", " v\r\n"}};
+constexpr RequestWriter::Words get_many_words[] = {{" ", ""}, {"mg ", " k v q\r\n"}};
+constexpr RequestWriter::Words set_words[] = {{"set ", " 0 0 "}, {"ms ", " "}};
+constexpr RequestWriter::Words remove_words[] = {{"delete ", "\r\n"}, {"md ", "\r\n"}};
+
+}  // namespace
+
 RequestWriter::RequestWriter(Wire wire, std::string key_prefix)
     : wire_(wire), prefix_(std::move(key_prefix)) {
     CHECK(prefix_.size() + 20 <= limits::key_bytes_max);
@@ -50,69 +65,31 @@ char* RequestWriter::write_packet(char* to, uint8_t opcode, uint64_t key, uint8_
     return end;
 }
 
+char* RequestWriter::write(char* to, const Words* words, uint8_t opcode, uint64_t key, uint8_t extras_bytes,
+                           uint32_t value_bytes) const {
+    if (wire_ == Wire::binary) return write_packet(to, opcode, key, extras_bytes, value_bytes);
+    const Words& around = words[size_t(wire_)];
+    return put(write_key(put(to, around.before), key), around.behind);
+}
+
 void RequestWriter::get(OutBuffer& out, uint64_t key) const {
     char* start = out.reserve(request_bytes_max);
-    char* at = start;
-    switch (wire_) {
-        case Wire::text:
-            at = put(write_key(put(at, "get "), key), "\r\n");
-            break;
-        case Wire::meta:
-            at = put(write_key(put(at, "mg "), key), " v\r\n");
-            break;
-        case Wire::binary:
-            at = write_packet(at, opcode_get, key, 0, 0);
-            break;
-    }
-    out.commit(size_t(at - start));
+    out.commit(size_t(write(start, get_words, opcode_get, key) - start));
 }
 
 void RequestWriter::get_many(OutBuffer& out, std::span<const uint64_t> keys) const {
     char* start = out.reserve((keys.size() + 1) * request_bytes_max);
     char* at = start;
     if (wire_ == Wire::text) at = put(at, "get");
-    for (uint64_t key : keys) {
-        switch (wire_) {
-            case Wire::text:
-                at = write_key(put(at, " "), key);
-                break;
-            case Wire::meta:
-                at = put(write_key(put(at, "mg "), key), " k v q\r\n");
-                break;
-            case Wire::binary:
-                at = write_packet(at, opcode_getkq, key, 0, 0);
-                break;
-        }
-    }
-    switch (wire_) {
-        case Wire::text:
-            at = put(at, "\r\n");
-            break;
-        case Wire::meta:
-            at = put(at, "mn\r\n");
-            break;
-        case Wire::binary:
-            at = write_packet(at, opcode_noop, 0, 0, 0);
-            break;
-    }
+    for (uint64_t key : keys) at = write(at, get_many_words, opcode_getkq, key);
+    at = wire_ == Wire::binary ? write_packet(at, opcode_noop, 0, 0, 0) : put(at, wire_ == Wire::text ? "\r\n" : "mn\r\n");
     out.commit(size_t(at - start));
 }
 
 void RequestWriter::set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
                         FunctionRef<void(char*)> fill) const {
     char* start = out.reserve(request_bytes_max + value_bytes);
-    char* at = start;
-    switch (wire_) {
-        case Wire::text:
-            at = put(write_key(put(at, "set "), key), " 0 0 ");
-            break;
-        case Wire::meta:
-            at = put(write_key(put(at, "ms "), key), " ");
-            break;
-        case Wire::binary:
-            at = write_packet(at, opcode_set, key, set_extras_bytes, value_bytes);
-            break;
-    }
+    char* at = write(start, set_words, opcode_set, key, set_extras_bytes, value_bytes);
     if (wire_ != Wire::binary) at = put(write_number(at, value_bytes), "\r\n");
     fill(at);
     at += value_bytes;
@@ -122,19 +99,7 @@ void RequestWriter::set(OutBuffer& out, uint64_t key, uint32_t value_bytes,
 
 void RequestWriter::remove(OutBuffer& out, uint64_t key) const {
     char* start = out.reserve(request_bytes_max);
-    char* at = start;
-    switch (wire_) {
-        case Wire::text:
-            at = put(write_key(put(at, "delete "), key), "\r\n");
-            break;
-        case Wire::meta:
-            at = put(write_key(put(at, "md "), key), "\r\n");
-            break;
-        case Wire::binary:
-            at = write_packet(at, opcode_delete, key, 0, 0);
-            break;
-    }
-    out.commit(size_t(at - start));
+    out.commit(size_t(write(start, remove_words, opcode_delete, key) - start));
 }
 
 bool RequestWriter::key_number(std::string_view key, uint64_t& number) const {

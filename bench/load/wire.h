@@ -23,6 +23,7 @@
 namespace farcached::bench {
 
 enum class Wire : uint8_t { text, meta, binary };
+constexpr std::string_view wire_names[] = {"text", "meta", "binary"};
 
 // The kind of a request, as far as it shapes the reply.
 enum class Asked : uint8_t { set, get, get_many, remove };
@@ -30,6 +31,8 @@ constexpr bool reads(Asked asked) { return asked == Asked::get || asked == Asked
 
 class RequestWriter {
   public:
+    struct Words;
+
     RequestWriter(Wire wire, std::string key_prefix);
 
     void get(OutBuffer& out, uint64_t key) const;
@@ -45,6 +48,9 @@ class RequestWriter {
 
   private:
     char* write_key(char* to, uint64_t key) const;
+    // A request, to the end of its key or line. Returns the end.
+    char* write(char* to, const Words* words, uint8_t opcode, uint64_t key, uint8_t extras_bytes = 0,
+                uint32_t value_bytes = 0) const;
     char* write_packet(char* to, uint8_t opcode, uint64_t key, uint8_t extras_bytes,
                        uint32_t value_bytes) const;
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker: one thread of a load with its connections. Each connection has at most one batch under way. In a closed loop,
 // a connection gets its next batch when the last one is answered. In an open loop, a Schedule determines the due
-// requests, which go to an idle connection or wait for one.
+// requests, from a rate and independent of earlier requests; they go to an idle connection or wait for one.
 //
-// Owner: load.cc; run by one thread at a time.
+// Owner: load.cc; a worker with its schedule is run by one thread at a time.
+// A1  Due times depend neither on the time of a call nor on the answers: a worker that falls behind has more requests
+//     due.
+// A2  Even arrivals of n workers, the i-th starting i / n of an interval later, equal those of one worker at the whole
+//     rate.
 // K1  load() ends. No batch begins after its window; in an open loop, no request due later is sent.
 //     load() gives up after stall_s without a reply, stall_s after the window, or when any worker has a broken connection.
 // K2  In an open loop every request due in the window is counted: by its latency since it was due, or as unsent.
@@ -11,20 +15,63 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/counters.h"
-#include "bench/distribution.h"
+#include "bench/data.h"
 #include "bench/histogram.h"
 #include "bench/load/connection.h"
 #include "bench/load/options.h"
-#include "bench/load/schedule.h"
 
 namespace farcached::bench {
+
+class Schedule {
+  public:
+    // rate: of all workers together, per second, above 0. worker: its number among `workers`.
+    Schedule(uint64_t start_ns, double rate, Arrivals arrivals, uint32_t worker, uint32_t workers, uint64_t seed)
+        : start_ns_(start_ns),
+          interval_ns_(1e9 / rate),
+          arrivals_(arrivals),
+          stride_(workers),
+          number_(worker),
+          random_(mix(seed) + worker) {
+        CHECK(rate > 0);
+        CHECK(worker < workers);
+        if (arrivals == Arrivals::poisson) wait();
+        place();
+    }
+
+    // The next due time, CLOCK_MONOTONIC.
+    uint64_t due_ns() const { return due_ns_; }
+    // Advances to the next due time.
+    void advance() {
+        number_ += stride_;
+        if (arrivals_ == Arrivals::poisson) wait();
+        place();
+    }
+
+  private:
+    void wait() { after_ns_ -= std::log(random_.unit()) * interval_ns_ * double(stride_); }
+    void place() {
+        // Computed from the start each time, so that rounding errors do not add up.
+        const double after = arrivals_ == Arrivals::poisson ? after_ns_ : double(number_) * interval_ns_;
+        due_ns_ = start_ns_ + uint64_t(after);
+    }
+
+    uint64_t start_ns_;
+    double interval_ns_;
+    Arrivals arrivals_;
+    uint64_t stride_, number_;
+    double after_ns_ = 0;  // poisson: since the start
+    Random random_;
+    uint64_t due_ns_ = 0;
+};
 
 uint64_t now_ns();  // CLOCK_MONOTONIC
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/reports/reports_options.h"
+#include "bench/reports/reports.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,14 +10,81 @@
 #include <string>
 #include <vector>
 
-#include "bench/chart.h"
 #include "bench/command.h"
 #include "bench/reports/reports_client.h"
-#include "bench/reports/result.h"
 #include "bench/transport/node_process.h"
 #include "bench/usage.h"
+#include "protocol/frame.h"
 
 namespace farcached::bench {
+
+namespace {
+
+constexpr uint64_t reports_most = UINT64_C(1) << 32;
+constexpr uint32_t report_bytes_least = sizeof(protocol::FrameHeader) + sizeof(protocol::AccessRecord);
+
+using R = ReportsOptions;
+using S = const std::string;
+
+const char* to_ways(R& r, S& text) {
+    r.ways.clear();
+    return each_part(text, [&](std::string_view part) -> const char* {
+        for (const ReportWay& way : report_ways)
+            if (part == way.name) return keep(r.ways, &way);
+        return "has a word other than tcp, shm-send, shm-write, verbs-send, verbs-write";
+    });
+}
+
+const char* to_bytes(R& r, S& text) {
+    r.bytes.clear();
+    return each_part(text, [&](std::string_view part) {
+        uint32_t one = 0;
+        const char* wrong = to_number<uint32_t>(part, report_bytes_least, protocol::report_bytes_max, one);
+        return keep(r.bytes, one, wrong);
+    });
+}
+
+const OptionOf<R> table[] = {
+    {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
+     [](R& r, S& s) { return to_started(s, r.start); }},
+    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: address of an RDMA device; default: the first one"},
+     [](R& r, S& s) { return to_text(s, r.start.host); }},
+    {{"farnode", "PATH", nullptr, "path of farnode; default: in farbench's folder, or on PATH"},
+     [](R& r, S& s) { return to_text(s, r.start.program); }},
+    {{"node-pid", "PID", nullptr, "process id of the node, for its CPU time"},
+     [](R& r, S& s) { return to_number<int>(s, 1, 1 << 30, r.node_pid); }},
+    {{"ways", "LIST", "tcp,shm-send,shm-write,verbs-send,verbs-write", "transports in this order: in frames, or in containers"},
+     to_ways},
+    {{"bytes", "LIST", "1024,2048,4096,8192", "lengths of reports"}, to_bytes},
+    {{"reports", "N", "20000", "reports measured at each point, one after the other"},
+     [](R& r, S& s) { return to_number<uint64_t>(s, 1, reports_most, r.reports); }},
+    {{"warmup", "N", "1000", "reports before the measurement"},
+     [](R& r, S& s) { return to_number<uint64_t>(s, 0, reports_most, r.warmup); }},
+    {{"trials", "N", "3", "trials of each point"}, [](R& r, S& s) { return to_number<uint32_t>(s, 1, 1000, r.trials); }},
+    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin"},
+     [](R& r, S& s) { return to_word(s, wait_names, r.spin, "is not spin or sleep"); }},
+    {{"quick", nullptr, nullptr, "a short run: 500 reports, 50 before, one trial"},
+     [](R& r, S&) -> const char* {
+         r.reports = 500;
+         r.warmup = 50;
+         r.trials = 1;
+         return nullptr;
+     }},
+    {{"csv", "FOLDER", nullptr, "folder for points.csv and a chart"}, [](R& r, S& s) { return to_text(s, r.csv_folder); }},
+    {{"json", "FILE", nullptr, "also write the points as JSON"}, [](R& r, S& s) { return to_text(s, r.json_path); }},
+    {{"chart-script", "FILE", nullptr, "path of reports_chart.py, if not installed"},
+     [](R& r, S& s) { return to_text(s, r.chart_script); }},
+};
+
+}  // namespace
+
+std::span<const OptionOf<ReportsOptions>> reports_options() { return table; }
+
+std::string read_reports_options(std::span<char* const> arguments, ReportsOptions& options) {
+    options.start.threads = 1;
+    options.start.lease_ms = 4000;
+    return read_node_options(reports_options(), arguments, options);
+}
 
 namespace {
 
@@ -98,15 +166,10 @@ void write(const ReportsOptions& options, const std::vector<ReportPoint>& points
     draw_charts("reports", "reports_chart.py", options.chart_script, options.csv_folder);
 }
 
-}  // namespace
-
-int reports_command(std::span<char* const> arguments) {
+int run(std::span<char* const> arguments) {
     ReportsOptions options;
     const std::string wrong = read_reports_options(arguments, options);
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench reports: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
+    if (!wrong.empty()) return refuse_arguments("reports", wrong);
     catch_interrupts();
     std::unique_ptr<NodeProcess> started;
     if (options.start.via != Via::none) started = std::make_unique<NodeProcess>(options.start, std::vector<std::string>());
@@ -120,6 +183,14 @@ int reports_command(std::span<char* const> arguments) {
     if (!interrupted.load()) return exit_good;
     std::fprintf(stderr, "farbench reports: interrupted\n");
     return exit_failed;
+}
+
+}  // namespace
+
+Command reports_command() {
+    return {"reports", "[ADDRESS]...",
+            "Cost of access reports to a farnode: written into its container, or sent in frames. ADDRESS: as of transport.",
+            {std::begin(table), std::end(table)}, run};
 }
 
 }  // namespace farcached::bench

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/reports/result.h"
+#include "bench/reports/reports.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "bench/chart.h"
+#include "bench/command.h"
 
 namespace farcached::bench {
 
 namespace {
 
-using Number = ReportCost::Number;
 constexpr double paper_more_percent = 115;  // the extra cost of SEND over WRITE, at most
 
-std::string csv_number(const Number& number) { return number.has_value() ? form("%.9g", *number) : std::string(); }
-std::string shown(const Number& number) { return number.has_value() ? form("%10.2f", *number) : form("%10s", "-"); }
+
+std::vector<double> known(const std::vector<ReportCost>& trials, Number ReportCost::*field) {
+    std::vector<double> numbers;
+    for (const ReportCost& trial : trials)
+        if ((trial.*field).has_value()) numbers.push_back(*(trial.*field));
+    return numbers;
+}
 
 // Extra cost of the first over the second, in percent.
 std::string more(const ReportPoint& send, const ReportPoint& write, Number ReportCost::*field) {
@@ -49,28 +52,9 @@ const std::vector<ReportMetric>& report_metrics() {
     return all;
 }
 
-Number ReportPoint::mean(Number ReportCost::*field) const {
-    double sum = 0;
-    size_t known = 0;
-    for (const ReportCost& trial : trials) {
-        if (!(trial.*field).has_value()) continue;
-        sum += *(trial.*field);
-        known++;
-    }
-    return known == 0 ? Number() : sum / double(known);
-}
+Number ReportPoint::mean(Number ReportCost::*field) const { return mean_of(known(trials, field)); }
 
-Number ReportPoint::deviation(Number ReportCost::*field) const {
-    const Number middle = mean(field);
-    double squares = 0;
-    size_t known = 0;
-    for (const ReportCost& trial : trials) {
-        if (!(trial.*field).has_value()) continue;
-        squares += (*(trial.*field) - *middle) * (*(trial.*field) - *middle);
-        known++;
-    }
-    return known < 2 ? Number() : std::sqrt(squares / double(known - 1));
-}
+Number ReportPoint::deviation(Number ReportCost::*field) const { return deviation_of(known(trials, field)); }
 
 std::string reports_csv(const std::vector<ReportPoint>& points) {
     std::string text = "way,bytes,trials";
@@ -112,7 +96,7 @@ std::string reports_text(const ReportsOptions& options, const std::vector<Report
         text += form("%-12s %6u", one.way->name, one.bytes);
         for (const auto field : {&ReportCost::mean_us, &ReportCost::p50_us, &ReportCost::p99_us, &ReportCost::node_us,
                                  &ReportCost::node_cpu_us, &ReportCost::client_cpu_us})
-            text += " " + shown(one.mean(field));
+            text += form(" %10s", shown(one.mean(field), "%.2f").c_str());
         text += form(" %8.2f %8.2f\n", one.mean(&ReportCost::writes).value_or(0), one.mean(&ReportCost::sends).value_or(0));
     }
     const std::string verbs = comparison(points, "verbs-send", "verbs-write");

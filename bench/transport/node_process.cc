@@ -185,10 +185,4 @@ Result<std::unique_ptr<fabric::Channel>> Reach::connect(const fabric::VerbsMemor
     return fabric::connect_tcp(to, events);
 }
 
-double thread_cpu_s() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
-}
-
 }  // namespace farcached::bench

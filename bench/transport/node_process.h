@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 #include "fabric/channel.h"
 #include "fabric/mapped_region.h"
 #include "fabric/socket.h"
@@ -64,8 +64,5 @@ class Reach {
     fabric::MappedRegions regions_;
     fabric::VerbsDevices devices_;
 };
-
-// CPU time of this thread.
-double thread_cpu_s();
 
 }  // namespace farcached::bench

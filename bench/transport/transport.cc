@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -12,13 +13,140 @@
 #include <string>
 #include <vector>
 
-#include "bench/chart.h"
 #include "bench/command.h"
+#include "bench/data.h"
 #include "bench/transport/node_process.h"
-#include "bench/transport/transport_report.h"
 #include "bench/transport/trial.h"
+#include "conf/addresses.h"
 
 namespace farcached::bench {
+
+namespace {
+
+constexpr uint32_t clients_max = 256;
+constexpr uint32_t trials_max = 1000;
+constexpr uint64_t operations_max = UINT64_C(1) << 40;
+constexpr uint64_t keys_max = 10'000'000;  // limited by the digits of a key
+constexpr uint32_t value_bytes_max = 1000 * 1024;  // the longest in the C-Hint paper
+constexpr uint64_t long_operations = 1'000'000;
+
+using T = TransportOptions;
+using S = const std::string;
+
+const char* to_transports(T& t, S& text) {
+    t.sweep.transports.clear();
+    return each_part(text, [&](std::string_view part) {
+        Transport one{};
+        const char* wrong = to_word(part, transport_names, one,
+                                    "has a word other than tcp, twosided, onesided, index, onesided+atomic");
+        return keep(t.sweep.transports, one, wrong);
+    });
+}
+
+const char* to_clients(T& t, S& text) {
+    t.sweep.clients.clear();
+    return each_part(text, [&](std::string_view part) {
+        uint32_t one = 0;
+        const char* wrong = to_number<uint32_t>(part, 1, clients_max, one);
+        return keep(t.sweep.clients, one, wrong);
+    });
+}
+
+const char* to_workloads(T& t, S& text) {
+    t.sweep.workloads = {Workload::get, Workload::mixed};
+    if (text == "both") return nullptr;
+    Workload one{};
+    const char* wrong = to_word(text, workload_names, one, "is not one of get, 95:5, set, both");
+    t.sweep.workloads = {one};
+    return wrong;
+}
+
+const OptionOf<T> table[] = {
+    {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
+     [](T& t, S& s) { return to_started(s, t.start); }},
+    {{"verbs-address", "ADDR", nullptr, "with --spawn verbs: address of an RDMA device; default: the first one"},
+     [](T& t, S& s) { return to_text(s, t.start.host); }},
+    {{"farnode", "PATH", nullptr, "path of farnode; default: in farbench's folder, or on PATH"},
+     [](T& t, S& s) { return to_text(s, t.start.program); }},
+    {{"farnode-threads", "N", "4", "threads of the farnode"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, 64, t.start.threads); }},
+    {{"lease-ms", "MS", "4000", "lease term of the farnode"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 100, 250'000, t.start.lease_ms); }},
+    {{"node-pid", "PID", nullptr, "process id of the node, for its CPU time"},
+     [](T& t, S& s) { return to_number<int>(s, 1, 1 << 30, t.node_pid); }},
+    {{"transports", "LIST", "tcp,twosided,onesided,index,onesided+atomic", "transports in this order"}, to_transports},
+    {{"clients", "LIST", "1,2,4,8", "numbers of clients, each a thread with its own connection"}, to_clients},
+    {{"mix", "MIX", "both", "get: GETs only; 95:5: with 5 % SETs; both; set: SETs only"}, to_workloads},
+    {{"operations", "N", "100000", "operations measured at each point, by all clients together"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, operations_max, t.sweep.operations); }},
+    {{"warmup", "N", "5000", "operations before the measurement"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.sweep.warmup); }},
+    {{"keys", "N", "1024", "number of keys, stored before the warm-up"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 1, keys_max, t.sweep.keys); }},
+    {{"value-bytes", "N", "64", "length of values; all items should fit into half of the node's memory"},
+     [](T& t, S& s) {
+         return to_number<uint32_t>(s, Values::verified_bytes_min, value_bytes_max, t.sweep.value_bytes);
+     }},
+    {{"zipf", "S", "0.8", "skew of the keys' popularity; 0: all alike"},
+     [](T& t, S& s) { return to_number<double>(s, 0, 10, t.sweep.zipf); }},
+    {{"trials", "N", "3", "trials of each point"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 1, trials_max, t.sweep.trials); }},
+    {{"seed", "N", "1", "random seed"},
+     [](T& t, S& s) { return to_number<uint64_t>(s, 0, UINT64_MAX, t.sweep.seed); }},
+    {{"wait", "HOW", "sleep", "waiting for a reply: sleep in poll(), or spin, which takes a CPU for each client"},
+     [](T& t, S& s) { return to_word(s, wait_names, t.sweep.spin, "is not spin or sleep"); }},
+    {{"quick", nullptr, nullptr, "a short run: 2000 operations, 200 before, 1 and 2 clients, one trial, 128 keys"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = 2000;
+         t.sweep.warmup = 200;
+         t.sweep.clients = {1, 2};
+         t.sweep.trials = 1;
+         t.sweep.keys = 128;
+         return nullptr;
+     }},
+    {{"long", nullptr, nullptr, "a million operations at each point"},
+     [](T& t, S&) -> const char* {
+         t.sweep.operations = long_operations;
+         return nullptr;
+     }},
+    {{"profile", nullptr, nullptr, "also time the parts of an operation, which adds to it"},
+     [](T& t, S&) { return to_flag(t.sweep.profile); }},
+    {{"csv", "FOLDER", nullptr, "folder for trials.csv, points.csv and charts"},
+     [](T& t, S& s) { return to_text(s, t.output.csv_folder); }},
+    {{"resume", nullptr, nullptr, "skip trials in trials.csv with the same parameters"},
+     [](T& t, S&) { return to_flag(t.output.resume); }},
+    {{"json", "FILE", nullptr, "also write the points as JSON"},
+     [](T& t, S& s) { return to_text(s, t.output.json_path); }},
+    {{"chart-script", "FILE", nullptr, "path of transport_chart.py, if not installed"},
+     [](T& t, S& s) { return to_text(s, t.output.chart_script); }},
+};
+
+}  // namespace
+
+std::string read_node_place(const std::string& text, NodePlace& place) {
+    const auto parsed = conf::parse_node("node=" + text);
+    if (auto* wrong = std::get_if<conf::Complaints>(&parsed)) return wrong->front();
+    const conf::NodeSpec& spec = std::get<conf::NodeSpec>(parsed);
+    if (spec.channel == conf::NodeChannel::shm)
+        place = {Via::shm, spec.path, 0};
+    else
+        place = {spec.channel == conf::NodeChannel::tcp ? Via::tcp : Via::verbs, spec.host, spec.port};
+    return {};
+}
+
+const char* to_started(const std::string& text, NodeToStart& start) {
+    const char* wrong = "is not one of shm, tcp, verbs";
+    return text == "none" ? wrong : to_word(text, via_names, start.via, wrong);
+}
+
+std::span<const OptionOf<TransportOptions>> transport_options() { return table; }
+
+std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options) {
+    const std::string wrong = read_node_options(transport_options(), arguments, options);
+    if (!wrong.empty()) return wrong;
+    if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
+    return {};
+}
 
 namespace {
 
@@ -119,15 +247,10 @@ Via reads_over(const TestedNode& node) {
     return place != nullptr ? place->via : Via::none;
 }
 
-}  // namespace
-
-int transport_command(std::span<char* const> arguments) {
+int run(std::span<char* const> arguments) {
     TransportOptions options;
     const std::string wrong = read_transport_options(arguments, options);
-    if (!wrong.empty()) {
-        std::fprintf(stderr, "farbench transport: %s\nTry farbench --help.\n", wrong.c_str());
-        return exit_usage;
-    }
+    if (!wrong.empty()) return refuse_arguments("transport", wrong);
     catch_interrupts();
     std::unique_ptr<NodeProcess> started;
     if (options.start.via != Via::none) {
@@ -151,6 +274,15 @@ int transport_command(std::span<char* const> arguments) {
     if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
     const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
     return good && !interrupted.load() ? exit_good : exit_failed;
+}
+
+}  // namespace
+
+Command transport_command() {
+    return {"transport", "[ADDRESS]...",
+            "Comparison of transports to a farnode: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
+            "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
+            {transport_options().begin(), transport_options().end()}, run};
 }
 
 }  // namespace farcached::bench

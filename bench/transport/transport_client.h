@@ -15,10 +15,9 @@
 #include <string>
 
 #include "base/counters.h"
-#include "bench/distribution.h"
+#include "bench/data.h"
 #include "bench/histogram.h"
-#include "bench/transport/transport_options.h"
-#include "bench/value.h"
+#include "bench/transport/transport.h"
 #include "fabric/buffer_pool.h"
 #include "proxy/node_link.h"
 

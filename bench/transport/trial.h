@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One trial of one point of `farbench transport`: clients connect, store the keys, warm up together, run the
-// measurement together, and disconnect.
+// One trial of one point of `farbench transport`: clients connect, store the keys, warm up together, run the measurement
+// together, and disconnect. And the results of the trials: rows of CSV and their parsing, means, JSON, and tables. The tables
+// stand beside those of "Evaluating RDMA for Distributed Cache Reads and Metadata Updates" (McGuinness), whose experiment it
+// repeats, and beside the C-Hint paper's Table 1 and Figure 2. The results are pure.
+//
+// R1  A row of trials.csv begins with everything that its numbers depend on; two rows are the same trial only if all of
+//     that agrees.
+// R2  Missing measurements are empty in CSV and null in JSON, never 0.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "bench/transport/transport_options.h"
+#include "bench/transport/transport.h"
 
 namespace farcached::bench {
 
@@ -34,7 +41,6 @@ double check_cost_us(uint32_t value_bytes);
 
 // The measurements; unknown ones are none. Times in microseconds, counts per operation.
 struct Measured {
-    using Number = std::optional<double>;
     Number ops_per_s, mean_us, p50_us, p95_us, p99_us, p999_us, errors;
     Number node_cpu_us_per_op, client_cpu_us_per_op;
     Number onesided_share;  // GETs answered by a READ
@@ -46,7 +52,7 @@ struct Measured {
 
 struct Metric {
     const char* name;
-    Measured::Number Measured::*field;
+    Number Measured::*field;
 };
 const std::vector<Metric>& metrics();
 
@@ -77,5 +83,40 @@ Result<NodePlace> place_for(Transport transport, const TestedNode& node);
 // Throws std::runtime_error if the node is unreachable. None: interrupted.
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop);
+
+// ---- results (transport_report.cc) -------------------------------------------------------------------------
+struct PointResult {
+    Point point{};
+    uint32_t trials = 0;
+    Measured mean;  // over the trials with this number; errors: their sum
+    Measured deviation;  // sample standard deviation; none for one trial
+    std::string first_error;
+};
+
+// The cost of verifying an item's check.
+struct CheckCost {
+    uint32_t value_bytes;
+    double us;
+};
+using CheckCosts = std::vector<CheckCost>;
+// The value sizes in Table 1 of the C-Hint paper.
+std::vector<uint32_t> table_1_sizes();
+
+// In the order of the points' first appearance.
+std::vector<PointResult> aggregate(const std::vector<Trial>& trials);
+
+// Lines end with a newline. reached: the medium of the transport.
+std::string trials_csv_head();
+std::string trials_csv_row(const Sweep& sweep, Via reached, const Trial& trial);
+std::string points_csv(const Sweep& sweep, const std::vector<PointResult>& points);
+// The rows of a trials.csv that this sweep would write. An incomplete last line is ignored.
+std::vector<Trial> read_trials(std::string_view csv, const Sweep& sweep, const TestedNode& node);
+
+// A list with one object per point.
+std::string transport_json(const std::vector<PointResult>& points);
+// reached: the medium of READs.
+std::string transport_text(const Sweep& sweep, Via reached, const std::vector<PointResult>& points, const CheckCosts& checks);
+// One line of progress.
+std::string trial_line(const Trial& trial);
 
 }  // namespace farcached::bench

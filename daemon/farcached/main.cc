@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "base/recorder.h"
+#include "conf/addresses.h"
 #include "conf/command_line.h"
-#include "conf/listen_address.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"
-#include "conf/units.h"
 #include "daemon/engine/engine.h"
 #include "daemon/farcached/admin.h"
 #include "daemon/farcached/http_pages.h"

@@ -15,8 +15,8 @@
 
 #include "base/broken.h"
 #include "base/recorder.h"
+#include "conf/addresses.h"
 #include "conf/command_line.h"
-#include "conf/nodes.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"

@@ -14,7 +14,7 @@
 #include "base/node_clock.h"
 #include "base/random_word.h"
 #include "base/recorder.h"
-#include "conf/nodes.h"
+#include "conf/addresses.h"
 #include "fabric/fault_channel.h"
 #include "fabric/shm/shm_channel.h"
 #include "fabric/tcp_channel.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "conf/addresses.h"
 #include "conf/config_file.h"
-#include "conf/nodes.h"
 #include "conf/option.h"
 #include "proxy/placement.h"
 

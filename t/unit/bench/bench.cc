@@ -5,15 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/distribution.h"
+#include "bench/data.h"
 #include "bench/floor.h"
 #include "bench/histogram.h"
-#include "bench/load/batch.h"
-#include "bench/load/get_shares.h"
+#include "bench/load/connection.h"
 #include "bench/load/options.h"
-#include "bench/load/schedule.h"
+#include "bench/load/server_stats.h"
 #include "bench/load/wire.h"
-#include "bench/value.h"
+#include "bench/load/worker.h"
 #include "t/lib/tap.h"
 
 namespace farcached::bench {

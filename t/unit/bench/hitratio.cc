@@ -9,9 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "bench/chart.h"
-#include "bench/hitratio/hitratio_options.h"
-#include "bench/hitratio/hitratio_report.h"
+#include "bench/command.h"
+#include "bench/hitratio/hitratio.h"
 #include "t/lib/tap.h"
 
 namespace farcached::bench {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/transport/transport_options.h"
-#include "bench/transport/transport_report.h"
+#include "bench/transport/transport.h"
 #include "bench/transport/trial.h"
 #include "t/lib/tap.h"
 

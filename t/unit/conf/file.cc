@@ -10,14 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "conf/addresses.h"
 #include "conf/check_settings.h"
 #include "conf/command_line.h"
-#include "conf/completion.h"
 #include "conf/config_file.h"
 #include "conf/help.h"
-#include "conf/nodes.h"
 #include "conf/option.h"
-#include "conf/units.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "conf/listen_address.h"
+#include "conf/addresses.h"
 #include "t/lib/tap.h"
 
 using namespace farcached::conf;

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "conf/addresses.h"
 #include "conf/command_line.h"
 #include "conf/config_file.h"
 #include "conf/help.h"
-#include "conf/nodes.h"
 #include "conf/option.h"
 #include "proxy/pointer_table_layout.h"
 #include "t/lib/tap.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers that --print-limits uses (conf/resource_limits.h) equal the constants of other folders.
+// The numbers that --print-limits uses (conf/check_settings.h) equal the constants of other folders.
 #include <string>
 
 #include "base/limits.h"
-#include "conf/resource_limits.h"
+#include "conf/check_settings.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/session_memory.h"
 #include "fabric/channel.h"

@@ -7,9 +7,8 @@
 
 #include "ctl/command_line.h"
 #include "ctl/format.h"
-#include "ctl/json.h"
+#include "ctl/server.h"
 #include "ctl/show.h"
-#include "ctl/stats.h"
 #include "ctl/survey.h"
 #include "ctl/top.h"
 #include "t/lib/tap.h"

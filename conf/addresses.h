@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parses the list of nodes, from the command line (--node NAME=ADDRESS[,KEY=VALUE]...) and from a file's [[node]] tables. One
-// table describes the keys of a node, for both and for their help.
+// Parses the addresses of the configuration: the list of nodes, from the command line (--node NAME=ADDRESS[,KEY=VALUE]...) and
+// from a file's [[node]] tables, where one table describes the keys of a node for both and for their help; and those to listen
+// on, from -l, -p and -B.
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "conf/option.h"
+#include "conf/program.h"
 #include "conf/settings.h"
 
 namespace farcached::conf {
@@ -48,10 +50,32 @@ constexpr std::string_view socket_path_allowed =
 Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port);
 
+// The inverse; empty for an empty host.
+std::string host_and_port(const std::string& host, uint16_t port);
+
 // "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300".
 std::string address_of(const NodeSpec& spec);
 
 // Errors between the nodes, and between them and the other settings: "ORIGIN: ...".
 Complaints check_nodes(const ProxySettings& settings);
+
+// Parses a list of host names: "cache.example.org,cache-1".
+// In lower case and without a final dot; empty if `text` is no host name.
+std::string host_name_of(std::string_view text);
+
+// In list order; empty if `list` is empty or malformed.
+std::vector<std::string> host_names_of(std::string_view list);
+
+inline bool is_host_name_list(std::string_view list) { return !host_names_of(list).empty(); }
+
+struct ListenAddress {
+    std::string host;        // empty: all interfaces
+    uint16_t port = 0;       // 0: chosen by the kernel
+    Protocol protocol = Protocol::any;
+    std::string tag;         // as given; not used yet
+};
+
+// Empty with -s or -p 0.
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings);
 
 }  // namespace farcached::conf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of `farbench transport`: one table, the source of parsing and help.
+// `farbench transport` compares the transports to a node. It runs one trial of each point per round, so that changes on the
+// machine affect all points. Here: its options; one table is the source of parsing and help.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,9 @@ constexpr uint32_t workload_sets_percent[] = {0, 5, 100};
 
 enum class Via : uint8_t { none, shm, tcp, verbs };
 constexpr std::string_view via_names[] = {"none", "shm", "tcp", "verbs"};
+
+// Whether clients spin, where they wait.
+constexpr std::string_view wait_names[] = {"sleep", "spin"};
 
 // Where a node is: "tcp:HOST:PORT", "verbs:HOST:PORT", "shm:PATH".
 struct NodePlace {
@@ -79,12 +83,23 @@ std::span<const OptionOf<TransportOptions>> transport_options();
 // Parses an address. Returns an error, or an empty string.
 std::string read_node_place(const std::string& text, NodePlace& place);
 
+// --spawn; returns an error, or nullptr.
+const char* to_started(const std::string& text, NodeToStart& start);
+
+// Reads the arguments of a command that needs a node: its addresses, or --spawn. Returns an error, or an empty string.
+template <class Options>
+std::string read_node_options(std::span<const OptionOf<Options>> table, std::span<char* const> arguments, Options& options) {
+    const std::string wrong = read_options(table, arguments, options, [&](const std::string& text) {
+        return read_node_place(text, options.places.emplace_back());
+    });
+    if (!wrong.empty()) return wrong;
+    if (options.start.via == Via::none && options.places.empty())
+        return "no node given: use its addresses, as in tcp:10.0.0.1:11300 verbs:10.0.0.1:11301, or --spawn";
+    if (options.start.via != Via::none && !options.places.empty()) return "either addresses or --spawn";
+    return {};
+}
+
 // Reads the arguments after `transport`. Returns an error, or an empty string.
 std::string read_transport_options(std::span<char* const> arguments, TransportOptions& options);
-
-// `farbench transport`: compares the transports to a node. Runs one trial of each point per round, so that changes on
-// the machine affect all points.
-// Exit statuses: bench/command.h; an interrupt ends it with the partial results.
-int transport_command(std::span<char* const> arguments);
 
 }  // namespace farcached::bench
