@@ -151,6 +151,10 @@ void FaultChannel::settle() {
 }
 
 void FaultChannel::watch_inner() {
+    if (ending_) {  // its descriptor would stay readable until the delayed end
+        epoll_ctl(poller_.get(), EPOLL_CTL_DEL, inner_->fd(), nullptr);
+        return;
+    }
     if (inner_writes_ == inner_->wants_write()) return;
     inner_writes_ = inner_->wants_write();
     epoll_event event{};
