@@ -161,9 +161,9 @@ std::string_view crawl(const TuneTargets& t, std::string_view which) {
     uint64_t classes = parse_crawl_classes(which);
     if (classes == 0) return "BADCLASS invalid class id";
     switch (t.embedded->crawler.crawl(classes)) {
-        case node::Crawler::Asked::ok: return ok;
-        case node::Crawler::Asked::busy: return "BUSY currently processing crawler request";
-        case node::Crawler::Asked::disabled: break;
+        case node::Crawler::StartResult::ok: return ok;
+        case node::Crawler::StartResult::busy: return "BUSY currently processing crawler request";
+        case node::Crawler::StartResult::disabled: break;
     }
     return "CLIENT_ERROR lru crawler disabled";
 }

@@ -82,12 +82,12 @@ constexpr size_t at_once_max = 32;
 
 // State shared by all threads of one call; the last one frees it.
 struct Lookups {
-    Lookups(std::vector<HostAsked> hosts, const HostAddresses::LookUp& how)
+    Lookups(std::vector<HostRequest> hosts, const HostAddresses::LookUp& how)
         : asked(std::move(hosts)), look_up(how), found(asked.size()), left(asked.size()) {}
 
     void work();
 
-    const std::vector<HostAsked> asked;
+    const std::vector<HostRequest> asked;
     const HostAddresses::LookUp look_up;
     std::mutex lock;
     std::condition_variable all_there;
@@ -131,9 +131,9 @@ bool start_thread(const std::shared_ptr<Lookups>& all) {
 
 }  // namespace
 
-std::vector<Found> look_up_all(std::vector<HostAsked> asked, const HostAddresses::LookUp& look_up,
+std::vector<Found> look_up_all(std::vector<HostRequest> asked, const HostAddresses::LookUp& look_up,
                                std::chrono::milliseconds patience) {
-    const bool waits = std::any_of(asked.begin(), asked.end(), [](const HostAsked& one) {
+    const bool waits = std::any_of(asked.begin(), asked.end(), [](const HostRequest& one) {
         return !fabric::numeric_address(one.host, one.port).has_value();
     });
     const size_t wanted = waits ? std::min(asked.size(), at_once_max) : 0;

@@ -49,7 +49,7 @@ class HostAddresses {
 // From the first lookup to the timeout of all; about the resolver's own timeout.
 constexpr std::chrono::milliseconds host_lookups_patience{20'000};
 
-struct HostAsked {
+struct HostRequest {
     std::string host;
     uint16_t port = 0;
 };
@@ -57,7 +57,7 @@ struct HostAsked {
 // In the order of `asked`, each with its addresses or the reason of the failure, a timeout included. Returns as soon as all are
 // there. look_up runs in threads that own their data and are never joined; its exceptions are failures, too. Without threads,
 // or if all are literal addresses, it runs in this one.
-std::vector<HostAddresses::Found> look_up_all(std::vector<HostAsked> asked, const HostAddresses::LookUp& look_up,
+std::vector<HostAddresses::Found> look_up_all(std::vector<HostRequest> asked, const HostAddresses::LookUp& look_up,
                                               std::chrono::milliseconds patience = host_lookups_patience);
 
 }  // namespace farcached::daemon

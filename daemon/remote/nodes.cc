@@ -101,7 +101,7 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
 std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs,
                                                  const HostAddresses::LookUp& look_up) {
     std::vector<MadeNode> made;
-    std::vector<HostAsked> hosts;
+    std::vector<HostRequest> hosts;
     std::vector<size_t> hosts_of;  // the spec of each
     for (const conf::NodeSpec& spec : specs) {
         const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));

@@ -91,18 +91,18 @@ void Crawler::set_to_crawl(uint32_t items) {
     to_crawl_ = items;
 }
 
-Crawler::Asked Crawler::crawl(uint64_t classes) {
+Crawler::StartResult Crawler::crawl(uint64_t classes) {
     CHECK(classes != 0);
     {
         std::lock_guard held(lock_);
-        if (!enabled_) return Asked::disabled;
-        if (asked_classes_ != 0 || asked_running_) return Asked::busy;
+        if (!enabled_) return StartResult::disabled;
+        if (asked_classes_ != 0 || asked_running_) return StartResult::busy;
         asked_classes_ = classes;
         // Set here, so that a client that got OK and waits for the end of the pass does not miss it.
         running_.store(true, std::memory_order_relaxed);
     }
     work_.notify_all();
-    return Asked::ok;
+    return StartResult::ok;
 }
 
 void Crawler::flush_at(NodeSeconds when) {

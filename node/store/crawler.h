@@ -58,9 +58,9 @@ class Crawler {
     void set_sleep(uint32_t microseconds);
     void set_to_crawl(uint32_t items);
 
-    enum class Asked : uint8_t { ok, busy, disabled };
+    enum class StartResult : uint8_t { ok, busy, disabled };
     // classes: one bit per 1-based class.
-    Asked crawl(uint64_t classes);
+    StartResult crawl(uint64_t classes);
 
     void flush_at(NodeSeconds when);
 
