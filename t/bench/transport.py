@@ -70,6 +70,8 @@ def check_shm(folder):
     tap.is_(len(means), len(points), "a row of points.csv for each point")
     tap.ok(all(row["p95_us"] and row["mean_us_sd"] and row["node_cpu_us_per_op"] for row in means),
            "with deviations, and the node's CPU time", means)
+    tap.is_(sorted(name for name in os.listdir(out_folder) if name.endswith(".svg")), ["figure-%d.svg" % n for n in (2, 3, 4)],
+            "the charts are drawn")
     check_resume(out_folder, trials)
 
 
