@@ -122,7 +122,7 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.scale.warmup); }},
     {{"rate", "N", nullptr,
       "operations per second of virtual time of all clients, which scales the lease terms; default: one per 80 "
-      "keys, like the paper's 36 clients at 36 us an operation with 80 million keys"},
+      "keys, like C-Hint's 36 clients at 36 us an operation with 80 million keys"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, 1'000'000'000, t.scale.rate); }},
     {{"clients", "N", "36", "number of clients, in round-robin order"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, clients_max, t.scale.clients); }},

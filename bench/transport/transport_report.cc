@@ -133,7 +133,9 @@ const PointResult* find(const std::vector<PointResult>& points, const Point& poi
 Number in_percent(const Number& share) { return share.has_value() ? Number(*share * 100) : share; }
 
 std::string table_3(const std::vector<PointResult>& points) {
-    std::string text = "Table 3: throughput and latency; the paper's numbers, where it has the point\n";
+    std::string text =
+        "Throughput and latency; behind |, those of Table 3 in McGuinness, Evaluating RDMA for Distributed Cache Reads and\n"
+        "Metadata Updates\n";
     text += form("%-16s %-5s %7s %9s %9s %9s %9s %9s  | %8s %8s %6s\n", "transport", "mix", "clients", "kops/s", "mean us",
                  "p50 us", "p99 us", "p99.9 us", "kops/s", "mean us", "p99 us");
     for (const PointResult& one : points) {
@@ -164,7 +166,7 @@ std::string table_4(const std::vector<PointResult>& points) {
         text += "\n";
     }
     if (text.empty()) return text;
-    return "\nTable 4: latency that a metadata atomic behind each READ adds, in microseconds; the paper's\n" +
+    return "\nLatency that a metadata atomic behind each READ adds, in microseconds; behind |, that of Table 4 in McGuinness\n" +
            form("%-5s %7s %12s %11s %11s  | %12s %11s %11s\n", "mix", "clients", "mean more", "p99 more", "p99 with",
                 "mean more", "p99 more", "p99 with") +
            text;
@@ -232,7 +234,7 @@ std::string ratio_line(const std::vector<PointResult>& points, Transport over, W
     std::string text = form("one-sided GETs over %s %s, %u clients: %.2f x the throughput", name_of(over).data(),
                             their_mix == Workload::get ? "GETs" : "95:5", best->point.clients,
                             *best->mean.ops_per_s / *other->mean.ops_per_s);
-    if (their_mix == Workload::mixed) text += form(" (the paper, 8 clients: %.1f x)", paper);
+    if (their_mix == Workload::mixed) text += form(" (McGuinness, Table 3, 8 clients: %.1f x)", paper);
     return text + "\n";
 }
 
@@ -241,7 +243,7 @@ constexpr double onesided_share_min = 0.99;
 // The C-Hint paper's Table 1: the cost of a check beside READs and SETs of the same value sizes, with one client.
 std::string table_1(const Sweep& sweep, const std::vector<PointResult>& points, const CheckCosts& checks) {
     if (checks.empty()) return {};
-    std::string text = "\nTable 1 of the C-Hint paper: microseconds by the size of values, the paper's beside ours; one client\n";
+    std::string text = "\nTable 1 of C-Hint (Wang et al.) beside ours: microseconds by the size of values; one client\n";
     text += form("%10s %9s %9s  | %9s %9s  | %11s %9s\n", "bytes", "CRC64", "our check", "RDMA Get", "one-sided", "Verb Insert",
                  "SET");
     for (const CheckCost& check : checks) {
@@ -282,14 +284,14 @@ std::string figure_2(const Sweep& sweep, const std::vector<PointResult>& points,
     }
     if (read == nullptr) return {};
     const Measured &a = read->mean, &b = request->mean;
-    std::string text = form("\nFigure 2 of the C-Hint paper, what its text says, beside ours: GETs of %u bytes, %u clients\n",
+    std::string text = form("\nFigure 2 of C-Hint, what its text says, beside ours: GETs of %u bytes, %u clients\n",
                             sweep.value_bytes, read->point.clients);
-    text += form("%-52s %6.2f (the paper: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
+    text += form("%-52s %6.2f (C-Hint: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
                  sweep.value_bytes < paper_figure_2_bytes ? form("up to %.0f", paper_request_over_read).c_str() : "-");
-    text += form("%-52s %6.2f (the paper, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
+    text += form("%-52s %6.2f (C-Hint, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
                  *a.ops_per_s / *b.ops_per_s, paper_read_throughput);
     if (a.node_cpu_us_per_op.has_value() && b.node_cpu_us_per_op.has_value())
-        text += form("%-52s %6.2f and %.2f (the paper: a busy core and none)\n", "the node's CPU by request and by READ, us",
+        text += form("%-52s %6.2f and %.2f (C-Hint: a busy core and none)\n", "the node's CPU by request and by READ, us",
                      *b.node_cpu_us_per_op, *a.node_cpu_us_per_op);
     return text + device_note(reached);
 }
@@ -303,7 +305,8 @@ std::string ratios(const std::vector<PointResult>& points) {
     const PointResult* read = find(points, {Transport::onesided, Workload::get, 1});
     const PointResult* counted = find(points, {Transport::atomic, Workload::get, 1});
     if (read != nullptr && counted != nullptr)
-        text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% (the paper: +3.0 us on %.1f us, +63 %%)\n",
+        text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% "
+                     "(McGuinness, Table 4: +3.0 us on %.1f us, +63 %%)\n",
                      *counted->mean.mean_us - *read->mean.mean_us, *read->mean.mean_us,
                      100 * (*counted->mean.mean_us / *read->mean.mean_us - 1), paper_read_mean_us);
     return text.empty() ? text : "\n" + text;
