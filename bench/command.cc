@@ -60,7 +60,7 @@ Number deviation_of(const std::vector<double>& known) {
 }
 
 int refuse_arguments(const char* command, const std::string& wrong) {
-    std::fprintf(stderr, "farbench %s: %s\nTry farbench --help.\n", command, wrong.c_str());
+    std::fprintf(stderr, "farbench %s: %s\nTry farbench %s --help.\n", command, wrong.c_str(), command);
     return exit_usage;
 }
 

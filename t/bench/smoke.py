@@ -424,6 +424,26 @@ def check_help():
                    "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid", "rate",
                    "arrivals", "warmup-reads", "delete-share", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
+    commands = re.findall(r"(?m)^Usage: farbench ([a-z]+) ", out)
+    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports"], "of every command")
+    whole = out
+    for command, option, other in zip(commands, ("rate", "old", "port-file", "mix", "policies", "ways"), ("old", "rate") * 3):
+        status, out, err = farbench("help", command)
+        tap.is_((status, err), (0, ""), "help %s" % command)
+        tap.like(out, r"\AUsage: farbench %s \[?[A-Z].*\n\S" % command, "  begins with its use")
+        tap.ok("  --%s " % option in out and "  --%s " % other not in out, "  and describes its own options alone")
+        wide = [line for line in out.split("\n") if len(line) > 100 or line.endswith(" ")]
+        tap.is_(wide, [], "  in lines of at most 100 characters")
+        tap.is_([farbench(*words) for words in ((command, "--help"), (command, "--seconds", "1", "-h"))], [(0, out, "")] * 2,
+                "  %s --help and -h are the same" % command)
+        tap.ok(out.split("\n\n")[1] in whole, "  and part of --help")
+    tap.is_([farbench("-h"), farbench("help")], [(0, whole, "")] * 2, "-h and help are --help")
+    tap.is_(farbench("help", "lode"), (64, "", 'farbench: unknown command "lode".\nTry farbench --help.\n'),
+            "help of no command")
+    tap.like(farbench("load", "--lode")[2], r"(?m)^Try farbench load --help\.$", "an error names the help")
+    version = farbench("--version")
+    tap.like(version[1], r"\Afarbench \d+\.\d+\S*\n\Z", "--version")
+    tap.is_(farbench("-V"), version, "and -V")
 
 
 def main():
