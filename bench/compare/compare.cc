@@ -111,7 +111,7 @@ int run(std::span<char* const> arguments) {
     if (!wrong.empty()) return refuse_arguments("compare", wrong);
     std::error_code none;
     options["farbench"] = std::filesystem::read_symlink("/proc/self/exe", none).string();
-    const std::string script = find_script("compare.py");
+    const std::string script = find_script("compare", "compare.py");
     if (script.empty()) {
         std::fprintf(stderr,
                      "farbench compare: no compare.py in ../share/farcached or bench/compare/ next to %s: install it\n",

@@ -167,8 +167,7 @@ def run(command, seconds):
 
 def farbench(build, scale, policy, *more, servers=None):
     """(the point, the latency.csv) of a run of farbench hitratio. scale: an object with its options as attributes."""
-    command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy,
-               "--chart-script", "/bin/true", *more]
+    command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy, *more]
     for name in ("keys", "value_bytes", "rate", "warmup", "operations", "report_interval_s", "seed"):
         command += ["--" + name.replace("_", "-"), str(getattr(scale, name))]
     with tempfile.TemporaryDirectory(prefix="farbench-hitratio-") as folder:
