@@ -97,7 +97,7 @@ class DeleteCompletion : Completing<BinaryRequest> {
         switch (reply.status) {
             case DeleteReply::Status::deleted:
                 class_counters(context, reply.size_class).delete_hits.add(1);
-                watch_delete(context, to_.fd, key_, "delete", reply);
+                watch_delete(context, key_, "delete", reply);
                 return answer_ok(to_.out, asked_, 0);
             case DeleteReply::Status::exists:
                 return answer_error(to_.out, asked_, BinaryStatus::exists);

@@ -220,7 +220,7 @@ class MdCompletion {
             case Status::deleted:
                 if (!meta_.flags.has('I')) {
                     class_counters(context, reply.size_class).delete_hits.add(1);
-                    watch_delete(context, meta_.to.fd, meta_.key, "md", reply);
+                    watch_delete(context, meta_.key, "md", reply);
                 }
                 if (!meta_.flags.has('q')) reply_bare(meta_, "HD");
                 return;

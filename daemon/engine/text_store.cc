@@ -72,7 +72,7 @@ class DeleteCompletion : Completing<NoReply> {
         const bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
         if (deleted) {
             class_counters(to_.context, reply.size_class).delete_hits.add(1);
-            watch_delete(to_.context, to_.fd, key_, "delete", reply);
+            watch_delete(to_.context, key_, "delete", reply);
         } else {
             to_.context.counters.delete_misses.add(1);
         }

@@ -107,13 +107,12 @@ void watch_created(Context& context, int fd, std::string_view key, const protoco
                              reply.meta.size_class, fd, reply.meta.value_len);
 }
 
-void watch_delete(Context& context, int fd, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply) {
+void watch_delete(Context& context, std::string_view key, std::string_view command, const protocol::DeleteReply& reply) {
     if (!context.watch.wants(watch_deletions)) return;
     uint64_t without_value = layout::item_bytes(key.size(), 0);
     uint32_t value_len =
         reply.item_bytes < without_value ? 0 : uint32_t(reply.item_bytes - without_value);
-    context.watch.deleted(key, command, reply.size_class, fd, value_len);
+    context.watch.deleted(key, command, reply.size_class, value_len);
 }
 
 }  // namespace farcached::daemon

@@ -61,7 +61,6 @@ inline void watch_store(Context& context, int fd, std::string_view key, const St
 // An item created by incr, decr or ma: shown as a lookup and a store, as by add. exptime: the one shown.
 void watch_created(Context& context, int fd, std::string_view key, const protocol::ArithReply& reply,
                    NodeSeconds exptime);
-void watch_delete(Context& context, int fd, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply);
+void watch_delete(Context& context, std::string_view key, std::string_view command, const protocol::DeleteReply& reply);
 
 }  // namespace farcached::daemon
