@@ -26,6 +26,7 @@
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/store/node.h"
+#include "protocol/op.h"
 
 namespace farcached {
 class Recorder;
@@ -124,6 +125,12 @@ struct Context {
 inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
 }
+
+// What memcached counts in every protocol. A store that was refused as too large or for memory is counted by the text protocol
+// only: count_stored() is for the others.
+void count_miss(Context& context, protocol::Miss why);
+void count_stored(Context& context, protocol::StoreOp::Mode mode, const protocol::StoreReply& reply);
+void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
 
 // A get line answered key by key, because it or its reply is too long to hold at once.
 struct GetLine {

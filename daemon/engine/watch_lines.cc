@@ -73,6 +73,11 @@ void get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_
     context.watch.item_get(key, word_of(why), hit ? size_class : 0, fd, hit ? value_len : 0);
 }
 
+[[gnu::noinline]] void note_get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_class, uint32_t value_len) {
+    if (context.options.detail_enabled) context.admin.detail(key, why == Miss::none ? KeyUse::hit : KeyUse::miss);
+    watch_get(context, fd, key, why, size_class, value_len);
+}
+
 void lookup(const Submitter& asker, const protocol::Key& key) {
     protocol::GetOp op;
     op.key = key;
