@@ -126,8 +126,8 @@ inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
 }
 
-// What memcached counts in every protocol. A store that was refused as too large or for memory is counted by the text protocol
-// only: count_stored() is for the others.
+// Counters that all protocols share. Only the text protocol counts stores that were refused as too large or for lack of memory:
+// count_stored() is for the others.
 void count_miss(Context& context, protocol::Miss why);
 void count_stored(Context& context, protocol::StoreOp::Mode mode, const protocol::StoreReply& reply);
 void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
