@@ -60,24 +60,23 @@ Number deviation_of(const std::vector<double>& known) {
 }
 
 int refuse_arguments(const char* command, const std::string& wrong) {
-    std::fprintf(stderr, "farbench %s: %s\nTry farbench --help.\n", command, wrong.c_str());
+    std::fprintf(stderr, "farbench %s: %s\nTry farbench %s --help.\n", command, wrong.c_str(), command);
     return exit_usage;
 }
 
-std::string find_script(const char* script) {
+std::string find_script(const std::string& command, const std::string& script) {
     std::error_code none;
     const fs::path folder = fs::read_symlink("/proc/self/exe", none).parent_path();
-    for (const char* place : {"../share/farcached", "bench/compare", "bench/hitratio", "bench/reports", "bench/transport"}) {
-        const fs::path path = folder / place / script;
-        if (fs::exists(path, none)) return path.string();
-    }
+    for (const fs::path& place : {folder / "../share/farcached", folder / "bench" / command})
+        if (fs::exists(place / script, none)) return (place / script).string();
     return {};
 }
 
-void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder) {
-    const std::string path = given.empty() ? find_script(script) : given;
+void draw_charts(const std::string& command, const std::string& folder) {
+    const std::string script = command + "_chart.py", path = find_script(command, script);
     if (path.empty()) {
-        std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s/%s %s\n", command, command, script, folder.c_str());
+        std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s/%s %s\n", command.c_str(), command.c_str(),
+                     script.c_str(), folder.c_str());
         return;
     }
     const pid_t pid = fork();
@@ -87,7 +86,7 @@ void draw_charts(const char* command, const char* script, const std::string& giv
     }
     int status = 0;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        std::fprintf(stderr, "farbench %s: no charts; see the output of python3 above\n", command);
+        std::fprintf(stderr, "farbench %s: no charts; see the output of python3 above\n", command.c_str());
 }
 
 }  // namespace farcached::bench

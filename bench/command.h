@@ -32,12 +32,11 @@ void catch_interrupts();
 // mode: std::ios::trunc or std::ios::app. Throws std::runtime_error.
 void write_file(const std::string& path, const std::string& text, std::ios::openmode mode);
 
-// The path of a Python script, by file name: installed or in the source tree; empty: not found.
-std::string find_script(const char* script);
+// The path of a command's Python script, by file name: installed or in the build tree; empty: not found.
+std::string find_script(const std::string& command, const std::string& script);
 
-// Runs a script on a folder, to draw charts of results. `script`: its file name; `given`: its path, or empty for the installed
-// one. A failure is printed on standard error, after "farbench COMMAND: ".
-void draw_charts(const char* command, const char* script, const std::string& given, const std::string& folder);
+// Draws charts of the results in a folder. A failure is printed on standard error, after "farbench COMMAND: ".
+void draw_charts(const std::string& command, const std::string& folder);
 
 // printf() formatting for report lines, of at most 255 characters.
 [[gnu::format(printf, 1, 2)]] std::string form(const char* format, ...);

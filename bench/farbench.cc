@@ -6,12 +6,14 @@
 #include <cstring>
 #include <exception>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/command.h"
 #include "conf/help.h"
+#include "conf/program.h"
 
 namespace farcached::bench {
 
@@ -43,22 +45,27 @@ int print_man() {
     return std::fflush(stdout) == 0 ? exit_good : exit_failed;
 }
 
+conf::CompletedOption completed(const char* name, std::string_view help) {
+    conf::CompletedOption word;
+    word.name = name;
+    word.help = help;
+    return word;
+}
+
 // The options of all commands together: shell completion does not separate them by command.
-conf::CompletedProgram completed() {
-    conf::CompletedProgram program{"farbench", {}, {}};
+conf::CompletedProgram completed_program() {
+    conf::CompletedProgram program{"farbench",
+                                   {completed("help", "print the options"), completed("version", "print the version")},
+                                   {completed("help", "print the options of a command")}};
     for (const Command& command : commands()) {
         const std::string_view help = command.help;
-        conf::CompletedOption& word = program.commands.emplace_back();
-        word.name = command.name;
-        word.help = help.substr(0, help.find_first_of(":\n"));
+        program.commands.push_back(completed(command.name, help.substr(0, help.find_first_of(":\n"))));
         for (const OptionText& text : command.options) {
             const auto is_known = [&](const conf::CompletedOption& known) { return known.name == text.name; };
             if (std::any_of(program.options.begin(), program.options.end(), is_known)) continue;
-            conf::CompletedOption& option = program.options.emplace_back();
-            option.name = text.name;
+            conf::CompletedOption& option = program.options.emplace_back(completed(text.name, text.help));
             option.takes = text.value != nullptr;
             option.is_path = option.takes && (std::strcmp(text.value, "FILE") == 0 || std::strcmp(text.value, "PATH") == 0);
-            option.help = text.help;
         }
     }
     return program;
@@ -69,38 +76,62 @@ int print(const std::string& text) {
     return std::fflush(stdout) == 0 ? exit_good : exit_failed;
 }
 
-int print_help() {
-    std::printf("Usage: farbench COMMAND [OPTION]...\n");
-    for (const Command& command : commands()) {
-        std::printf("\nfarbench %s\n%s\n\n", title(command).c_str(), command.help);
-        for (const OptionText& option : command.options) {
-            std::printf("  %-26s %s", left_side(option).c_str(), option.help);
-            if (option.standard != nullptr) std::printf(" [%s]", option.standard);
-            std::printf("\n");
-        }
+constexpr size_t help_width = 100;
+constexpr size_t option_help_width = 71;  // beside the column of conf::append_help_row
+
+// Breaks the text between words, into lines of at most `width`.
+std::string wrapped(const std::string& text, size_t width) {
+    std::istringstream words(text);
+    std::string out;
+    size_t column = 0;
+    for (std::string word; words >> word;) {
+        const bool fits = column + 1 + word.size() <= width;
+        if (column > 0) out += fits ? ' ' : '\n';
+        column = (column > 0 && fits ? column + 1 : 0) + word.size();
+        out += word;
     }
-    std::printf(
-        "\nIn brackets: the default. Options may also be written as --name=value.\n");
-    return exit_good;
+    return out;
 }
 
+std::string help_of(const Command& command) {
+    std::string out = "Usage: farbench " + title(command) + " [OPTION]...\n" + wrapped(command.help, help_width) + "\n\n";
+    for (const OptionText& option : command.options) {
+        std::string help = option.help;
+        if (option.standard != nullptr) help += std::string(" [") + option.standard + "]";
+        conf::append_help_row(left_side(option), wrapped(help, option_help_width), out);
+    }
+    return out + "\n";
+}
+
+constexpr const char* help_end = "In brackets: the default. Options may also be written as --name=value.\n";
+
+std::string help_of_all() {
+    std::string out = "Usage: farbench COMMAND [OPTION]...\n       farbench help [COMMAND]\n       farbench --version\n\n";
+    for (const Command& command : commands()) out += help_of(command);
+    return out + help_end;
+}
+
+bool asks_for_help(std::string_view argument) { return argument == "--help" || argument == "-h"; }
+
 int run(std::span<char* const> arguments) {
-    const char* name = arguments.empty() ? "" : arguments[0];
-    for (const Command& command : commands())
-        if (std::strcmp(name, command.name) == 0) {
-            for (const char* argument : arguments)
-                if (std::strcmp(argument, "--help") == 0) return print_help();
-            return command.run(arguments.subspan(1));
-        }
-    if (std::strcmp(name, "--print-man") == 0) return print_man();
-    if (std::strcmp(name, "--print-completion-bash") == 0) return print(conf::bash_completion(completed()));
-    if (std::strcmp(name, "--print-completion-zsh") == 0) return print(conf::zsh_completion(completed()));
-    for (const char* help : {"--help", "-h", "help"})
-        if (std::strcmp(name, help) == 0) return print_help();
-    if (arguments.empty())
+    if (arguments.empty()) {
         std::fprintf(stderr, "farbench: no command given.\nTry farbench --help.\n");
-    else
-        std::fprintf(stderr, "farbench: unknown command \"%s\".\nTry farbench --help.\n", name);
+        return exit_usage;
+    }
+    const std::string_view first = arguments[0];
+    bool help = first == "help" || asks_for_help(first);
+    if (help && arguments.size() == 1) return print(help_of_all());
+    const std::string_view name = help ? arguments[1] : first;
+    for (const Command& command : commands()) {
+        if (name != command.name) continue;
+        help = help || std::any_of(arguments.begin() + 1, arguments.end(), asks_for_help);
+        return help ? print(help_of(command) + help_end) : command.run(arguments.subspan(1));
+    }
+    if (name == "--version" || name == "-V") return print("farbench " + std::string(conf::farcached_version()) + "\n");
+    if (name == "--print-man") return print_man();
+    if (name == "--print-completion-bash") return print(conf::bash_completion(completed_program()));
+    if (name == "--print-completion-zsh") return print(conf::zsh_completion(completed_program()));
+    std::fprintf(stderr, "farbench: unknown command \"%s\".\nTry farbench --help.\n", std::string(name).c_str());
     return exit_usage;
 }
 

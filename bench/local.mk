@@ -52,6 +52,7 @@ bench_libbench_a_SOURCES = \
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \
+	bench/chart.py \
 	bench/compare/compare.py \
 	bench/compare/compare_aims.py \
 	bench/compare/compare_chart.py \
@@ -65,7 +66,6 @@ dist_pkgdata_DATA = \
 	bench/compare/compare_verbs.py \
 	bench/compare/compare_verbs_guest.py \
 	bench/hitratio/hitratio_chart.py \
-	bench/points_chart.py \
 	bench/reports/reports_chart.py \
 	bench/transport/transport_chart.py
 

@@ -11,6 +11,18 @@
 
 namespace farcached::conf {
 
+Refusal check_item_size(const Settings& settings) {
+    if (settings.memory.item_bytes_max <= settings.memory.bytes_max / 2) return {};
+    return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
+}
+
+// Both sockets would use the same path.
+Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option) {
+    const std::string& path = settings.admin.socket_path;
+    if (path.empty() || path != other_path) return {};
+    return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
+}
+
 namespace {
 
 Refusal check_chunk_size(const Settings& settings) {
@@ -32,22 +44,6 @@ Refusal check_evictions(const Settings& settings) {
     if (settings.memory.evict || settings.proxy.nodes.empty()) return {};
     return Problem{exit_usage, "-M (--disable-evictions): items are in the nodes; give it to each farnode instead\n"};
 }
-
-}  // namespace
-
-Refusal check_item_size(const Settings& settings) {
-    if (settings.memory.item_bytes_max <= settings.memory.bytes_max / 2) return {};
-    return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
-}
-
-// Both sockets would use the same path.
-Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option) {
-    const std::string& path = settings.admin.socket_path;
-    if (path.empty() || path != other_path) return {};
-    return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
-}
-
-namespace {
 
 Refusal check_listens(const Settings& settings) {
     auto addresses = listen_addresses(settings.listen);

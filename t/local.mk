@@ -233,7 +233,7 @@ check_PROGRAMS += t/unit/bench/hitratio
 TESTS += t/unit/bench/hitratio
 t_unit_bench_hitratio_SOURCES = t/unit/bench/hitratio.cc t/lib/tap.h
 t_unit_bench_hitratio_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench/smoke.py t/bench/hitratio.py t/bench/reports.py t/bench/transport.py
+test_scripts += t/bench/smoke.py t/bench/charts.py t/bench/hitratio.py t/bench/reports.py t/bench/transport.py
 
 # RDMA tests, in guests that have it: contrib/check runs them and `make check` does not.
 check_PROGRAMS += t/guest/verbs_relay

@@ -93,6 +93,8 @@ const OptionOf<C> table[] = {
      [](C& c, S& t) { return word(c, "memcached", t); }},
     {{"nutcracker", "PATH", "nutcracker", "included if available"}, [](C& c, S& t) { return word(c, "nutcracker", t); }},
     {{"mcrouter", "PATH", "mcrouter", "included if available"}, [](C& c, S& t) { return word(c, "mcrouter", t); }},
+    {{"aims", nullptr, nullptr, "also print the aims of farcached beside its peers, and which of them are met"},
+     [](C& c, S&) { return word(c, "aims", "yes"); }},
     {{"json", "FILE", nullptr, "write a JSON list with an object for each contestant and workload"},
      [](C& c, S& t) { return word(c, "json", t); }},
     {{"csv", "FILE", nullptr, "write CSV with a line for each contestant, workload and round"},
@@ -109,7 +111,7 @@ int run(std::span<char* const> arguments) {
     if (!wrong.empty()) return refuse_arguments("compare", wrong);
     std::error_code none;
     options["farbench"] = std::filesystem::read_symlink("/proc/self/exe", none).string();
-    const std::string script = find_script("compare.py");
+    const std::string script = find_script("compare", "compare.py");
     if (script.empty()) {
         std::fprintf(stderr,
                      "farbench compare: no compare.py in ../share/farcached or bench/compare/ next to %s: install it\n",

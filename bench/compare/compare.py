@@ -58,7 +58,7 @@ def read_options(settings):
         setattr(o, name.replace("-", "_"), int(settings[name]))
     o.seconds, o.warmup = float(settings["seconds"]), float(settings["warmup"])
     o.parts, o.generators = settings["parts"].split(","), settings["generator"].split(",")
-    o.quick, o.again = settings.get("quick") == "yes", settings.get("self") == "yes"
+    o.quick, o.again, o.aims = (settings.get(name) == "yes" for name in ("quick", "self", "aims"))
     o.item_keys = 1_000_000
     if o.quick:
         o.rounds, o.seconds, o.warmup = 1, min(o.seconds, 0.2), 0.0
@@ -309,9 +309,10 @@ def describe(run):
 
 def show(run, short, words, took):
     o, contest = run.o, run.contest
-    print("\n".join(part for part in (
-        report.table(contest), report.memory_table(run.memory), "", aims.table(contest, run.memory), "",
-        "%s; it took %.1f minutes" % (words, took / 60), "\n".join(verbs.words(contest) + run.notes)) if part is not None))
+    parts = [report.table(contest), report.memory_table(run.memory), ""]
+    if o.aims:
+        parts += [aims.table(contest, run.memory), ""]
+    print("\n".join(parts + ["%s; it took %.1f minutes" % (words, took / 60), *verbs.words(contest), *run.notes]))
     for row in contest.measured:
         for label in sorted(row.busy_client):
             print("%s, %s: the client used all of its CPU time and may be the bottleneck" % (row.name, label))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The targets of farcached beside its peers, as ratios. `farbench compare` ends with this table.
+"""The aims of farcached beside its peers, as ratios. `farbench compare --aims` prints this table.
 
 A row holds the measure, the contestant, the baseline (None: the best peer at this measure), the workload, the metric and the limit.
 The limit is an upper bound, or a lower bound where more is better.

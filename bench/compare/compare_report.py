@@ -7,7 +7,7 @@ import os
 
 import compare_chart as chart
 import compare_verbs as verbs
-from compare_chart import line, text
+from compare_chart import Drawing
 from compare_contest import FLOOR, METRICS, OLD, PEER, RATIOS, Spread
 
 
@@ -126,8 +126,8 @@ def write_charts(folder, contest, about):
 
 # -------------------------------------------------------------------------------------------- ratios drawn
 
-WIDTH, LEFT, RIGHT, TOP, ROW, GAP = 940, 330, 90, 56, 17, 30
-BETTER, WORSE, UNSURE = "#1b7f3b", "#b3261e", "#666666"
+WIDTH, LEFT, RIGHT, TOP, ROW, GAP = 940, 330, 90, 70, 17, 30
+BETTER, WORSE, UNSURE = "green", "red", "faint"
 
 
 class Drawn:
@@ -175,35 +175,35 @@ class Axis:
         return LEFT + (WIDTH - LEFT - RIGHT) * (place + 1) / 2
 
     def ticks(self):
-        return [t for t in (1 / 16, 1 / 8, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4, 8, 16)
-                if abs(math.log2(t)) <= self.reach + 1e-9]
+        octaves = [2.0 ** power for power in range(-4, 5)]
+        return [t for t in octaves + ([0.67, 0.8, 1.25, 1.5] if self.reach <= 2 else []) if abs(math.log2(t)) <= self.reach + 1e-9]
 
 
-def draw_row(d, y, axis):
-    return [text(LEFT - 10, y + 4, d.title, "end", 11),
-            line(axis.at(d.ratio.low), y, axis.at(d.ratio.high), y, d.color, 2.5),
-            '<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (axis.at(d.ratio.median), y, d.color),
-            text(WIDTH - RIGHT + 12, y + 4, "%.3f" % d.ratio.median, size=11, color=d.color)]
+def draw_row(drawing, d, y, axis):
+    drawing.text(LEFT - 10, y + 4, d.title, "end", 11)
+    drawing.line(axis.at(d.ratio.low), y, axis.at(d.ratio.high), y, d.color, 2.5)
+    drawing.dot(axis.at(d.ratio.median), y, d.color, 4)
+    drawing.text(WIDTH - RIGHT + 12, y + 4, "%.3f" % d.ratio.median, size=11, color=d.color)
 
 
 def write_svg(path, contest, about):
     groups = groups_of(contest)
     axis = Axis([d for _, shown in groups for d in shown])
-    height = TOP + sum(GAP + ROW * len(shown) for _, shown in groups) + 40
-    parts = chart.head(WIDTH, height) + [
-        text(16, 22, "farcached's ratios to its peers", size=15, weight="bold"),
-        text(16, 40, "median and range of the rounds; green: better in every round, red: worse in every round. " + about, size=10,
-             color="#555555")]
+    height = TOP + sum(GAP + ROW * len(shown) for _, shown in groups) + 56
+    drawing = Drawing(WIDTH, height)
+    drawing.text(16, 22, "farcached's ratios to its peers", size=15, weight="bold")
+    drawing.lines(16, 40, "median and range of the rounds; green: better in every round, red: worse in every round. " + about,
+                  WIDTH - 32)
     for tick in axis.ticks():
         x = axis.at(tick)
-        parts += [line(x, TOP, x, height - 26, "#222222" if tick == 1 else "#dddddd"),
-                  text(x, height - 10, "%.3g" % tick, "middle", 10)]
+        drawing.line(x, TOP, x, height - 42, "ink" if tick == 1 else "grid")
+        drawing.text(x, height - 26, "%.3g" % tick, "middle", 10)
+    drawing.text(axis.at(1), height - 8, "ratio, logarithmic", "middle", 10, color="faint")
     y = TOP
     for name, shown in groups:
         y += GAP
-        parts.append(text(16, y - 10, name, size=12, weight="bold"))
+        drawing.text(16, y - 10, name, weight="bold")
         for d in shown:
-            parts += draw_row(d, y + 4, axis)
+            draw_row(drawing, d, y + 4, axis)
             y += ROW
-    with open(path, "w") as file:
-        file.write("\n".join(parts + ["</svg>", ""]))
+    drawing.save(path)

@@ -122,7 +122,7 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<uint64_t>(s, 0, operations_max, t.scale.warmup); }},
     {{"rate", "N", nullptr,
       "operations per second of virtual time of all clients, which scales the lease terms; default: one per 80 "
-      "keys, like the paper's 36 clients at 36 us an operation with 80 million keys"},
+      "keys, like C-Hint's 36 clients at 36 us an operation with 80 million keys"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, 1'000'000'000, t.scale.rate); }},
     {{"clients", "N", "36", "number of clients, in round-robin order"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, clients_max, t.scale.clients); }},
@@ -159,8 +159,6 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_text(s, t.output.csv_folder); }},
     {{"json", "FILE", nullptr, "also write the points as JSON"},
      [](T& t, S& s) { return to_text(s, t.output.json_path); }},
-    {{"chart-script", "FILE", nullptr, "path of hitratio_chart.py, if not installed"},
-     [](T& t, S& s) { return to_text(s, t.output.chart_script); }},
 };
 
 }  // namespace
@@ -251,7 +249,7 @@ void write(const HitRatioOutput& output, const HitRatioPoints& points) {
     if (output.csv_folder.empty()) return;
     std::filesystem::create_directories(output.csv_folder);
     write_file(output.csv_folder + "/points.csv", hitratio_csv(points), std::ios::trunc);
-    if (!points.empty()) draw_charts("hitratio", "hitratio_chart.py", output.chart_script, output.csv_folder);
+    if (!points.empty()) draw_charts("hitratio", output.csv_folder);
 }
 
 // Runs against the given servers.

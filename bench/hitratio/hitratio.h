@@ -22,7 +22,6 @@ namespace farcached::bench {
 struct HitRatioOutput {
     std::string csv_folder;
     std::string json_path;
-    std::string chart_script;  // empty: the installed one
 };
 
 struct HitRatioOptions {

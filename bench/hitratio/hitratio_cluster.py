@@ -59,7 +59,24 @@ class Setup:
         return 1 << (fit.bit_length() - 1)
 
 
+    def node_words(self):
+        """The node's arguments beside its name, memory and addresses."""
+        return ["-I", self.item_size, "-t", str(self.threads), *policy_arguments(self.policy)]
+
+    def host_words(self):
+        """Likewise those of each farcached."""
+        return ["-t", str(self.threads), "--http", "0"]
+
+    def options(self):
+        """Its -o options besides the name of the pointer table."""
+        return [("" if self.local_read else "no_") + "local_read", "pointer_miss=rpc", "access_tracking=" + self.tracking,
+                "report_interval_ms=%d" % (1000 * self.report_interval_s), "node_timeout_ms=%d" % PATIENCE_MS,
+                "pointer_table.entries=262144"]
+
+
 class Cluster:
+    """setup: a Setup, or what has its address, hosts, megabytes, node_words(), host_words() and options()."""
+
     def __init__(self, build, setup):
         self.build = build
         self.setup = setup
@@ -91,8 +108,7 @@ class Cluster:
         over_rdma = self.setup.address is not None
         where = ["--verbs", self.setup.address + ":0"] if over_rdma else ["--shm", path]
         command = [os.path.join(self.build, "farnode"), *as_whom(), *where, "--tcp", "127.0.0.1:0", "--name", "node", "-m",
-                   str(self.setup.megabytes), "-I", self.setup.item_size, "-t", str(self.setup.threads),
-                   *policy_arguments(self.setup.policy)]
+                   str(self.setup.megabytes), *self.setup.node_words()]
         self.node = Process("node", command, None, self.folder, {"FARNODE_PORT_FILENAME": ports})
         self.node.wait_until(lambda: port_in(ports))
         if not over_rdma:
@@ -105,16 +121,14 @@ class Cluster:
 
     def start_host(self, number, address):
         ports = os.path.join(self.folder, "host%d.ports" % number)
-        options = [("" if self.setup.local_read else "no_") + "local_read", "pointer_miss=rpc",
-                   "access_tracking=" + self.setup.tracking,
-                   "report_interval_ms=%d" % (1000 * self.setup.report_interval_s), "node_timeout_ms=%d" % PATIENCE_MS,
-                   "pointer_table.path=/" + self.table(number), "pointer_table.entries=262144"]
-        command = [os.path.join(self.build, "farcached"), *as_whom(), "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-t",
-                   str(self.setup.threads), "--http", "0", "--node", "node=" + address, "-o", ",".join(options)]
+        options = [*self.setup.options(), "pointer_table.path=/" + self.table(number)]
+        command = [os.path.join(self.build, "farcached"), *as_whom(), "-l", "127.0.0.1", "-p", "-1", "-U", "0",
+                   *self.setup.host_words(), "--node", "node=" + address, "-o", ",".join(options)]
         self.hosts.append(Process("host%d" % number, command, None, self.folder,
                                   {"MEMCACHED_PORT_FILENAME": ports, "FARCACHED_HTTP_PORT_FILENAME": ports + ".http"}))
         self.ports.append(self.hosts[-1].wait_until(lambda: port_in(ports)))
-        self.http_ports.append(self.hosts[-1].wait_until(lambda: port_in(ports + ".http")))
+        if "--http" in command:
+            self.http_ports.append(self.hosts[-1].wait_until(lambda: port_in(ports + ".http")))
 
     def servers(self):
         return ",".join("127.0.0.1:%d" % port for port in self.ports)
@@ -167,8 +181,7 @@ def run(command, seconds):
 
 def farbench(build, scale, policy, *more, servers=None):
     """(the point, the latency.csv) of a run of farbench hitratio. scale: an object with its options as attributes."""
-    command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy,
-               "--chart-script", "/bin/true", *more]
+    command = [os.path.join(build, "farbench"), "hitratio", "--workloads", scale.workload, "--policies", policy, *more]
     for name in ("keys", "value_bytes", "rate", "warmup", "operations", "report_interval_s", "seed"):
         command += ["--" + name.replace("_", "-"), str(getattr(scale, name))]
     with tempfile.TemporaryDirectory(prefix="farbench-hitratio-") as folder:

@@ -224,8 +224,8 @@ std::string beside_paper(const HitRatioPoints& points) {
         text += mark + "\n";
     }
     if (text.empty()) return text;
-    return "\nFigures 5 and 6 of the C-Hint paper, what its text says, beside ours: C-Hint as pdla_paper, and as pdla\n" +
-           form("%-70s %7s | %9s %9s %9s %9s\n", "", "paper", "zipf", "scrambled", "zipf", "scrambled") + text + whys;
+    return "\nFigures 5 and 6 of C-Hint (Wang et al.), what its text says, beside ours: C-Hint as pdla_paper, and as pdla\n" +
+           form("%-70s %7s | %9s %9s %9s %9s\n", "", "C-Hint", "zipf", "scrambled", "zipf", "scrambled") + text + whys;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -31,28 +32,13 @@ double keys_touched(const Results& results) {
     return double(results.total.keys_read) + double(results.total.sets.count()) + double(results.total.deletes.count());
 }
 
-struct Field {
-    std::string name;
-    std::string value;
-    bool quoted = false;
-};
-using Fields = std::vector<Field>;
-
-void add(Fields& fields, const std::string& name, double value) {
-    fields.push_back({name, form("%.9g", value)});
-}
-void add(Fields& fields, const std::string& name, uint64_t value) {
-    fields.push_back({name, std::to_string(value)});
-}
-void add_text(Fields& fields, const std::string& name, std::string_view value) {
-    fields.push_back({name, std::string(value), true});
-}
+using Fields = nlohmann::ordered_json;
 
 void add_latency(Fields& fields, const std::string& what, const Histogram& histogram) {
-    add(fields, what + "_mean_us", micro(histogram.mean()));
+    fields[what + "_mean_us"] = micro(histogram.mean());
     for (const auto& [name, share] : {std::pair{"_p50_us", 0.5}, {"_p90_us", 0.9}, {"_p99_us", 0.99}, {"_p999_us", 0.999}})
-        add(fields, what + name, micro(double(histogram.quantile(share))));
-    add(fields, what + "_max_us", micro(double(histogram.max())));
+        fields[what + name] = micro(double(histogram.quantile(share)));
+    fields[what + "_max_us"] = micro(double(histogram.max()));
 }
 
 // The share among GETs that hit: a miss is never one-sided. Its sampling period differs slightly, so it is capped at 1.
@@ -64,43 +50,42 @@ double share_of_hits(const GetShares& shares, const Tally& total) {
 void add_shares(Fields& fields, const Results& results) {
     const bool known = results.shares.has_value();
     const GetShares shares = known ? *results.shares : get_shares(no_gets, no_gets).value();
-    add_text(fields, "one_sided_measured", known ? "yes" : "no");
-    add(fields, "get_onesided", shares.onesided);
-    add(fields, "get_twosided", shares.all - shares.onesided);
-    add(fields, "get_onesided_share", shares.share());
-    add(fields, "get_onesided_share_of_hits", share_of_hits(shares, results.total));
+    fields["one_sided_measured"] = known ? "yes" : "no";
+    fields["get_onesided"] = shares.onesided;
+    fields["get_twosided"] = shares.all - shares.onesided;
+    fields["get_onesided_share"] = shares.share();
+    fields["get_onesided_share_of_hits"] = share_of_hits(shares, results.total);
     for (const GetShares::Rows* rows : {&shares.reasons, &shares.denials})
-        for (const auto& [name, count] : *rows) add(fields, "get_reason_" + name, count);
+        for (const auto& [name, count] : *rows) fields["get_reason_" + name] = count;
 }
 
 void add_options(Fields& fields, const LoadOptions& options) {
-    add_text(fields, "protocol", wire_names[size_t(options.target.wire)]);
-    add(fields, "threads", uint64_t(options.shape.threads));
-    add(fields, "connections", uint64_t(options.shape.connections));
-    add(fields, "pipeline", uint64_t(options.shape.pipeline));
-    add(fields, "multiget", uint64_t(options.shape.multiget));
-    add(fields, "rate", options.pace.rate);
-    add_text(fields, "arrivals", arrival_names[size_t(options.pace.arrivals)]);
-    add_text(fields, "ratio", form("%u:%u", options.mix.sets, options.mix.gets));
-    add(fields, "keys", options.mix.keys);
-    add_text(fields, "distribution",
-             options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform");
-    add_text(fields, "value_bytes", text_of(options.mix.values));
-    add(fields, "delete_share", options.mix.delete_share);
-    add(fields, "warmup_reads", uint64_t(options.mix.warmup_reads));
-    add_text(fields, "verify", options.mix.verify ? "yes" : "no");
-    add(fields, "seed", options.mix.seed);
+    fields["protocol"] = wire_names[size_t(options.target.wire)];
+    fields["threads"] = options.shape.threads;
+    fields["connections"] = options.shape.connections;
+    fields["pipeline"] = options.shape.pipeline;
+    fields["multiget"] = options.shape.multiget;
+    fields["rate"] = options.pace.rate;
+    fields["arrivals"] = arrival_names[size_t(options.pace.arrivals)];
+    fields["ratio"] = form("%u:%u", options.mix.sets, options.mix.gets);
+    fields["keys"] = options.mix.keys;
+    fields["distribution"] = options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform";
+    fields["value_bytes"] = text_of(options.mix.values);
+    fields["delete_share"] = options.mix.delete_share;
+    fields["warmup_reads"] = options.mix.warmup_reads;
+    fields["verify"] = options.mix.verify ? "yes" : "no";
+    fields["seed"] = options.mix.seed;
 }
 
 void add_usage(Fields& fields, const std::string& whose, const Usage& usage, bool known,
                const Results& results) {
     const double operations = double(results.operations());
-    add_text(fields, whose + "_measured", known ? "yes" : "no");
-    add(fields, whose + "_cpu_s", usage.cpu_s);
-    add(fields, whose + "_cpu_s_per_million_operations", ratio(usage.cpu_s * 1e6, operations));
-    add(fields, whose + "_cpu_s_per_million_keys", ratio(usage.cpu_s * 1e6, keys_touched(results)));
-    add(fields, whose + "_context_switches", usage.context_switches);
-    add(fields, whose + "_context_switches_per_operation", ratio(double(usage.context_switches), operations));
+    fields[whose + "_measured"] = known ? "yes" : "no";
+    fields[whose + "_cpu_s"] = usage.cpu_s;
+    fields[whose + "_cpu_s_per_million_operations"] = ratio(usage.cpu_s * 1e6, operations);
+    fields[whose + "_cpu_s_per_million_keys"] = ratio(usage.cpu_s * 1e6, keys_touched(results));
+    fields[whose + "_context_switches"] = usage.context_switches;
+    fields[whose + "_context_switches_per_operation"] = ratio(double(usage.context_switches), operations);
 }
 
 Fields fields_of(const LoadOptions& options, const Results& results) {
@@ -108,43 +93,41 @@ Fields fields_of(const LoadOptions& options, const Results& results) {
     add_options(fields, options);
     const Tally& total = results.total;
     double operations = double(results.operations());
-    add(fields, "preload_s", results.preload_s);
-    add(fields, "measured_s", results.measured_s);
-    add(fields, "operations", results.operations());
-    add(fields, "sets", total.sets.count());
-    add(fields, "gets", total.gets.count());
-    add(fields, "deletes", total.deletes.count());
-    add(fields, "keys_read", total.keys_read);
-    add(fields, "hits", total.hits);
-    add(fields, "hit_ratio", ratio(double(total.hits), double(total.keys_read)));
-    add(fields, "operations_per_s", ratio(operations, results.measured_s));
-    add(fields, "keys_per_s", ratio(keys_touched(results), results.measured_s));
+    fields["preload_s"] = results.preload_s;
+    fields["measured_s"] = results.measured_s;
+    fields["operations"] = results.operations();
+    fields["sets"] = total.sets.count();
+    fields["gets"] = total.gets.count();
+    fields["deletes"] = total.deletes.count();
+    fields["keys_read"] = total.keys_read;
+    fields["hits"] = total.hits;
+    fields["hit_ratio"] = ratio(double(total.hits), double(total.keys_read));
+    fields["operations_per_s"] = ratio(operations, results.measured_s);
+    fields["keys_per_s"] = ratio(keys_touched(results), results.measured_s);
     add_latency(fields, "all", all_of(results));
     add_latency(fields, "get", total.gets);
     add_latency(fields, "set", total.sets);
     add_latency(fields, "delete", total.deletes);
-    add(fields, "late", total.late);
-    add(fields, "sent_after_max_us", micro(double(total.sent_after_max_ns)));
-    add(fields, "unsent", total.unsent);
-    add(fields, "client_cpu_s", results.client_cpu_s);
+    fields["late"] = total.late;
+    fields["sent_after_max_us"] = micro(double(total.sent_after_max_ns));
+    fields["unsent"] = total.unsent;
+    fields["client_cpu_s"] = results.client_cpu_s;
     add_usage(fields, "server", results.server, !options.target.server_pids.empty(), results);
     add_usage(fields, "back", results.back, !options.target.back_pids.empty(), results);
     add_shares(fields, results);
-    add(fields, "error_replies", total.failures.refused);
-    add(fields, "wrong_values", total.failures.wrong_values);
-    add(fields, "broken_connections", total.failures.broken);
-    add_text(fields, "first_error", total.failures.first);
+    fields["error_replies"] = total.failures.refused;
+    fields["wrong_values"] = total.failures.wrong_values;
+    fields["broken_connections"] = total.failures.broken;
+    fields["first_error"] = total.failures.first;
     return fields;
 }
 
-// Quotes printable ASCII; Failures::note ensures that for first_error.
-std::string quote(const std::string& text, bool json) {
+// A field of CSV.
+std::string csv_text(const Fields& value) {
+    if (value.is_number_float()) return form("%.9g", value.get<double>());
+    if (!value.is_string()) return value.dump();
     std::string quoted = "\"";
-    for (char c : text) {
-        if (c == '"') quoted += json ? '\\' : '"';
-        if (c == '\\' && json) quoted += '\\';
-        quoted += c;
-    }
+    for (const char c : value.get<std::string>()) quoted += c == '"' ? "\"\"" : std::string(1, c);
     return quoted + "\"";
 }
 
@@ -242,15 +225,7 @@ std::string text_report(const LoadOptions& options, const Results& results) {
 }
 
 std::string json_report(const LoadOptions& options, const Results& results) {
-    std::string text = "{\n";
-    Fields fields = fields_of(options, results);
-    for (size_t i = 0; i < fields.size(); i++) {
-        const Field& field = fields[i];
-        text +=
-            "  \"" + field.name + "\": " + (field.quoted ? quote(field.value, true) : field.value);
-        text += i + 1 < fields.size() ? ",\n" : "\n";
-    }
-    return text + "}\n";
+    return fields_of(options, results).dump(2) + "\n";
 }
 
 std::string histogram_csv(const Results& results) {
@@ -266,10 +241,10 @@ void append_csv(const std::string& path, const LoadOptions& options, const Resul
     std::error_code absent;
     uintmax_t bytes = std::filesystem::file_size(path, absent);
     std::string head, line;
-    for (const Field& field : fields_of(options, results)) {
-        head += (head.empty() ? "" : ",") + field.name;
-        line +=
-            (line.empty() ? "" : ",") + (field.quoted ? quote(field.value, false) : field.value);
+    const Fields fields = fields_of(options, results);
+    for (const auto& [name, value] : fields.items()) {
+        head += (head.empty() ? "" : ",") + name;
+        line += (line.empty() ? "" : ",") + csv_text(value);
     }
     bool is_new = absent || bytes == 0;
     write_file(path, (is_new ? head + "\n" : "") + line + "\n", std::ios::app);

@@ -72,8 +72,6 @@ const OptionOf<R> table[] = {
      }},
     {{"csv", "FOLDER", nullptr, "folder for points.csv and a chart"}, [](R& r, S& s) { return to_text(s, r.csv_folder); }},
     {{"json", "FILE", nullptr, "also write the points as JSON"}, [](R& r, S& s) { return to_text(s, r.json_path); }},
-    {{"chart-script", "FILE", nullptr, "path of reports_chart.py, if not installed"},
-     [](R& r, S& s) { return to_text(s, r.chart_script); }},
 };
 
 }  // namespace
@@ -88,29 +86,10 @@ std::string read_reports_options(std::span<char* const> arguments, ReportsOption
 
 namespace {
 
-struct Node {
-    std::vector<NodePlace> places;
-    std::optional<int> pid;
-
-    const NodePlace* reached(Via via) const {
-        for (const NodePlace& place : places)
-            if (place.via == via) return &place;
-        return nullptr;
-    }
-};
-
-Node node_of(const ReportsOptions& options, const NodeProcess* started) {
-    Node node;
-    node.places = started != nullptr ? started->places() : options.places;
-    if (started != nullptr) node.pid = started->pid();
-    if (options.node_pid != 0) node.pid = options.node_pid;
-    return node;
-}
-
-std::vector<ReportPoint> points_of(const ReportsOptions& options, const Node& node) {
+std::vector<ReportPoint> points_of(const ReportsOptions& options, const TestedNode& node) {
     std::vector<ReportPoint> points;
     for (const ReportWay* way : options.ways) {
-        if (node.reached(way->via) == nullptr) {
+        if (node.over(way->via) == nullptr) {
             std::fprintf(stderr, "farbench reports: %s is skipped: the node has no address for it\n", way->name);
             continue;
         }
@@ -119,8 +98,8 @@ std::vector<ReportPoint> points_of(const ReportsOptions& options, const Node& no
     return points;
 }
 
-ReportCost run_trial(const ReportsOptions& options, const Node& node, const ReportPoint& point) {
-    Reach reach(*node.reached(point.way->via), options.spin);
+ReportCost run_trial(const ReportsOptions& options, const TestedNode& node, const ReportPoint& point) {
+    Reach reach(*node.over(point.way->via), options.spin);
     ReportsClient client(reach, options.spin, interrupted);
     client.connect(point.way->write);
     client.run(options.warmup, point.bytes, /* measured= */ false);
@@ -145,7 +124,7 @@ ReportCost run_trial(const ReportsOptions& options, const Node& node, const Repo
     return cost;
 }
 
-void measure(const ReportsOptions& options, const Node& node, std::vector<ReportPoint>& points) {
+void measure(const ReportsOptions& options, const TestedNode& node, std::vector<ReportPoint>& points) {
     size_t place = 0;
     for (uint32_t number = 1; number <= options.trials; number++)
         for (ReportPoint& point : points) {
@@ -163,7 +142,7 @@ void write(const ReportsOptions& options, const std::vector<ReportPoint>& points
     if (options.csv_folder.empty()) return;
     std::filesystem::create_directories(options.csv_folder);
     write_file(options.csv_folder + "/points.csv", reports_csv(points), std::ios::trunc);
-    draw_charts("reports", "reports_chart.py", options.chart_script, options.csv_folder);
+    draw_charts("reports", options.csv_folder);
 }
 
 int run(std::span<char* const> arguments) {
@@ -173,7 +152,7 @@ int run(std::span<char* const> arguments) {
     catch_interrupts();
     std::unique_ptr<NodeProcess> started;
     if (options.start.via != Via::none) started = std::make_unique<NodeProcess>(options.start, std::vector<std::string>());
-    const Node node = node_of(options, started.get());
+    const TestedNode node = tested_node(started.get(), options.places, options.node_pid);
     std::vector<ReportPoint> points = points_of(options, node);
     if (points.empty()) throw std::runtime_error("nothing to measure");
     measure(options, node, points);

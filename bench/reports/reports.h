@@ -38,7 +38,7 @@ struct ReportsOptions {
     uint64_t reports = 0, warmup = 0;
     uint32_t trials = 0;
     bool spin = false;
-    std::string csv_folder, json_path, chart_script;  // as in TransportOutput
+    std::string csv_folder, json_path;
 };
 
 std::span<const OptionOf<ReportsOptions>> reports_options();

@@ -102,7 +102,7 @@ std::string reports_text(const ReportsOptions& options, const std::vector<Report
     const std::string verbs = comparison(points, "verbs-send", "verbs-write");
     const std::string more_than = verbs + comparison(points, "shm-send", "shm-write");
     if (more_than.empty()) return text;
-    text += form("\nFigure 10: cost of a SEND above a WRITE, communication only; the paper: up to %.0f %%\n",
+    text += form("\nFigure 10 of C-Hint (Wang et al.): cost of a SEND above a WRITE, communication only; in C-Hint up to %.0f %%\n",
                  paper_more_percent);
     text += form("%-12s %6s %10s %10s %10s %10s\n", "way", "bytes", "mean", "p50", "node CPU", "client");
     text += more_than;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -183,6 +184,18 @@ Result<std::unique_ptr<fabric::Channel>> Reach::connect(const fabric::VerbsMemor
     const fabric::SocketAddress& to = addresses_[turn % addresses_.size()];
     if (place_.via == Via::verbs) return fabric::connect_verbs(to, devices_, memories, events);
     return fabric::connect_tcp(to, events);
+}
+
+const NodePlace* TestedNode::over(Via via) const {
+    const auto found = std::find_if(places.begin(), places.end(), [&](const NodePlace& place) { return place.via == via; });
+    return found == places.end() ? nullptr : &*found;
+}
+
+TestedNode tested_node(const NodeProcess* started, const std::vector<NodePlace>& places, int pid) {
+    TestedNode node{started != nullptr ? started->places() : places, {}, started != nullptr};
+    if (started != nullptr) node.pid = started->pid();
+    if (pid != 0) node.pid = pid;
+    return node;
 }
 
 }  // namespace farcached::bench

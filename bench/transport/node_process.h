@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,5 +65,18 @@ class Reach {
     fabric::MappedRegions regions_;
     fabric::VerbsDevices devices_;
 };
+
+// The node under test.
+struct TestedNode {
+    std::vector<NodePlace> places;
+    std::optional<int> pid;
+    bool here = false;  // its RDMA device is on this host, so it counts both ends
+
+    // Its address over this medium; nullptr: none.
+    const NodePlace* over(Via via) const;
+};
+
+// started: by this program; nullptr: the node at `places`. pid: process to measure; 0: the started one.
+TestedNode tested_node(const NodeProcess* started, const std::vector<NodePlace>& places, int pid);
 
 }  // namespace farcached::bench

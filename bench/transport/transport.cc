@@ -117,8 +117,6 @@ const OptionOf<T> table[] = {
      [](T& t, S&) { return to_flag(t.output.resume); }},
     {{"json", "FILE", nullptr, "also write the points as JSON"},
      [](T& t, S& s) { return to_text(s, t.output.json_path); }},
-    {{"chart-script", "FILE", nullptr, "path of transport_chart.py, if not installed"},
-     [](T& t, S& s) { return to_text(s, t.output.chart_script); }},
 };
 
 }  // namespace
@@ -226,15 +224,6 @@ void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
                 }
 }
 
-TestedNode tested_node(const TransportOptions& options, const NodeProcess* started) {
-    TestedNode node;
-    node.places = started != nullptr ? started->places() : options.places;
-    node.here = started != nullptr;
-    if (started != nullptr) node.pid = started->pid();
-    if (options.node_pid != 0) node.pid = options.node_pid;
-    return node;
-}
-
 CheckCosts check_costs() {
     CheckCosts costs;
     for (const uint32_t bytes : table_1_sizes()) costs.push_back({bytes, check_cost_us(bytes)});
@@ -258,7 +247,7 @@ int run(std::span<char* const> arguments) {
         if (options.start.via == Via::verbs) more = {"--access_tracking", "atomic"};
         started = std::make_unique<NodeProcess>(options.start, more);
     }
-    const TestedNode node = tested_node(options, started.get());
+    const TestedNode node = tested_node(started.get(), options.places, options.node_pid);
     options.sweep.transports = possible(options.sweep, node);
     if (options.sweep.transports.empty()) throw std::runtime_error("nothing to measure");
     Kept kept(options, node);
@@ -269,7 +258,7 @@ int run(std::span<char* const> arguments) {
     if (!options.output.csv_folder.empty()) {
         write_file(options.output.csv_folder + "/points.csv", points_csv(options.sweep, points), std::ios::trunc);
         if (!points.empty())
-            draw_charts("transport", "transport_chart.py", options.output.chart_script, options.output.csv_folder);
+            draw_charts("transport", options.output.csv_folder);
     }
     if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
     const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });

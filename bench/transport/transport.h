@@ -67,7 +67,6 @@ struct TransportOutput {
     std::string csv_folder;
     bool resume = false;
     std::string json_path;
-    std::string chart_script;  // empty: the installed one
 };
 
 struct TransportOptions {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/command.h"
 
@@ -132,15 +133,21 @@ const PointResult* find(const std::vector<PointResult>& points, const Point& poi
 
 Number in_percent(const Number& share) { return share.has_value() ? Number(*share * 100) : share; }
 
+// The first columns of a row.
+std::string columns(const Point& point) {
+    return form("%-16s %-5s %7u", name_of(point.transport).data(), name_of(point.workload).data(), point.clients);
+}
+
 std::string table_3(const std::vector<PointResult>& points) {
-    std::string text = "Table 3: throughput and latency; the paper's numbers, where it has the point\n";
+    std::string text =
+        "Throughput and latency; behind |, those of Table 3 in McGuinness, Evaluating RDMA for Distributed Cache Reads and\n"
+        "Metadata Updates\n";
     text += form("%-16s %-5s %7s %9s %9s %9s %9s %9s  | %8s %8s %6s\n", "transport", "mix", "clients", "kops/s", "mean us",
                  "p50 us", "p99 us", "p99.9 us", "kops/s", "mean us", "p99 us");
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
-        text += form("%-16s %-5s %7u %9.1f %9.1f %9.1f %9.1f %9.1f  |", name_of(one.point.transport).data(),
-                     name_of(one.point.workload).data(), one.point.clients, *m.ops_per_s / 1e3, *m.mean_us, *m.p50_us,
-                     *m.p99_us, *m.p999_us);
+        text += columns(one.point) + form(" %9.1f %9.1f %9.1f %9.1f %9.1f  |", *m.ops_per_s / 1e3, *m.mean_us, *m.p50_us,
+                                          *m.p99_us, *m.p999_us);
         for (const PaperRow& row : paper_table_3)
             if (Point{row.transport, row.workload, row.clients} == one.point)
                 text += form(" %8.1f %8.1f %6.0f", row.kops, row.mean_us, row.p99_us);
@@ -164,7 +171,7 @@ std::string table_4(const std::vector<PointResult>& points) {
         text += "\n";
     }
     if (text.empty()) return text;
-    return "\nTable 4: latency that a metadata atomic behind each READ adds, in microseconds; the paper's\n" +
+    return "\nLatency that a metadata atomic behind each READ adds, in microseconds; behind |, that of Table 4 in McGuinness\n" +
            form("%-5s %7s %12s %11s %11s  | %12s %11s %11s\n", "mix", "clients", "mean more", "p99 more", "p99 with",
                 "mean more", "p99 more", "p99 with") +
            text;
@@ -176,12 +183,11 @@ std::string costs(const std::vector<PointResult>& points) {
                  "onesided%", "READs", "SENDs", "received", "atomics", "bytes");
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
-        text += form("%-16s %-5s %7u %9s %9s %9s %7s %7s %8s %7s %9s\n", name_of(one.point.transport).data(),
-                     name_of(one.point.workload).data(), one.point.clients,
-                     shown(m.node_cpu_us_per_op, "%.2f").c_str(), shown(m.client_cpu_us_per_op, "%.2f").c_str(),
-                     shown(in_percent(m.onesided_share), "%.1f").c_str(), shown(m.reads, "%.3f").c_str(),
-                     shown(m.sends, "%.3f").c_str(), shown(m.receives, "%.3f").c_str(), shown(m.atomics, "%.3f").c_str(),
-                     shown(m.wire_bytes, "%.1f").c_str());
+        text += columns(one.point) + form(" %9s %9s %9s %7s %7s %8s %7s %9s\n", shown(m.node_cpu_us_per_op, "%.2f").c_str(),
+                                          shown(m.client_cpu_us_per_op, "%.2f").c_str(),
+                                          shown(in_percent(m.onesided_share), "%.1f").c_str(), shown(m.reads, "%.3f").c_str(),
+                                          shown(m.sends, "%.3f").c_str(), shown(m.receives, "%.3f").c_str(),
+                                          shown(m.atomics, "%.3f").c_str(), shown(m.wire_bytes, "%.1f").c_str());
     }
     return text;
 }
@@ -191,10 +197,9 @@ std::string device_check(const std::vector<PointResult>& points) {
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
         if (!m.device_sends.has_value() || !m.expected_sends.has_value()) continue;
-        text += form("%-16s %-5s %7u %10.4f %10.4f %11.4f  %10.4f %10.4f %11.4f\n", name_of(one.point.transport).data(),
-                     name_of(one.point.workload).data(), one.point.clients, *m.device_sends, *m.expected_sends,
-                     *m.device_sends - *m.expected_sends, *m.device_packets, *m.expected_packets,
-                     *m.device_packets - *m.expected_packets);
+        text += columns(one.point) + form(" %10.4f %10.4f %11.4f  %10.4f %10.4f %11.4f\n", *m.device_sends, *m.expected_sends,
+                                          *m.device_sends - *m.expected_sends, *m.device_packets, *m.expected_packets,
+                                          *m.device_packets - *m.expected_packets);
     }
     if (text.empty()) return text;
     return "\nPer operation, by the RDMA device's counters, and what ours make of it\n" +
@@ -208,9 +213,7 @@ std::string parts(const std::vector<PointResult>& points) {
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
         if (!m.begin_us.has_value()) continue;
-        text += form("%-16s %-5s %7u %9.2f %9.2f %9.2f %9.2f\n", name_of(one.point.transport).data(),
-                     name_of(one.point.workload).data(), one.point.clients, *m.begin_us, *m.post_us, *m.wait_us,
-                     *m.finish_us);
+        text += columns(one.point) + form(" %9.2f %9.2f %9.2f %9.2f\n", *m.begin_us, *m.post_us, *m.wait_us, *m.finish_us);
     }
     if (text.empty()) return text;
     return "\nParts of an operation, mean microseconds: begin (key to work request), post (to the transport), wait, finish "
@@ -218,21 +221,27 @@ std::string parts(const std::vector<PointResult>& points) {
            form("%-16s %-5s %7s %9s %9s %9s %9s\n", "transport", "mix", "clients", "begin", "post", "wait", "finish") + text;
 }
 
-// One-sided throughput over another transport's, at the most clients that both have.
-std::string ratio_line(const std::vector<PointResult>& points, Transport over, Workload their_mix, double paper) {
-    const PointResult *best = nullptr, *other = nullptr;
+// One-sided GETs beside another transport, at the most clients that both have; null: none.
+using Pair = std::pair<const PointResult*, const PointResult*>;
+Pair beside_onesided(const std::vector<PointResult>& points, Transport other, Workload mix) {
+    Pair most{nullptr, nullptr};
     for (const PointResult& one : points) {
         if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
-        const PointResult* beside = find(points, {over, their_mix, one.point.clients});
-        if (beside == nullptr || (best != nullptr && best->point.clients > one.point.clients)) continue;
-        best = &one;
-        other = beside;
+        const PointResult* beside = find(points, {other, mix, one.point.clients});
+        if (beside == nullptr || (most.first != nullptr && most.first->point.clients > one.point.clients)) continue;
+        most = {&one, beside};
     }
+    return most;
+}
+
+// One-sided throughput over another transport's.
+std::string ratio_line(const std::vector<PointResult>& points, Transport over, Workload their_mix, double paper) {
+    const auto [best, other] = beside_onesided(points, over, their_mix);
     if (best == nullptr) return {};
     std::string text = form("one-sided GETs over %s %s, %u clients: %.2f x the throughput", name_of(over).data(),
                             their_mix == Workload::get ? "GETs" : "95:5", best->point.clients,
                             *best->mean.ops_per_s / *other->mean.ops_per_s);
-    if (their_mix == Workload::mixed) text += form(" (the paper, 8 clients: %.1f x)", paper);
+    if (their_mix == Workload::mixed) text += form(" (McGuinness, Table 3, 8 clients: %.1f x)", paper);
     return text + "\n";
 }
 
@@ -241,7 +250,7 @@ constexpr double onesided_share_min = 0.99;
 // The C-Hint paper's Table 1: the cost of a check beside READs and SETs of the same value sizes, with one client.
 std::string table_1(const Sweep& sweep, const std::vector<PointResult>& points, const CheckCosts& checks) {
     if (checks.empty()) return {};
-    std::string text = "\nTable 1 of the C-Hint paper: microseconds by the size of values, the paper's beside ours; one client\n";
+    std::string text = "\nTable 1 of C-Hint (Wang et al.) beside ours: microseconds by the size of values; one client\n";
     text += form("%10s %9s %9s  | %9s %9s  | %11s %9s\n", "bytes", "CRC64", "our check", "RDMA Get", "one-sided", "Verb Insert",
                  "SET");
     for (const CheckCost& check : checks) {
@@ -272,24 +281,17 @@ std::string device_note(Via reached) {
 
 // The C-Hint paper's Figure 2: GETs by READ beside GETs by request.
 std::string figure_2(const Sweep& sweep, const std::vector<PointResult>& points, Via reached) {
-    const PointResult *read = nullptr, *request = nullptr;
-    for (const PointResult& one : points) {
-        if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
-        const PointResult* other = find(points, {Transport::twosided, Workload::get, one.point.clients});
-        if (other == nullptr || (read != nullptr && read->point.clients > one.point.clients)) continue;
-        read = &one;
-        request = other;
-    }
+    const auto [read, request] = beside_onesided(points, Transport::twosided, Workload::get);
     if (read == nullptr) return {};
     const Measured &a = read->mean, &b = request->mean;
-    std::string text = form("\nFigure 2 of the C-Hint paper, what its text says, beside ours: GETs of %u bytes, %u clients\n",
+    std::string text = form("\nFigure 2 of C-Hint, what its text says, beside ours: GETs of %u bytes, %u clients\n",
                             sweep.value_bytes, read->point.clients);
-    text += form("%-52s %6.2f (the paper: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
+    text += form("%-52s %6.2f (C-Hint: %s)\n", "mean latency by request / by READ", *b.mean_us / *a.mean_us,
                  sweep.value_bytes < paper_figure_2_bytes ? form("up to %.0f", paper_request_over_read).c_str() : "-");
-    text += form("%-52s %6.2f (the paper, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
+    text += form("%-52s %6.2f (C-Hint, 32 clients, 99:1: up to %.1f)\n", "operations a second by READ / by request",
                  *a.ops_per_s / *b.ops_per_s, paper_read_throughput);
     if (a.node_cpu_us_per_op.has_value() && b.node_cpu_us_per_op.has_value())
-        text += form("%-52s %6.2f and %.2f (the paper: a busy core and none)\n", "the node's CPU by request and by READ, us",
+        text += form("%-52s %6.2f and %.2f (C-Hint: a busy core and none)\n", "the node's CPU by request and by READ, us",
                      *b.node_cpu_us_per_op, *a.node_cpu_us_per_op);
     return text + device_note(reached);
 }
@@ -303,7 +305,8 @@ std::string ratios(const std::vector<PointResult>& points) {
     const PointResult* read = find(points, {Transport::onesided, Workload::get, 1});
     const PointResult* counted = find(points, {Transport::atomic, Workload::get, 1});
     if (read != nullptr && counted != nullptr)
-        text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% (the paper: +3.0 us on %.1f us, +63 %%)\n",
+        text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% "
+                     "(McGuinness, Table 4: +3.0 us on %.1f us, +63 %%)\n",
                      *counted->mean.mean_us - *read->mean.mean_us, *read->mean.mean_us,
                      100 * (*counted->mean.mean_us / *read->mean.mean_us - 1), paper_read_mean_us);
     return text.empty() ? text : "\n" + text;

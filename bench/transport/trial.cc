@@ -373,18 +373,13 @@ const std::vector<Metric>& metrics() {
 }
 
 Result<NodePlace> place_for(Transport transport, const TestedNode& node) {
-    auto find = [&](Via via) -> const NodePlace* {
-        for (const NodePlace& place : node.places)
-            if (place.via == via) return &place;
-        return nullptr;
-    };
-    const NodePlace* tcp = find(Via::tcp);
-    const NodePlace* rdma = find(Via::verbs);
+    const NodePlace* tcp = node.over(Via::tcp);
+    const NodePlace* rdma = node.over(Via::verbs);
     if (transport == Transport::tcp) {
         if (tcp == nullptr) return system_problem("the node has no address for tcp");
         return *tcp;
     }
-    const NodePlace* other = rdma != nullptr ? rdma : find(Via::shm);
+    const NodePlace* other = rdma != nullptr ? rdma : node.over(Via::shm);
     if (other == nullptr) return system_problem("over tcp only tcp is possible");
     if (transport == Transport::atomic && other->via == Via::shm) return system_problem("over shm there are no atomics");
     return *other;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "bench/transport/node_process.h"
 #include "bench/transport/transport.h"
 
 namespace farcached::bench {
@@ -68,13 +69,6 @@ struct Trial {
     uint32_t number = 0;  // from 1
     Measured measured;
     std::string first_error;
-};
-
-// The node under test.
-struct TestedNode {
-    std::vector<NodePlace> places;
-    std::optional<int> pid;
-    bool here = false;  // its RDMA device is on this host, so it counts both ends
 };
 
 // The node's address for that transport, or the reason why there is none.

@@ -55,12 +55,6 @@ class HitReply {
     uint32_t value_len_ = 0;
 };
 
-// Call only if gets_are_told().
-[[gnu::noinline]] void tell_get(Context& context, int fd, const BinaryRequest& request, Miss why, const HitReply& reply) {
-    if (context.options.detail_enabled) context.admin.detail(request.key, why == Miss::none ? KeyUse::hit : KeyUse::miss);
-    watch_get(context, fd, request.key, why, reply.size_class(), reply.value_len());
-}
-
 // Quiet requests have no reply to a miss; others get "Not found", or the key if requested.
 void answer_miss(OutBuffer& out, const BinaryRequest& request) {
     if (request.quiet) return;
@@ -98,8 +92,7 @@ class GetCompletion {
         if (!lent_) hit_.finish();
         ClassCounters& counters = class_counters(to_.context, hit_.size_class());
         (touching() ? counters.touch_hits : counters.get_hits).add(1);
-        if (gets_are_told(to_.context)) [[unlikely]]
-            tell_get(to_.context, to_.fd, request_, Miss::none, hit_);
+        note_get(to_.context, to_.fd, request_.key, Miss::none, hit_.size_class(), hit_.value_len());
     }
     void unavailable() {
         if (request_.verb == BinaryVerb::touch) return answer_unavailable(to_, request_);
@@ -113,11 +106,9 @@ class GetCompletion {
     void miss(Miss why) {
         WorkerCounters& counters = to_.context.counters;
         (touching() ? counters.touch_misses : counters.get_misses).add(1);
-        if (why == Miss::expired) counters.get_expired.add(1);
-        if (why == Miss::flushed) counters.get_flushed.add(1);
+        count_miss(to_.context, why);
         answer_miss(to_.out, request_);
-        if (gets_are_told(to_.context)) [[unlikely]]
-            tell_get(to_.context, to_.fd, request_, why, hit_);
+        note_get(to_.context, to_.fd, request_.key, why, hit_.size_class(), hit_.value_len());
     }
 
     ReplyTarget to_;

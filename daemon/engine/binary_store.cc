@@ -34,18 +34,6 @@ StoreOp::Mode mode_of(const Context& context, const BinaryRequest& request) {
     }
 }
 
-// As in memcached, stores without room are counted by the text protocol only.
-void count_store(Context& context, const BinaryRequest& request, const StoreReply& reply) {
-    if (reply.status == StoreReply::Status::too_large) return;
-    if (reply.status == StoreReply::Status::no_memory) return;
-    ClassCounters& counters = class_counters(context, reply.size_class);
-    counters.cmd_set.add(1);
-    if (mode_of(context, request) != StoreOp::Mode::cas) return;
-    if (reply.status == StoreReply::Status::stored) counters.cas_hits.add(1);
-    if (reply.status == StoreReply::Status::exists) counters.cas_badval.add(1);
-    if (reply.status == StoreReply::Status::not_found) context.counters.cas_misses.add(1);
-}
-
 void answer_store(OutBuffer& out, const BinaryRequest& request, const StoreReply& reply) {
     switch (reply.status) {
         case StoreReply::Status::stored: return answer_ok(out, request, reply.cas);
@@ -82,7 +70,8 @@ class StoreCompletion : Completing<BinaryParse> {
         // An append may outgrow the item size limit: not stored, and the old item stays.
         if (reply.status == StoreReply::Status::too_large && extends(request.verb))
             reply.status = StoreReply::Status::not_stored;
-        count_store(to_.context, request, reply);
+        const bool refused = reply.status == StoreReply::Status::too_large || reply.status == StoreReply::Status::no_memory;
+        if (!refused) count_stored(to_.context, mode_of(to_.context, request), reply);
         show_store(to_.context, to_.fd, key_, asked_, reply);
         answer_store(to_.out, request, reply);
     }
@@ -97,7 +86,7 @@ class DeleteCompletion : Completing<BinaryRequest> {
         switch (reply.status) {
             case DeleteReply::Status::deleted:
                 class_counters(context, reply.size_class).delete_hits.add(1);
-                watch_delete(context, to_.fd, key_, "delete", reply);
+                watch_delete(context, key_, "delete", reply);
                 return answer_ok(to_.out, asked_, 0);
             case DeleteReply::Status::exists:
                 return answer_error(to_.out, asked_, BinaryStatus::exists);
@@ -114,30 +103,16 @@ class ArithCompletion : Completing<BinaryRequest> {
     using Completing::Completing;
     void done(const ArithReply& reply);
     void unavailable() { answer_unavailable(to_, asked_); }
-
-  private:
-    void count(const ArithReply& reply);
 };
-
-void ArithCompletion::count(const ArithReply& reply) {
-    Context& context = to_.context;
-    const bool decrement = asked_.verb == BinaryVerb::decr;
-    if (reply.status == ArithReply::Status::ok) {
-        ClassCounters& counters = class_counters(context, reply.meta.size_class);
-        (decrement ? counters.decr_hits : counters.incr_hits).add(1);
-    } else if (reply.status == ArithReply::Status::not_found) {
-        (decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
-    } else if (reply.status == ArithReply::Status::vivified) {
-        watch_created(context, to_.fd, key_, reply, context.seconds(asked_.exptime));
-    }
-}
 
 void ArithCompletion::done(const ArithReply& reply) {
     const BinaryRequest& request = asked_;
-    count(reply);
+    count_arith(to_.context, request.verb == BinaryVerb::decr, reply);
     switch (reply.status) {
-        case ArithReply::Status::ok:
-        case ArithReply::Status::vivified: {
+        case ArithReply::Status::vivified:
+            watch_created(to_.context, to_.fd, key_, reply, to_.context.seconds(request.exptime));
+            [[fallthrough]];
+        case ArithReply::Status::ok: {
             char number[sizeof reply.value];
             protocol::write_big_endian(number, reply.value);
             return answer_ok(to_.out, request, reply.meta.cas, std::string_view(number, sizeof number));

@@ -14,6 +14,31 @@ bool Context::has_room(size_t bytes) const {
     return room != nullptr && room->make_room(bytes, Lack::buffer);
 }
 
+void count_miss(Context& context, protocol::Miss why) {
+    if (why == protocol::Miss::expired) context.counters.get_expired.add(1);
+    if (why == protocol::Miss::flushed) context.counters.get_flushed.add(1);
+}
+
+void count_stored(Context& context, protocol::StoreOp::Mode mode, const protocol::StoreReply& reply) {
+    using Status = protocol::StoreReply::Status;
+    ClassCounters& counters = class_counters(context, reply.size_class);
+    counters.cmd_set.add(1);
+    if (mode != protocol::StoreOp::Mode::cas) return;
+    if (reply.status == Status::stored) counters.cas_hits.add(1);
+    if (reply.status == Status::exists) counters.cas_badval.add(1);
+    if (reply.status == Status::not_found) context.counters.cas_misses.add(1);
+}
+
+void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply) {
+    using Status = protocol::ArithReply::Status;
+    if (reply.status == Status::ok) {
+        ClassCounters& counters = class_counters(context, reply.meta.size_class);
+        (decrement ? counters.decr_hits : counters.incr_hits).add(1);
+    }
+    if (reply.status == Status::not_found)
+        (decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
+}
+
 bool begin_pending(Context& context, SessionState& session, const protocol::Key& key, std::string_view head,
                    std::string_view here, uint32_t value_bytes, size_t tail_bytes) {
     LocalPeer* const peer = context.router.local();

@@ -26,6 +26,7 @@
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/store/node.h"
+#include "protocol/op.h"
 
 namespace farcached {
 class Recorder;
@@ -124,6 +125,12 @@ struct Context {
 inline ClassCounters& class_counters(Context& context, uint8_t size_class) {
     return context.counters.classes[size_class & 63];
 }
+
+// Counters that all protocols share. Only the text protocol counts stores that were refused as too large or for lack of memory:
+// count_stored() is for the others.
+void count_miss(Context& context, protocol::Miss why);
+void count_stored(Context& context, protocol::StoreOp::Mode mode, const protocol::StoreReply& reply);
+void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
 
 // A get line answered key by key, because it or its reply is too long to hold at once.
 struct GetLine {

@@ -158,19 +158,24 @@ void reply_store(const Meta& meta, uint32_t value_bytes, const protocol::StoreRe
     reply_line(meta, status, shown);
 }
 
-class MsCompletion {
+// The base of the completions of ms, md and ma.
+class MetaMutation {
   public:
-    MsCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
-        : meta_{to, key, asked.flags}, shown_(asked.shown) {}
-    void done(protocol::StoreReply& reply) {
-        count_store(meta_.context(), meta_.to.fd, meta_.key, shown_, reply);
-        reply_store(meta_, shown_.value_bytes, reply);
-    }
+    MetaMutation(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
+        : meta_{to, key, asked.flags}, asked_(asked) {}
     void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
 
-  private:
+  protected:
     const Meta meta_;
-    const StoreShown& shown_;
+    const MetaRecord& asked_;
+};
+
+struct MsCompletion : MetaMutation {
+    using MetaMutation::MetaMutation;
+    void done(protocol::StoreReply& reply) {
+        count_store(meta_.context(), meta_.to.fd, meta_.key, asked_.shown, reply);
+        reply_store(meta_, asked_.shown.value_bytes, reply);
+    }
 };
 
 Step run_ms(Call& call, const protocol::TextParse& parse) {
@@ -209,10 +214,8 @@ Step run_ms(Call& call, const protocol::TextParse& parse) {
 
 // ---- md, ma -----------------------------------------------------------------------------------
 
-class MdCompletion {
-  public:
-    MdCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
-        : meta_{to, key, asked.flags} {}
+struct MdCompletion : MetaMutation {
+    using MetaMutation::MetaMutation;
     void done(const protocol::DeleteReply& reply) {
         using Status = protocol::DeleteReply::Status;
         Context& context = meta_.context();
@@ -220,7 +223,7 @@ class MdCompletion {
             case Status::deleted:
                 if (!meta_.flags.has('I')) {
                     class_counters(context, reply.size_class).delete_hits.add(1);
-                    watch_delete(context, meta_.to.fd, meta_.key, "md", reply);
+                    watch_delete(context, meta_.key, "md", reply);
                 }
                 if (!meta_.flags.has('q')) reply_bare(meta_, "HD");
                 return;
@@ -230,10 +233,6 @@ class MdCompletion {
                 return reply_bare(meta_, reply.status == Status::exists ? "EX" : "NF");
         }
     }
-    void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
-
-  private:
-    const Meta meta_;
 };
 
 void run_md(const MetaCall& of) {
@@ -270,28 +269,22 @@ void reply_number(const Meta& meta, const protocol::ArithReply& reply, int64_t t
 
 bool decrements(const MetaFlags& flags) { return flags.mode == 'D' || flags.mode == '-'; }
 
-class MaCompletion {
-  public:
-    MaCompletion(const ReplyTarget& to, std::string_view key, const MetaRecord& asked, std::string_view)
-        : meta_{to, key, asked.flags}, old_ttl_(old_ttl_s(to, asked)) {}
+struct MaCompletion : MetaMutation {
+    using MetaMutation::MetaMutation;
     void done(const protocol::ArithReply& reply);
-    void unavailable() { answer_unavailable(meta_.to, /* noreply= */ false); }
-
-  private:
-    const Meta meta_;
-    std::optional<int64_t> old_ttl_;
 };
 
 void MaCompletion::done(const protocol::ArithReply& reply) {
     using Status = protocol::ArithReply::Status;
     Context& context = meta_.context();
     OutBuffer& out = meta_.to.out;
+    std::optional<int64_t> ttl_s = old_ttl_s(meta_.to, asked_);
     count_arith(context, decrements(meta_.flags), reply);
     switch (reply.status) {
         case Status::vivified:
             // memcached sets the exptime after the store that watchers see.
             watch_created(context, meta_.to.fd, meta_.key, reply, never_expires);
-            old_ttl_ = vivified_ttl(meta_);
+            ttl_s = vivified_ttl(meta_);
             if (meta_.flags.has('q')) return;
             break;
         case Status::ok:
@@ -303,7 +296,7 @@ void MaCompletion::done(const protocol::ArithReply& reply) {
             return say(out, "CLIENT_ERROR cannot increment or decrement non-numeric value");
         case Status::no_memory: return say(out, "SERVER_ERROR out of memory");
     }
-    reply_number(meta_, reply, old_ttl_ ? *old_ttl_ : ttl_of(reply.meta, context.now));
+    reply_number(meta_, reply, ttl_s ? *ttl_s : ttl_of(reply.meta, context.now));
 }
 
 void run_ma(MetaCall& of) {

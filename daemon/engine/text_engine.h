@@ -68,7 +68,6 @@ uint32_t run_plain_gets(Call& call, uint32_t most);
 Step run_get(Call& call, const protocol::TextParse& parse);
 Step continue_get_line(Call& call);
 void run_touch(Call& call, const protocol::TextRequest& request);
-void count_miss(Context& context, protocol::Miss why);
 
 // ---- text_store.cc ---------------------------------------------------------------------
 // The value behind the line at the front. need_more: the session or the node waits for it.
@@ -83,7 +82,6 @@ void count_bad_chunk(Context& context, std::string_view key, uint32_t value_byte
 // Counts the result and writes watch lines. The reply is worded from the final `reply`.
 void count_store(Context& context, int fd, std::string_view key, const StoreShown& shown,
                  protocol::StoreReply& reply);
-void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply);
 
 // ---- text_admin.cc ---------------------------------------------------------------------
 Step run_admin(Call& call, const protocol::TextRequest& request);

@@ -87,13 +87,6 @@ class ValueLine {
     char* end_ = nullptr;
 };
 
-// Call only if gets_are_told().
-[[gnu::noinline]] void tell_get(Context& context, int fd, std::string_view key, protocol::Miss why,
-                                const ValueLine& line) {
-    if (context.options.detail_enabled) context.admin.detail(key, why == protocol::Miss::none ? KeyUse::hit : KeyUse::miss);
-    watch_get(context, fd, key, why, line.size_class(), line.value_len());
-}
-
 class KeyCompletion {
   public:
     KeyCompletion(const ReplyTarget& to, std::string_view key, const KeyRecord& asked, std::string_view)
@@ -123,8 +116,7 @@ class KeyCompletion {
         if (!lent_) line_.finish();
         ClassCounters& counters = class_counters(to_.context, line_.size_class());
         (asked_.touching ? counters.touch_hits : counters.get_hits).add(1);
-        if (gets_are_told(to_.context)) [[unlikely]]
-            tell_get(to_.context, to_.fd, key_, protocol::Miss::none, line_);
+        note_get(to_.context, to_.fd, key_, protocol::Miss::none, line_.size_class(), line_.value_len());
     }
     void unavailable() {
         to_.context.counters.get_unavailable.add(1);
@@ -139,8 +131,7 @@ class KeyCompletion {
         WorkerCounters& counters = to_.context.counters;
         (asked_.touching ? counters.touch_misses : counters.get_misses).add(1);
         count_miss(to_.context, why);
-        if (gets_are_told(to_.context)) [[unlikely]]
-            tell_get(to_.context, to_.fd, key_, why, line_);
+        note_get(to_.context, to_.fd, key_, why, line_.size_class(), line_.value_len());
     }
 
     ReplyTarget to_;
@@ -305,11 +296,6 @@ class TouchCompletion : Completing<NoReply> {
 };
 
 }  // namespace
-
-void count_miss(Context& context, protocol::Miss why) {
-    if (why == protocol::Miss::expired) context.counters.get_expired.add(1);
-    if (why == protocol::Miss::flushed) context.counters.get_flushed.add(1);
-}
 
 uint32_t run_plain_gets(Call& call, uint32_t most) {
     Window window;

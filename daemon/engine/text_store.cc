@@ -42,12 +42,7 @@ void count_status(Context& context, StoreOp::Mode mode, const StoreReply& reply)
         context.counters.store_no_memory.add(1);
         return;
     }
-    ClassCounters& counters = class_counters(context, reply.size_class);
-    counters.cmd_set.add(1);
-    if (mode != StoreOp::Mode::cas) return;
-    if (reply.status == StoreReply::Status::stored) counters.cas_hits.add(1);
-    if (reply.status == StoreReply::Status::exists) counters.cas_badval.add(1);
-    if (reply.status == StoreReply::Status::not_found) context.counters.cas_misses.add(1);
+    count_stored(context, mode, reply);
 }
 
 struct StoreRecord {
@@ -72,7 +67,7 @@ class DeleteCompletion : Completing<NoReply> {
         const bool deleted = reply.status == protocol::DeleteReply::Status::deleted;
         if (deleted) {
             class_counters(to_.context, reply.size_class).delete_hits.add(1);
-            watch_delete(to_.context, to_.fd, key_, "delete", reply);
+            watch_delete(to_.context, key_, "delete", reply);
         } else {
             to_.context.counters.delete_misses.add(1);
         }
@@ -193,16 +188,6 @@ void run_delete(Call& call, const protocol::TextRequest& request) {
     op.key = context.router.key(request.key);
     watch_lookup(call, op.key);
     ask<DeleteCompletion>(call, op, NoReply{request.noreply});
-}
-
-void count_arith(Context& context, bool decrement, const protocol::ArithReply& reply) {
-    using Status = protocol::ArithReply::Status;
-    if (reply.status == Status::ok) {
-        ClassCounters& counters = class_counters(context, reply.meta.size_class);
-        (decrement ? counters.decr_hits : counters.incr_hits).add(1);
-    }
-    if (reply.status == Status::not_found)
-        (decrement ? context.counters.decr_misses : context.counters.incr_misses).add(1);
 }
 
 void run_arith(Call& call, const protocol::TextRequest& request) {

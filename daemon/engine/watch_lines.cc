@@ -73,6 +73,11 @@ void get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_
     context.watch.item_get(key, word_of(why), hit ? size_class : 0, fd, hit ? value_len : 0);
 }
 
+[[gnu::noinline]] void note_get(Context& context, int fd, std::string_view key, Miss why, uint8_t size_class, uint32_t value_len) {
+    if (context.options.detail_enabled) context.admin.detail(key, why == Miss::none ? KeyUse::hit : KeyUse::miss);
+    watch_get(context, fd, key, why, size_class, value_len);
+}
+
 void lookup(const Submitter& asker, const protocol::Key& key) {
     protocol::GetOp op;
     op.key = key;
@@ -107,13 +112,12 @@ void watch_created(Context& context, int fd, std::string_view key, const protoco
                              reply.meta.size_class, fd, reply.meta.value_len);
 }
 
-void watch_delete(Context& context, int fd, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply) {
+void watch_delete(Context& context, std::string_view key, std::string_view command, const protocol::DeleteReply& reply) {
     if (!context.watch.wants(watch_deletions)) return;
     uint64_t without_value = layout::item_bytes(key.size(), 0);
     uint32_t value_len =
         reply.item_bytes < without_value ? 0 : uint32_t(reply.item_bytes - without_value);
-    context.watch.deleted(key, command, reply.size_class, fd, value_len);
+    context.watch.deleted(key, command, reply.size_class, value_len);
 }
 
 }  // namespace farcached::daemon

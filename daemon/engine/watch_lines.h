@@ -28,22 +28,25 @@ namespace watching {
 
 void get(Context& context, int fd, std::string_view key, protocol::Miss why, uint8_t size_class,
          uint32_t value_len);
+void note_get(Context& context, int fd, std::string_view key, protocol::Miss why, uint8_t size_class, uint32_t value_len);
 void lookup(const Submitter& asker, const protocol::Key& key);
 void store(Context& context, int fd, std::string_view key, const StoreShown& shown,
            const protocol::StoreReply& reply);
 
 }  // namespace watching
 
-// True: watchers or `stats detail` follow gets.
-inline bool gets_are_told(const Context& context) {
-    return context.options.detail_enabled || context.watch.wants(watch_fetchers);
-}
-
 // A fetch: the lookup's result.
 inline void watch_get(Context& context, int fd, std::string_view key, protocol::Miss why,
                       uint8_t size_class, uint32_t value_len) {
     if (!context.watch.wants(watch_fetchers)) [[likely]] return;
     watching::get(context, fd, key, why, size_class, value_len);
+}
+
+// The same, and the use of the key for `stats detail`.
+inline void note_get(Context& context, int fd, std::string_view key, protocol::Miss why, uint8_t size_class,
+                     uint32_t value_len) {
+    if (context.options.detail_enabled || context.watch.wants(watch_fetchers)) [[unlikely]]
+        watching::note_get(context, fd, key, why, size_class, value_len);
 }
 
 // memcached looks a key up before it changes it, and shows that to watchers of fetchers: call before the change.
@@ -61,7 +64,6 @@ inline void watch_store(Context& context, int fd, std::string_view key, const St
 // An item created by incr, decr or ma: shown as a lookup and a store, as by add. exptime: the one shown.
 void watch_created(Context& context, int fd, std::string_view key, const protocol::ArithReply& reply,
                    NodeSeconds exptime);
-void watch_delete(Context& context, int fd, std::string_view key, std::string_view command,
-                  const protocol::DeleteReply& reply);
+void watch_delete(Context& context, std::string_view key, std::string_view command, const protocol::DeleteReply& reply);
 
 }  // namespace farcached::daemon

@@ -142,8 +142,7 @@ void WatchHub::item_store(std::string_view key, std::string_view status, std::st
 }
 
 // memcached has no cfd in this line.
-void WatchHub::deleted(std::string_view key, std::string_view cmd, uint8_t size_class, int,
-                       uint32_t value_len) {
+void WatchHub::deleted(std::string_view key, std::string_view cmd, uint8_t size_class, uint32_t value_len) {
     write_line(watch_deletions, [&](OutBuffer& line) {
         append_key(line, "type=deleted", key);
         line.append(" cmd=");

@@ -56,8 +56,7 @@ class WatchLog {
                           uint32_t value_len) = 0;
     virtual void item_store(std::string_view key, std::string_view status, std::string_view cmd,
                             int64_t ttl, uint8_t size_class, int fd, uint32_t value_len) = 0;
-    virtual void deleted(std::string_view key, std::string_view cmd, uint8_t size_class, int fd,
-                         uint32_t value_len) = 0;
+    virtual void deleted(std::string_view key, std::string_view cmd, uint8_t size_class, uint32_t value_len) = 0;
     virtual void eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
                           NodeSeconds now) = 0;
     virtual void connection(std::string_view line_tail) = 0;  // "type=conn_new rip=..." etc.
@@ -106,8 +105,7 @@ class WatchHub final : public WatchLog, public node::Observer {
                   uint32_t value_len) override;
     void item_store(std::string_view key, std::string_view status, std::string_view cmd, int64_t ttl,
                     uint8_t size_class, int fd, uint32_t value_len) override;
-    void deleted(std::string_view key, std::string_view cmd, uint8_t size_class, int fd,
-                 uint32_t value_len) override;
+    void deleted(std::string_view key, std::string_view cmd, uint8_t size_class, uint32_t value_len) override;
     void eviction(std::string_view key, const protocol::ItemMeta& meta, int64_t ttl,
                   NodeSeconds now) override;
     void connection(std::string_view line_tail) override;

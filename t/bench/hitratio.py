@@ -55,6 +55,7 @@ def check_run(folder):
         rows = list(csv.DictReader(file))
     tap.is_([(row["workload"], row["policy"]) for row in rows], [(p["workload"], p["policy"]) for p in points],
             "a row of points.csv for each")
+    tap.is_(sorted(os.listdir(out_folder)), ["figure-5.svg", "figure-6.svg", "points.csv"], "and charts")
     tap.is_(err.count(" of 8: "), 8, "each point is printed as it ends")
     tap.like(out, r"(?m)^ +5 +lru +0\.\d+ +0\.\d+ +0\.000 ", "the table")
     status, out, err = farbench(*SMALL, "--workloads", "zipf-100:0", "--ratios", "1/80", "--policies", "lru,pdla_paper,original",

@@ -336,7 +336,7 @@ def check_compare(folder):
     path, lines, drawn, charts = (os.path.join(folder, name) for name in ("compare.json", "compare.csv", "compare.svg", "charts"))
     status, out, err = farbench("compare", "--quick", "--contestant", "farcached -t 1 -> 2 farnode (shm),farcached,floor",
                                 "--parts", "direct,proxied,idle", "--workload", "64 B, pipeline 1;proxied, pipeline 16",
-                                "--farcached", default_binary(), "--old", os.path.dirname(default_binary()),
+                                "--aims", "--farcached", default_binary(), "--old", os.path.dirname(default_binary()),
                                 "--json", path, "--csv", lines, "--svg", drawn, "--charts", charts)
     tap.ok(status == 0, "farbench compare", *explain(status, out, err))
     with open(path) as file:
@@ -368,7 +368,10 @@ def check_compare(folder):
     for svg in [drawn] + [os.path.join(charts, name) for name in ("64-B-pipeline-1.svg", "proxied-pipeline-16.svg")]:
         texts = [e.text for e in xml.etree.ElementTree.parse(svg).iter() if e.tag.endswith("}text")]
         tap.ok(any("farcached" in text for text in texts), "%s is drawn" % os.path.basename(svg), *texts)
+        tap.ok({"ratio, logarithmic", "CPU seconds per million keys, user and system"} & set(texts), "  its axis has a unit",
+               *texts)
     tap.like(out, r"(?m)^  64 B, pipeline 1: CPU to that of floor +farcached +<= 1\.08 +\d", "the aims are listed")
+    tap.like(out, r"(?m)^  64 B, pipeline 1: CPU to that of floor .* (met|MISSED)$", "with verdicts")
     status, out, err = farbench("compare", "--contestant", "nobody")
     tap.is_(status, 1, "an unknown contestant")
     tap.like(err, r"no contestant is called nobody; there are: farcached; ", "and the message lists the known ones")
@@ -397,6 +400,7 @@ def check_lost(folder):
     tap.ok(("farcached", "64 B, pipeline 1") in seen and ("floor", "64 B, pipeline 1") in seen, "the others are measured", seen)
     tap.is_([pair for pair in seen if pair[0] == "memcached" or "mc-crusher" in pair[1]], [], "lost ones have no row")
     tap.like(done.stdout, r"(?m)^private memory, item of 64 B", "nor is a part behind it")
+    tap.ok(not re.search(r"Aims|met$|MISSED", done.stdout, re.M), "without --aims there are no verdicts", *done.stdout.split("\n"))
 
 
 def check_no_guests(folder):
@@ -420,6 +424,26 @@ def check_help():
                    "warmup", "seed", "json", "csv", "progress", "verify", "server-pid", "back-pid", "rate",
                    "arrivals", "warmup-reads", "delete-share", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
+    commands = re.findall(r"(?m)^Usage: farbench ([a-z]+) ", out)
+    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports"], "of every command")
+    whole = out
+    for command, option, other in zip(commands, ("rate", "old", "port-file", "mix", "policies", "ways"), ("old", "rate") * 3):
+        status, out, err = farbench("help", command)
+        tap.is_((status, err), (0, ""), "help %s" % command)
+        tap.like(out, r"\AUsage: farbench %s \[?[A-Z].*\n\S" % command, "  begins with its use")
+        tap.ok("  --%s " % option in out and "  --%s " % other not in out, "  and describes its own options alone")
+        wide = [line for line in out.split("\n") if len(line) > 100 or line.endswith(" ")]
+        tap.is_(wide, [], "  in lines of at most 100 characters")
+        tap.is_([farbench(*words) for words in ((command, "--help"), (command, "--seconds", "1", "-h"))], [(0, out, "")] * 2,
+                "  %s --help and -h are the same" % command)
+        tap.ok(out.split("\n\n")[1] in whole, "  and part of --help")
+    tap.is_([farbench("-h"), farbench("help")], [(0, whole, "")] * 2, "-h and help are --help")
+    tap.is_(farbench("help", "lode"), (64, "", 'farbench: unknown command "lode".\nTry farbench --help.\n'),
+            "help of no command")
+    tap.like(farbench("load", "--lode")[2], r"(?m)^Try farbench load --help\.$", "an error names the help")
+    version = farbench("--version")
+    tap.like(version[1], r"\Afarbench \d+\.\d+\S*\n\Z", "--version")
+    tap.is_(farbench("-V"), version, "and -V")
 
 
 def main():

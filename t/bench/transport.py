@@ -54,7 +54,7 @@ def check_shm(folder):
     with open(path) as file:
         points = json.load(file)
     check_points(points, transports, (1, 2), ("get", "95:5"), "shm")
-    tap.like(out, r"(?m)^Table 3:", "the table is printed")
+    tap.like(out, r"(?m)^Throughput and latency; .* Table 3 in McGuinness, Evaluating RDMA ", "the table is printed")
     tap.like(out, r"(?m)^onesided +get +1 .*\| +160\.5 +4\.8 +12$", "with the paper's numbers beside ours")
     tap.ok("Table 4" not in out, "but no table without measurements")
     tap.like(out, r"(?m)^ +1024000 +5122\.7 +\d+\.\d+  \| +230\.4 +-  \| +1539\.5 +-$",
@@ -70,6 +70,8 @@ def check_shm(folder):
     tap.is_(len(means), len(points), "a row of points.csv for each point")
     tap.ok(all(row["p95_us"] and row["mean_us_sd"] and row["node_cpu_us_per_op"] for row in means),
            "with deviations, and the node's CPU time", means)
+    tap.is_(sorted(name for name in os.listdir(out_folder) if name.endswith(".svg")), ["figure-%d.svg" % n for n in (2, 3, 4)],
+            "the charts are drawn")
     check_resume(out_folder, trials)
 
 
@@ -147,7 +149,7 @@ def check_interrupt(folder):
         process.kill()
         process.wait()
     tap.is_(process.returncode, 1, "an interrupt ends it")
-    tap.like(out.decode(), r"(?m)^Table 3", "finished measurements are shown")
+    tap.like(out.decode(), r"(?m)^Throughput and latency; ", "finished measurements are shown")
     tap.like(err.decode(), r"interrupted; continue with --resume", "and a message describes how to continue")
     tap.ok(os.path.exists(os.path.join(out_folder, "points.csv")), "finished measurements are written")
     tap.is_(farnodes_of(mark), [], "the node has ended")

@@ -144,9 +144,9 @@ void check_chint() {
     tap::ok(has("\n     10240      40.3      1.50  |       8.1      20.0  |        45.4     150.0\n"),
             "and READs and SETs of the size that was measured");
     tap::ok(has("10240 bytes, 4 clients\n"), "Figure 2: of the most clients");
-    tap::ok(has("by READ                     10.00 (the paper: -)\n"), "the paper has no figure for such long values");
-    tap::ok(has("by request              10.00 (the paper, 32 clients, 99:1: up to 16.2)\n"), "throughput");
-    tap::ok(has("125.00 and 12.50 (the paper: a busy core and none)\n"), "the node's CPU time");
+    tap::ok(has("by READ                     10.00 (C-Hint: -)\n"), "the paper has no figure for such long values");
+    tap::ok(has("by request              10.00 (C-Hint, 32 clients, 99:1: up to 16.2)\n"), "throughput");
+    tap::ok(has("125.00 and 12.50 (C-Hint: a busy core and none)\n"), "the node's CPU time");
     tap::ok(has("not reproduced: over shm"), "over shm it reports no such figure, and why");
     std::vector<PointResult> half = points;
     half[0].mean.onesided_share = 0.5;
@@ -156,7 +156,7 @@ void check_chint() {
     const std::string rdma = transport_text(sweep, Via::verbs, points, checks);
     tap::ok(rdma.find("not reproduced") == rdma.npos && rdma.find("soft-RoCE") != rdma.npos, "over RDMA what it depends on");
     sweep.value_bytes = 64;
-    tap::ok(transport_text(sweep, Via::shm, points, checks).find("(the paper: up to 10)\n") != std::string::npos,
+    tap::ok(transport_text(sweep, Via::shm, points, checks).find("(C-Hint: up to 10)\n") != std::string::npos,
             "of shorter ones it does");
     tap::ok(check_cost_us(1024) > 0, "a check takes time");
 }

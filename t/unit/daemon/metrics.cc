@@ -81,7 +81,7 @@ class WatchedSlow final : public daemon::WatchLog {
     WatchedSlow() { wanted_ = daemon::watch_proxyreqs; }
     void item_get(std::string_view, std::string_view, uint8_t, int, uint32_t) override {}
     void item_store(std::string_view, std::string_view, std::string_view, int64_t, uint8_t, int, uint32_t) override {}
-    void deleted(std::string_view, std::string_view, uint8_t, int, uint32_t) override {}
+    void deleted(std::string_view, std::string_view, uint8_t, uint32_t) override {}
     void eviction(std::string_view, const protocol::ItemMeta&, int64_t, NodeSeconds) override {}
     void connection(std::string_view) override {}
     void slow(std::string_view line) override { lines.emplace_back(line); }

@@ -92,7 +92,7 @@ void formats() {
     h.hub.item_store("k", "stored", "set", 60, 3, 29, 100);
     tap::is(tail(l.line()), "type=item_store key=k status=stored cmd=set ttl=60 clsid=3 cfd=29 size=100",
             "item_store");
-    h.hub.deleted("k", "md", 3, 29, 100);
+    h.hub.deleted("k", "md", 3, 100);
     tap::is(tail(l.line()), "type=deleted key=k cmd=md clsid=3 size=100", "deleted");
     farcached::protocol::ItemMeta meta;
     meta.value_len = 11;
@@ -121,7 +121,7 @@ void numbers_and_flags() {
     tap::ok(!h.hub.wants(daemon::watch_evictions), "only watched types are wanted");
     h.hub.item_get("a", "found", 1, 5, 1);
     h.hub.item_store("b", "stored", "add", 0, 1, 5, 1);
-    h.hub.deleted("c", "delete", 1, 5, 1);
+    h.hub.deleted("c", "delete", 1, 1);
     h.hub.item_get("d", "found", 1, 5, 1);
     std::string first = fetchers.line(), second = fetchers.line();
     tap::ok(first.find("gid=1 type=item_get key=a") != std::string::npos, "lines are numbered");

@@ -65,8 +65,7 @@ class RecordingWatch final : public daemon::WatchLog {
         lines += "store " + std::string(key) + " " + std::string(status) + " " + std::string(cmd) +
                  " " + std::to_string(ttl) + " " + std::to_string(value_len) + "\n";
     }
-    void deleted(std::string_view key, std::string_view cmd, uint8_t, int,
-                 uint32_t value_len) override {
+    void deleted(std::string_view key, std::string_view cmd, uint8_t, uint32_t value_len) override {
         lines += "deleted " + std::string(key) + " " + std::string(cmd) + " " +
                  std::to_string(value_len) + "\n";
     }
