@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node::Impl: the parts of a Node, for node/*/*.cc and for tests that stop writers midway.
 //
-// Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
+// Lock order: reserve_lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's pool. No two
+// partitions' locks at once.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "node/memory/arena.h"
 #include "node/store/node.h"
 #include "node/store/partition.h"
+#include "node/store/prefix_counts.h"
 
 namespace farcached::node {
 
@@ -49,6 +51,7 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
     std::atomic<uint64_t> prefix_deletes{0};    // executed
+    PrefixCounts prefix_counts;
 
     template <class Visit>
     void each_partition(Visit&& visit) {

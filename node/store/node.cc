@@ -323,6 +323,7 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
     std::optional<PrefixDelete> begun;
     try {
         begun.emplace().prefix = prefix;
+        impl_->prefix_counts.deleted(prefix, order);
         begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
         impl_->each_partition([&](Partition& partition) {
             begun->floors.push_back(partition.hide_prefix(prefix, order));
@@ -379,9 +380,37 @@ uint64_t Node::prefix_order() const {
 }
 
 void Node::prefixes_swept(uint64_t order) {
+    impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
+        std::optional<uint64_t> sum = 0;
+        impl_->each_partition([&](Partition& partition) {
+            const std::optional<uint64_t> part = partition.removed_by_prefix(prefix);
+            sum = part && sum ? std::optional<uint64_t>(*sum + *part) : std::nullopt;
+        });
+        return sum;
+    });
     impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
     impl_->prefix_swept.store(order, std::memory_order_relaxed);
 }
+
+PrefixCount Node::prefix_deleted(std::string_view prefix) const { return impl_->prefix_counts.of_delete(prefix); }
+
+PrefixCount Node::count_prefix(std::string_view token, std::string_view prefix) {
+    const PrefixCount found = impl_->prefix_counts.count(token, prefix);
+    std::lock_guard hold(impl_->prefix_lock);
+    if (impl_->prefix_told) impl_->prefix_told();
+    return found;
+}
+
+std::string Node::prefix_to_count() const {
+    try {
+        return impl_->prefix_counts.to_count();
+    } catch (const std::bad_alloc&) {
+        return {};
+    }
+}
+
+void Node::prefix_walked(uint64_t pages_done, uint64_t pages) { impl_->prefix_counts.walked(pages_done, pages); }
+void Node::prefix_counted(uint64_t items) { impl_->prefix_counts.counted(items); }
 
 void Node::when_prefix_deleted(std::function<void()> told) {
     std::lock_guard hold(impl_->prefix_lock);

@@ -7,7 +7,7 @@
 // code keeps them.
 //
 // Without memory for bookkeeping a node returns no_memory, or skips the bookkeeping: an operation is executed or leaves its
-// item unchanged. Only stats(), go_on(), when_prefix_deleted() and callers' functions throw std::bad_alloc.
+// item unchanged. Only stats(), go_on(), count_prefix(), when_prefix_deleted() and callers' functions throw std::bad_alloc.
 #pragma once
 
 #include <array>
@@ -27,6 +27,7 @@
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
+#include "node/store/prefix_counts.h"
 #include "protocol/op.h"
 
 namespace farcached::node {
@@ -256,7 +257,16 @@ class Node {
     // since then.
     uint64_t prefix_order() const;
     void prefixes_swept(uint64_t order);
-    // Called after each delete by prefix, under a lock: must not call the node. Empty: no callback.
+    // Live items removed by the last delete of the prefix: complete once the sweeper has freed them.
+    PrefixCount prefix_deleted(std::string_view prefix) const;
+    // Live items that begin with the prefix, counted by the sweeper: starts the count that the token names, or polls it.
+    // Throws std::bad_alloc.
+    PrefixCount count_prefix(std::string_view token, std::string_view prefix);
+    // For the sweeper: the prefix to count (empty: none, or no memory), then its walk over all pages, and the result.
+    std::string prefix_to_count() const;
+    void prefix_walked(uint64_t pages_done, uint64_t pages);
+    void prefix_counted(uint64_t items);
+    // Called after each delete by prefix and each start of a count, under a lock: must not call the node. Empty: no callback.
     void when_prefix_deleted(std::function<void()> told);
 
     // Applies accesses of one-sided readers. Takes each partition's lock once per 256 accesses.
