@@ -396,10 +396,12 @@ std::string console_greeting(const Options& options) {
         "; help lists the commands, quit ends";
 }
 
-std::vector<std::string> option_names() {
+std::vector<std::string> option_names(std::optional<Command> command) {
     std::vector<std::string> names;
-    for (const OptionRow& row : options_table)
-        if (!row.help.empty()) names.push_back("--" + std::string(row.name));
+    for (const OptionRow& row : options_table) {
+        const bool fits = !row.only || row.only == command;
+        if (!row.help.empty() && fits) names.push_back("--" + std::string(row.name));
+    }
     return names;
 }
 

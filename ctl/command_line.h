@@ -53,6 +53,7 @@ enum class Argument : uint8_t { none, node, node_or_self, group, command, reset 
 Argument argument_of(Command command, size_t place);
 std::vector<std::string_view> command_names();
 std::string console_greeting(const Options& options);
-std::vector<std::string> option_names();  // "--json"
+// "--json"; those that fit the command, if there is one.
+std::vector<std::string> option_names(std::optional<Command> command);
 
 }  // namespace farcached::ctl

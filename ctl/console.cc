@@ -80,7 +80,10 @@ unsigned char Console::Impl::tab() {
     const auto before = words_of_line(typed.substr(0, typed.size() - word.size()));
     if (!before) return CC_REFRESH_BEEP;
     std::vector<std::string> candidates = complete(*before);
-    std::erase_if(candidates, [&](const std::string& one) { return !one.starts_with(word); });
+    // Options are offered once a word begins like one.
+    std::erase_if(candidates, [&](const std::string& one) {
+        return !one.starts_with(word) || (word.empty() && one.starts_with("--"));
+    });
     if (candidates.empty()) return CC_REFRESH_BEEP;
     std::string more = common_beginning(candidates).substr(word.size());
     if (candidates.size() == 1) more += " ";
@@ -130,7 +133,10 @@ std::optional<std::string> Console::next() {
     impl_->is_interrupted = false;
     int bytes = 0;
     const char* got = el_gets(impl_->line, &bytes);
-    if (impl_->is_interrupted) return std::string();
+    if (impl_->is_interrupted) {
+        std::fputs("^C\r\n", stdout);
+        return std::string();
+    }
     if (got == nullptr || bytes <= 0) return {};
     std::string line(got, size_t(bytes));
     while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();

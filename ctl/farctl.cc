@@ -453,8 +453,10 @@ std::vector<std::string> following(const CommandLine& line) {
 std::vector<std::string> following_in_console(const std::vector<std::string>& before, const Options& given) {
     std::vector<std::string> words = before;
     words.emplace_back("--print-arguments");
-    std::vector<std::string> found = following(parse_console_line(words, given));
-    for (const std::string& option : option_names()) found.push_back(option);
+    const CommandLine line = parse_console_line(words, given);
+    std::vector<std::string> found = following(line);
+    for (std::string& option : option_names(line.has_command ? std::optional(line.options.command) : std::nullopt))
+        found.push_back(std::move(option));
     if (before.empty()) found.insert(found.end(), {"quit", "exit"});
     return found;
 }

@@ -52,7 +52,6 @@ std::span<const NodeNowRow> identity_rows() {
         {"node", "name of the node", [](const NodeNow& n) { return std::string(n.name); }},
         {"incarnation", "id of this run, 16 hexadecimal digits",
          [](const NodeNow& n) { return hex_text(n.node.view().header->incarnation); }},
-        {"farnode_version", "version of the program", [](const NodeNow&) { return std::string(PACKAGE_VERSION); }},
         {"pid", "its process id", [](const NodeNow&) { return std::to_string(getpid()); }},
         {"uptime", "seconds since the node began to serve",
          [](const NodeNow& n) { return std::to_string(seconds_since(n.started, n.now)); }},
@@ -60,6 +59,7 @@ std::span<const NodeNowRow> identity_rows() {
         {"rusage_system", "system CPU time, in seconds", [](const NodeNow&) { return seconds_text(own_usage().ru_stime); }},
         {"item_size_max", "maximum item size including the key, in bytes",
          [](const NodeNow& n) { return std::to_string(n.node.config().item_bytes_max); }},
+        {"farnode_version", "version of the program", [](const NodeNow&) { return std::string(PACKAGE_VERSION); }},
     };
     return rows;
 }
