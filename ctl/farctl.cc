@@ -98,9 +98,11 @@ std::optional<Stats> stats_of_daemon(Server& server, const std::string& group, s
     if (!keep(server.kind(), failures)) return {};
     Or<Stats> stats = server.stats(group);
     const Failure* failure = std::get_if<Failure>(&stats);
-    const std::string groups = failure != nullptr && failure->refused ? groups_text(server.stats("groups")) : "";
-    if (groups.empty() || groups.find(group.substr(0, group.find(' '))) != groups.npos) return keep(std::move(stats), failures);
-    failures.push_back({server.path() + ": no group of this name; groups: " + groups, true});
+    if (failure == nullptr || !failure->refused) return keep(std::move(stats), failures);
+    const Or<Stats> groups = server.stats("groups");
+    const auto* known = std::get_if<Stats>(&groups);
+    if (known == nullptr || known->find(group) != nullptr) return keep(std::move(stats), failures);
+    failures.push_back({server.path() + ": no group of this name; groups: " + groups_text(groups), true});
     return {};
 }
 

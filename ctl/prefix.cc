@@ -86,8 +86,7 @@ PrefixResult prefix_result_of(const PrefixTold& now, const PrefixTold* before) {
 std::string prefix_text(const PrefixResult& result, const std::string& prefix, bool is_count) {
     const std::string items = result.items ? counted(*result.items, "item", "items") : "all items";
     std::string text = (is_count ? "" : "deleted ") + items + " beginning with \"" + prefix + "\"";
-    if (result.nodes == 0) return text + "; it is too long to count them";
-    text += " on " + std::to_string(result.nodes_done) + " of " + counted(result.nodes, "node", "nodes");
+    if (result.nodes != 0) text += " on " + std::to_string(result.nodes_done) + " of " + counted(result.nodes, "node", "nodes");
     if (is_count) text += "; nothing is deleted";
     if (!result.items) text += "; their number is not known";
     return text;
@@ -95,7 +94,7 @@ std::string prefix_text(const PrefixResult& result, const std::string& prefix, b
 
 PrefixResult delete_prefix(Server& server, const std::string& prefix, uint32_t timeout_ms) {
     const std::string look = count_command("deleted", prefix);
-    // A prefix too long to count is deleted all the same.
+    // A prefix that is too long to count is deleted all the same, and so are the items of older daemons.
     Or<Stats> rows = server.rows(look);
     PrefixTold before, now;
     const bool counts = std::holds_alternative<Stats>(rows);
@@ -106,6 +105,10 @@ PrefixResult delete_prefix(Server& server, const std::string& prefix, uint32_t t
     if (counts) uncounted = wait_for_nodes(server, look, &before, timeout_ms, now);
     PrefixResult result = prefix_result_of(now, &before);
     if (!counts || uncounted) result.items = std::nullopt;
+    if (!failure && result.nodes_done < result.nodes) {
+        result.nodes_done = result.nodes;  // they confirmed, and cannot tell a number
+        result.items = std::nullopt;
+    }
     result.failure = std::move(failure);
     return result;
 }

@@ -106,6 +106,8 @@ def test_embedded():
         refused(["stats", "-", "nosuch", *at("p")], path_of("p") +
                 ": no group of this name; groups: general, settings, items, slabs, "
                 "sizes, conns, proxy, latency, slow_log, hotkeys, config, groups", "a group that there is not")
+        tap.is_(farctl("stats", "-", "item", *at("p"))[2].split(";")[0], "farctl: %s: no group of this name" % path_of("p"),
+                "nor is a part of a name")
         tap.like(farctl("stats", *at("p"))[1], r"\ngroups of `stats - GROUP`: general, settings, items, .*groups\n$",
                  "stats: its groups")
         groups = list(asked("stats", "-", "groups", *at("p"))[0]["stats"])

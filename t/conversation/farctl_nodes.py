@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """farctl with two proxies in front of two nodes: one row per node for all proxies, a node drained at one proxy and at both, and a
-node that has ended."""
+node that has ended; deletes by prefix over TCP."""
 import contextlib
 import json
 import os
 import re
 import shutil
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
@@ -40,6 +42,33 @@ def test_nodes():
         check_down()
         check_partial_delete(first)
         check_failover(stack.enter_context(proxy("r", "-o", "failover")))
+
+
+def test_tcp():
+    """A count and a delete by prefix over TCP, while another client works."""
+    with Cluster("tcp tcp", proxies=1, local_read=False) as cluster:
+        socket = cluster.admin(0)
+        with cluster.proxies[0].client() as c:
+            for i in range(1111):
+                c.set("x%d" % i, "v"), c.set("y%d" % i, "v")
+            asked_for, stop = [], threading.Event()
+
+            def others():
+                with cluster.proxies[0].client() as other:
+                    while not stop.is_set():
+                        asked_for.append(other.get("y%d" % (len(asked_for) % 1111)))
+            thread = threading.Thread(target=others)
+            thread.start()
+            try:
+                for words, text in ((["x", "--dry-run"], '1111 items beginning with "x" on 2 of 2 nodes; nothing is deleted'),
+                                    (["x"], 'deleted 1111 items beginning with "x" on 2 of 2 nodes'),
+                                    (["x", "--dry-run"], '0 items beginning with "x" on 2 of 2 nodes; nothing is deleted')):
+                    tap.is_(farctl("delete-prefix", *words, "--socket=" + socket), (0, "%s: %s\n" % (socket, text), ""),
+                            "over TCP: delete-prefix " + " ".join(words))
+            finally:
+                stop.set()
+                thread.join()
+            tap.ok(asked_for and set(asked_for) == {b"v"}, "other requests are answered meanwhile", len(asked_for))
 
 
 def shm_unlink(name):
@@ -163,8 +192,8 @@ def check_delete_prefix(first, second):
     code, out, _ = farctl("delete-prefix", "user.", *at("p", "q"))
     tap.is_((code, out), (0, '%s: deleted 100 items beginning with "user." on 2 of 2 nodes\n'
                           '%s: deleted 0 items beginning with "user." on 2 of 2 nodes\n' % (path_of("p"), path_of("q"))), "as text")
-    tap.is_(farctl("delete-prefix", "a" * 250, *at("p")), (0, '%s: deleted all items beginning with "%s"; it is too long to count '
-            'them\n' % (path_of("p"), "a" * 250), ""), "one that is too long to count")
+    tap.is_(farctl("delete-prefix", "a" * 250, *at("p")), (0, '%s: deleted all items beginning with "%s"; their number is not '
+            'known\n' % (path_of("p"), "a" * 250), ""), "one that is too long to count")
     refused(["delete-prefix", "a b", *at("p")], "keys, prefixes, and names of nodes and groups contain no blanks; "
             "see farctl --help", "two words", status=64)
     refused(["delete-prefix", "a" * 251, *at("p")], path_of("p") + ": usage: delete_prefix PREFIX, which is one word of at "
@@ -264,6 +293,7 @@ def states_of_all(*names):
 def main():
     try:
         test_nodes()
+        test_tcp()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     tap.done()
