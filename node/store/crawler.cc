@@ -33,7 +33,7 @@ Crawler::~Crawler() { stop(); }
 // Between start() and stop(), the node notifies the crawler of deletes by prefix.
 void Crawler::start() {
     CHECK(!thread_.joinable());
-    node_.when_prefix_deleted([this] {
+    node_.prefix_counts().when_asked([this] {
         { std::lock_guard held(lock_); }  // afterwards, the thread either has yet to check or already waits
         work_.notify_all();
     });
@@ -41,7 +41,7 @@ void Crawler::start() {
 }
 
 void Crawler::stop() {
-    node_.when_prefix_deleted({});  // even if the thread could not be created
+    node_.prefix_counts().when_asked({});  // even if the thread could not be created
     if (!thread_.joinable()) return;
     {
         std::lock_guard held(lock_);
@@ -177,7 +177,7 @@ bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit) {
         flush_if_due(held);
         const Clock::time_point now = Clock::now();
         if (now - worked_from < milliseconds(1)) continue;
-        node_.prefix_walked(page + 1, pages);
+        node_.prefix_counts().walked(page + 1, pages);
         const Clock::time_point rested = now + (now - worked_from);
         work_.wait_until(held, rested, [&] { return stopping_; });
         worked_from = Clock::now();
@@ -198,13 +198,13 @@ bool Crawler::sweep_prefixes(Held& held) {
 
 // Counts the live items of a prefix, if a count is requested.
 bool Crawler::count_prefix(Held& held) {
-    const std::string prefix = node_.prefix_to_count();
+    const std::string prefix = node_.prefix_counts().to_count();
     if (prefix.empty()) return false;
     uint64_t items = 0;
     const bool whole = walk(held, [&](uint64_t page) {
         node_.visit_page(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
     });
-    if (whole) node_.prefix_counted(items);
+    if (whole) node_.prefix_counts().counted(items);
     return true;
 }
 

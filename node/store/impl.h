@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -47,7 +46,6 @@ struct Node::Impl {
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
-    std::function<void()> prefix_told;          // under prefix_lock
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
     std::atomic<uint64_t> prefix_deletes{0};    // executed

@@ -333,7 +333,7 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
         begun.reset();
     }
     impl_->prefix_last.store(order, std::memory_order_release);  // noted prefixes are swept in any case
-    if (impl_->prefix_told) impl_->prefix_told();
+    impl_->prefix_counts.tell();
     return begun;
 }
 
@@ -392,30 +392,7 @@ void Node::prefixes_swept(uint64_t order) {
     impl_->prefix_swept.store(order, std::memory_order_relaxed);
 }
 
-PrefixCount Node::prefix_deleted(std::string_view prefix) const { return impl_->prefix_counts.of_delete(prefix); }
-
-PrefixCount Node::count_prefix(std::string_view token, std::string_view prefix) {
-    const PrefixCount found = impl_->prefix_counts.count(token, prefix);
-    std::lock_guard hold(impl_->prefix_lock);
-    if (impl_->prefix_told) impl_->prefix_told();
-    return found;
-}
-
-std::string Node::prefix_to_count() const {
-    try {
-        return impl_->prefix_counts.to_count();
-    } catch (const std::bad_alloc&) {
-        return {};
-    }
-}
-
-void Node::prefix_walked(uint64_t pages_done, uint64_t pages) { impl_->prefix_counts.walked(pages_done, pages); }
-void Node::prefix_counted(uint64_t items) { impl_->prefix_counts.counted(items); }
-
-void Node::when_prefix_deleted(std::function<void()> told) {
-    std::lock_guard hold(impl_->prefix_lock);
-    impl_->prefix_told = std::move(told);
-}
+PrefixCounts& Node::prefix_counts() { return impl_->prefix_counts; }
 
 void Node::record(std::span<const Access> accesses, NodeSeconds now) {
     constexpr size_t at_once = 256;

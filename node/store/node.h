@@ -7,12 +7,11 @@
 // code keeps them.
 //
 // Without memory for bookkeeping a node returns no_memory, or skips the bookkeeping: an operation is executed or leaves its
-// item unchanged. Only stats(), go_on(), count_prefix(), when_prefix_deleted() and callers' functions throw std::bad_alloc.
+// item unchanged. Only stats(), go_on() and callers' functions throw std::bad_alloc.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -257,17 +256,8 @@ class Node {
     // since then.
     uint64_t prefix_order() const;
     void prefixes_swept(uint64_t order);
-    // Live items removed by the last delete of the prefix: complete once the sweeper has freed them.
-    PrefixCount prefix_deleted(std::string_view prefix) const;
-    // Live items that begin with the prefix, counted by the sweeper: starts the count that the token names, or polls it.
-    // Throws std::bad_alloc.
-    PrefixCount count_prefix(std::string_view token, std::string_view prefix);
-    // For the sweeper: the prefix to count (empty: none, or no memory), then its walk over all pages, and the result.
-    std::string prefix_to_count() const;
-    void prefix_walked(uint64_t pages_done, uint64_t pages);
-    void prefix_counted(uint64_t items);
-    // Called after each delete by prefix and each start of a count, under a lock: must not call the node. Empty: no callback.
-    void when_prefix_deleted(std::function<void()> told);
+    // Numbers of items by prefix; the sweeper counts.
+    PrefixCounts& prefix_counts();
 
     // Applies accesses of one-sided readers. Takes each partition's lock once per 256 accesses.
     void record(std::span<const Access> accesses, NodeSeconds now);

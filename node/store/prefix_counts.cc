@@ -2,9 +2,20 @@
 #include "node/store/prefix_counts.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace farcached::node {
+
+void PrefixCounts::when_asked(std::function<void()> told) {
+    std::lock_guard hold(told_lock_);
+    told_ = std::move(told);
+}
+
+void PrefixCounts::tell() {
+    std::lock_guard hold(told_lock_);
+    if (told_) told_();
+}
 
 void PrefixCounts::deleted(std::string_view prefix, uint64_t order) {
     std::string own(prefix);
@@ -35,19 +46,26 @@ PrefixCount PrefixCounts::of_delete(std::string_view prefix) const {
 PrefixCount PrefixCounts::count(std::string_view token, std::string_view prefix) {
     using State = PrefixCount::State;
     std::string own_token(token), own_prefix(prefix);
-    std::lock_guard hold(lock_);
+    std::unique_lock hold(lock_);
     const bool runs = !counting_.empty() && !counted_.has_value();
     if (token_ == token && counting_ == prefix && !runs) return {State::complete, counted_};
     if (runs) return {token_ == token ? State::running : State::busy, {}, 0, pages_done_, pages_};
     token_ = std::move(own_token);
     counting_ = std::move(own_prefix);
     counted_.reset();
-    return {State::running, {}, 0, pages_done_, pages_};
+    const PrefixCount begun{State::running, {}, 0, pages_done_, pages_};
+    hold.unlock();
+    tell();
+    return begun;
 }
 
 std::string PrefixCounts::to_count() const {
     std::lock_guard hold(lock_);
-    return counted_.has_value() ? std::string() : counting_;
+    try {
+        return counted_.has_value() ? std::string() : counting_;
+    } catch (const std::bad_alloc&) {
+        return {};
+    }
 }
 
 void PrefixCounts::counted(uint64_t items) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -36,6 +37,11 @@ class PrefixCounts {
   public:
     static constexpr size_t deletes_kept = 16;
 
+    // The sweeper's: called after each delete and each start of a count, under a lock of its own. It must call neither this nor
+    // the node. Empty: no callback. Throws std::bad_alloc.
+    void when_asked(std::function<void()> told);
+    void tell();
+
     // ---- deletes ----
     // Throws std::bad_alloc without effect.
     void deleted(std::string_view prefix, uint64_t order);
@@ -44,9 +50,9 @@ class PrefixCounts {
     PrefixCount of_delete(std::string_view prefix) const;
 
     // ---- counts ----
-    // Starts the count that the token names, or polls it. Throws std::bad_alloc without effect.
+    // Starts the count of live items that the token names, or polls it. Throws std::bad_alloc without effect.
     PrefixCount count(std::string_view token, std::string_view prefix);
-    // The prefix to count. Empty: none.
+    // The prefix to count. Empty: none, or no memory.
     std::string to_count() const;
     void counted(uint64_t items);
     // How far the crawler's walk is.
@@ -60,7 +66,9 @@ class PrefixCounts {
         std::optional<uint64_t> items;
     };
 
-    mutable std::mutex lock_;
+    std::mutex told_lock_;  // of told_
+    std::function<void()> told_;
+    mutable std::mutex lock_;  // of the rest
     std::array<Delete, deletes_kept> deletes_;
     std::string token_, counting_;     // empty: none so far
     std::optional<uint64_t> counted_;  // its result

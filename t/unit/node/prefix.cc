@@ -251,32 +251,33 @@ using State = node::PrefixCount::State;
 
 void deletes_are_counted() {
     node::Node cache(with_memory(8));
-    tap::ok(cache.prefix_deleted("a").state == State::unknown, "no delete, no number");
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown, "no delete, no number");
     for (int i = 0; i < 100; i++) set(cache, "a" + std::to_string(i), "v"), set(cache, "b" + std::to_string(i), "v");
     set(cache, "a-expired", "v", now);
     cache.delete_prefix("a1", now);
-    const node::PrefixCount first = cache.prefix_deleted("a1");
+    const node::PrefixCount first = cache.prefix_counts().of_delete("a1");
     tap::ok(first.state == State::running && first.order == 1, "until the sweep it is not known");
     cache.delete_prefix("a", now);
     set(cache, "a2", "new");          // meets the deleted one before the sweep does
     set(cache, "a200", "new");
     sweep(cache);
-    tap::is(cache.prefix_deleted("a1").items.value_or(0), 11u, "a1, a10 to a19");
-    const node::PrefixCount second = cache.prefix_deleted("a");
+    tap::is(cache.prefix_counts().of_delete("a1").items.value_or(0), 11u, "a1, a10 to a19");
+    const node::PrefixCount second = cache.prefix_counts().of_delete("a");
     tap::ok(second.state == State::complete && second.order == 2, "the later delete is complete");
     tap::is(second.items.value_or(0), 89u, "and has what the earlier one left, but not what had expired");
     cache.delete_prefix("a", now);
-    tap::is(cache.prefix_deleted("a").order, 3u, "another delete of the prefix takes the place of the last");
+    tap::is(cache.prefix_counts().of_delete("a").order, 3u, "another delete of the prefix takes the place of the last");
     sweep(cache);
-    tap::is(cache.prefix_deleted("a").items.value_or(9), 2u, "and counts what came since");
+    tap::is(cache.prefix_counts().of_delete("a").items.value_or(9), 2u, "and counts what came since");
     set(cache, "b-flushed", "v");
     cache.delete_prefix("b", now);
     cache.flush_all(now);
     sweep(cache);
-    tap::ok(cache.prefix_deleted("b").state == State::complete && !cache.prefix_deleted("b").items,
+    tap::ok(cache.prefix_counts().of_delete("b").state == State::complete && !cache.prefix_counts().of_delete("b").items,
             "a flush in between: no number");
     for (size_t i = 0; i < node::PrefixCounts::deletes_kept; i++) cache.delete_prefix("p" + std::to_string(i), now);
-    tap::ok(cache.prefix_deleted("a").state == State::unknown && cache.prefix_deleted("p0").state == State::running,
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown &&
+            cache.prefix_counts().of_delete("p0").state == State::running,
             "only the last deletes are known");
 }
 
@@ -287,15 +288,15 @@ void prefixes_are_counted() {
     node::CrawlerOptions options;
     options.enabled = false;
     node::Crawler crawler(cache, [] { return now; }, options);
-    tap::ok(cache.count_prefix("mine", "a").state == State::running, "a count begins");
-    tap::ok(cache.count_prefix("yours", "a").state == State::busy, "another asker waits");
-    tap::ok(cache.count_prefix("mine", "a").state == State::running, "the first may look");
+    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "a count begins");
+    tap::ok(cache.prefix_counts().count("yours", "a").state == State::busy, "another asker waits");
+    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "the first may look");
     crawler.start();
     const auto counted = [&](const char* token, const char* prefix) {
         node::PrefixCount count;
         constexpr int looks_max = 20'000;
         for (int looks = 0; looks < looks_max && count.state != State::complete; looks++) {
-            count = cache.count_prefix(token, prefix);
+            count = cache.prefix_counts().count(token, prefix);
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         return count.items.value_or(0);
