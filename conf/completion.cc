@@ -68,6 +68,28 @@ std::string zsh_argument(const CompletedOption& option) {
     return text + "(" + joined(option.values, " ") + ")";
 }
 
+// Completes the command, or what may follow it. bash splits --name=value at "=".
+std::string bash_commands(const CompletedProgram& program, const std::string& commands) {
+    const std::string complete = "COMPREPLY=($(compgen -W \"" + commands + "\" -- \"$cur\"))\n";
+    if (!program.prints_arguments) return "                " + complete;
+    return "                local given=() word joins=\"\" command=\"\"\n"
+           "                for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+           "                    if [[ $word == = || -n $joins ]]; then\n"
+           "                        given[${#given[@]}-1]+=$word\n"
+           "                        [[ $word == = ]] && joins=1 || joins=\"\"\n"
+           "                    else\n"
+           "                        given+=(\"$word\")\n"
+           "                        [[ $word == -* ]] || command=1\n"
+           "                    fi\n"
+           "                done\n"
+           "                if [[ -n $command ]]; then\n"
+           "                    COMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --print-arguments "
+           "\"${given[@]}\" 2>/dev/null)\" -- \"$cur\"))\n"
+           "                else\n"
+           "                    " + complete +
+           "                fi\n";
+}
+
 }  // namespace
 
 CompletedProgram completed_program(std::span<const Option> table, const Program& program) {
@@ -122,13 +144,14 @@ std::string bash_completion(const CompletedProgram& program) {
     out += "        *)\n            if [[ $cur == -* ]]; then\n                COMPREPLY=($(compgen -W \"" + options +
            "\" -- \"$cur\"))\n";
     if (!commands.empty())
-        out += "            else\n                COMPREPLY=($(compgen -W \"" + commands + "\" -- \"$cur\"))\n";
+        out += "            else\n" + bash_commands(program, commands);
     out += "            fi ;;\n    esac\n}\ncomplete -o default -o nospace -F " + function + " " + program.name + "\n";
     return out;
 }
 
 std::string zsh_completion(const CompletedProgram& program) {
     std::string out = "#compdef " + program.name + "\n# Made by " + program.name + " --print-completion-zsh.\n";
+    if (program.prints_arguments) out += "local context state line\ntypeset -A opt_args\n";
     out += "_arguments -s -S";
     for (const CompletedOption& option : program.options) {
         const std::string help = "[" + zsh_text(option.help) + "]", argument = zsh_argument(option);
@@ -141,7 +164,10 @@ std::string zsh_completion(const CompletedProgram& program) {
     out += " \\\n  '1:command:((";
     for (const CompletedOption& command : program.commands)
         out += " " + command.name + "\\:\"" + zsh_text(command.help) + "\"";
-    return out + "))' \\\n  '*:: :_default'\n";
+    if (!program.prints_arguments) return out + "))' \\\n  '*:: :_default'\n";
+    return out + "))' \\\n  '*:argument:->arguments'\n"
+                 "[[ $state == arguments ]] && compadd -- "
+                 "${(f)\"$(${words[1]} --print-arguments ${words[2,CURRENT-1]} 2>/dev/null)\"}\n";
 }
 
 }  // namespace farcached::conf

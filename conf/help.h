@@ -50,6 +50,7 @@ struct CompletedProgram {
     std::string name;
     std::vector<CompletedOption> options;
     std::vector<CompletedOption> commands;  // name and help; empty: no commands
+    bool prints_arguments = false;          // of a command: with --print-arguments and the words so far, one a line
 };
 
 CompletedProgram completed_program(std::span<const Option> table, const Program& program);

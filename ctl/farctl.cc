@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's main: each command queries daemons and prints text or JSON. Failures go to stderr and make the exit status
-// 1. Available results are printed all the same.
+// farctl's main: each command queries daemons and prints text or JSON; without a command, a console reads them from a terminal.
+// Failures go to stderr and make the exit status 1. Available results are printed all the same.
 // Owner: main; one thread.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "conf/program.h"
+#include "ctl/arguments.h"
 #include "ctl/command_line.h"
+#include "ctl/console.h"
+#include "ctl/doctor.h"
 #include "ctl/format.h"
+#include "ctl/plan.h"
+#include "ctl/prefix.h"
 #include "ctl/server.h"
 #include "ctl/show.h"
+#include "ctl/slow_log.h"
 #include "ctl/survey.h"
 #include "ctl/terminal.h"
 #include "ctl/top.h"
@@ -61,12 +69,41 @@ struct Output {
     }
 };
 
+// Colours are for a terminal, unless the user does not want them (https://no-color.org).
+Look look_of(const Options& options) {
+    const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+    const bool is_refused = refused != nullptr && *refused != '\0';
+    const bool is_dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
+    return {isatty(STDOUT_FILENO) != 0 && !is_refused && !is_dumb, options.wide};
+}
+
 // -- Commands ---------------------------------------------------------------------------------------------
 
 int run_status(Servers& servers, const Options& options) {
     const Survey survey = take_survey(servers);
-    print(options.json ? dump(json_of(survey), false) : status_text(survey));
+    print(options.json ? dump(json_of(survey), false) : status_text(survey, look_of(options)));
     return complain(survey.failures);
+}
+
+// The groups of a daemon, or of a node: "a, b, c". Empty: it does not tell.
+std::string groups_text(const Or<Stats>& groups) {
+    std::string names;
+    if (const auto* found = std::get_if<Stats>(&groups))
+        for (const auto& [name, help] : *found) names += (names.empty() ? "" : ", ") + name;
+    return names;
+}
+
+// A daemon knows the word of a group or not: clients of memcached get no more than ERROR.
+std::optional<Stats> stats_of_daemon(Server& server, const std::string& group, std::vector<Failure>& failures) {
+    if (!keep(server.kind(), failures)) return {};
+    Or<Stats> stats = server.stats(group);
+    const Failure* failure = std::get_if<Failure>(&stats);
+    if (failure == nullptr || !failure->refused) return keep(std::move(stats), failures);
+    const Or<Stats> groups = server.stats("groups");
+    const auto* known = std::get_if<Stats>(&groups);
+    if (known == nullptr || known->find(group) != nullptr) return keep(std::move(stats), failures);
+    failures.push_back({server.path() + ": no group of this name; groups: " + groups_text(groups), true});
+    return {};
 }
 
 int run_stats(Servers& servers, const Options& options) {
@@ -77,18 +114,20 @@ int run_stats(Servers& servers, const Options& options) {
         if (const auto stats = keep(stats_of_node(servers, node, group), out.failures)) {
             out.answers.push_back({{"node", node}, {"group", group}, {"stats", json_of(*stats)}});
             out.text = stats_text(*stats);
+            if (group.empty()) out.text += groups_line(node, groups_text(stats_of_node(servers, node, "groups")));
         }
-    } else {
-        for (Server& server : servers) {
-            if (!keep(server.kind(), out.failures)) continue;
-            const auto stats = keep(server.stats(group), out.failures);
-            if (!stats) continue;
-            out.answers.push_back({{"socket", server.path()}, {"group", group}, {"stats", json_of(*stats)}});
-            if (servers.size() > 1)
-                out.add(server, stats_text(*stats));
-            else
-                out.text = stats_text(*stats);
-        }
+        return out.finish(options);
+    }
+    for (Server& server : servers) {
+        const auto stats = stats_of_daemon(server, group, out.failures);
+        if (!stats) continue;
+        out.answers.push_back({{"socket", server.path()}, {"group", group}, {"stats", json_of(*stats)}});
+        std::string text = stats_text(*stats);
+        if (group.empty()) text += groups_line(node, groups_text(server.stats("groups")));
+        if (servers.size() > 1)
+            out.add(server, text);
+        else
+            out.text = text;
     }
     return out.finish(options);
 }
@@ -118,12 +157,30 @@ int run_hotkeys(Servers& servers, const Options& options) {
         if (!stats) continue;
         const HotKeysFacts facts = hot_keys_of(*stats);
         out.answers.push_back({{"socket", server->path()}, {"one_in", facts.one_in}, {"keys", json_of(facts)}});
-        out.add(*server, hot_keys_text(facts));
+        out.add(*server, hot_keys_text(facts, look_of(options)));
+    }
+    return out.finish(options);
+}
+
+int run_plan(Servers& servers, const Options& options) {
+    Output out;
+    const auto plan = keep(plan_of_file(options.plan), out.failures);
+    if (!plan) return complain(out.failures);
+    for (Server* server : proxies_of(servers, "keys are routed by farcached", out.failures)) {
+        const auto result = keep(make_plan(*server, *plan), out.failures);
+        if (!result) continue;
+        for (const std::string& node : result->silent)
+            out.failures.push_back({server->path() + ": node " + node +
+                                    " is unavailable, or too old to name its keys; they are left out"});
+        Json& one = out.answers.emplace_back(Json{{"socket", server->path()}});
+        one.update(json_of(*result));
+        out.add(*server, plan_text(*result, look_of(options)));
     }
     return out.finish(options);
 }
 
 int run_route(Servers& servers, const Options& options) {
+    if (!options.plan.empty()) return run_plan(servers, options);
     Output out;
     for (Server* server : proxies_of(servers, "keys are routed by farcached", out.failures)) {
         const auto stats = keep(server->stats("route " + options.words[0]), out.failures);
@@ -132,6 +189,31 @@ int run_route(Servers& servers, const Options& options) {
         out.add(*server, stats_text(*stats));
     }
     return out.finish(options);
+}
+
+int run_slowlog(Servers& servers, const Options& options) {
+    constexpr size_t shown_by_default = 32;
+    std::optional<uint64_t> most = shown_by_default;
+    if (!options.words.empty()) most = parse_number(options.words[0]);
+    if (!most || *most == 0) return complain({{"slowlog: '" + options.words[0] + "' is not a number from 1"}});
+    Output out;
+    for (Server* server : proxies_of(servers, "slow requests are listed by farcached", out.failures)) {
+        const auto stats = keep(server->stats("slow_log"), out.failures);
+        if (!stats) continue;
+        const std::vector<SlowRequest> requests = slow_requests_of(*stats, size_t(*most));
+        out.answers.push_back({{"socket", server->path()}, {"requests", json_of(requests)}});
+        out.add(*server, slow_log_text(requests, look_of(options)));
+    }
+    return out.finish(options);
+}
+
+int run_doctor(Servers& servers, const Options& options) {
+    const char* standard = std::getenv("FARCTL_SOCKET");
+    const bool is_named = (standard != nullptr && *standard != '\0') || servers.size() != 1 ||
+                          servers[0].path() != socket_by_default;
+    const std::vector<Finding> findings = findings_of(consult(servers, is_named));
+    print(options.json ? dump(json_of(findings), false) : doctor_text(findings, look_of(options)));
+    return is_any_wrong(findings) ? exit_failed : conf::exit_ok;
 }
 
 int run_pointers(Servers& servers, const Options& options) {
@@ -163,37 +245,39 @@ int run_leases(Servers& servers, const Options& options) {
     }
     if (nodes.empty() && survey.failures.empty())
         survey.failures.push_back({"no nodes are configured, so there are no leases"});
-    print(options.json ? dump(rows, false) : leases_text(nodes));
+    print(options.json ? dump(rows, false) : leases_text(nodes, look_of(options)));
     return complain(survey.failures);
-}
-
-// Sends a command with the word to each proxy. `answer`: in JSON, beside the socket; `said`: in text, after it.
-int order_proxies(Servers& servers, const Options& options, const char* why, const std::string& command, const Json& answer,
-                  const std::string& said) {
-    Output out;
-    for (Server* server : proxies_of(servers, why, out.failures)) {
-        if (auto failure = server->order(command + " " + options.words[0])) {
-            out.failures.push_back(std::move(*failure));
-            continue;
-        }
-        Json& one = out.answers.emplace_back(Json{{"socket", server->path()}});
-        one.update(answer);
-        out.text += printable(server->path() + said) + "\n";
-    }
-    return out.finish(options);
 }
 
 int run_drain(Servers& servers, const Options& options) {
     const bool on = options.command == Command::drain;
     const std::string& node = options.words[0];
-    return order_proxies(servers, options, "nodes are drained by farcached", on ? "drain" : "undrain",
-                         {{"node", node}, {"drained", on}}, ": " + node + (on ? " is drained" : " is undrained"));
+    Output out;
+    for (Server* server : proxies_of(servers, "nodes are drained by farcached", out.failures)) {
+        if (auto failure = server->order((on ? "drain " : "undrain ") + node)) {
+            out.failures.push_back(std::move(*failure));
+            continue;
+        }
+        out.answers.push_back({{"socket", server->path()}, {"node", node}, {"drained", on}});
+        out.text += printable(server->path() + ": " + node + (on ? " is drained" : " is undrained")) + "\n";
+    }
+    return out.finish(options);
 }
 
 int run_delete_prefix(Servers& servers, const Options& options) {
     const std::string& prefix = options.words[0];
-    return order_proxies(servers, options, "keys are deleted by farcached, in all of its nodes", "delete_prefix",
-                         {{"prefix", prefix}, {"deleted", true}}, ": no key begins with " + prefix);
+    const bool is_count = options.dry_run;
+    Output out;
+    for (Server* server : proxies_of(servers, "keys are deleted by farcached, in all of its nodes", out.failures)) {
+        const PrefixResult result = is_count ? count_prefix(*server, prefix, options.timeout_ms)
+                                             : delete_prefix(*server, prefix, options.timeout_ms);
+        if (result.failure) out.failures.push_back(*result.failure);
+        if (result.nodes_done == 0 && result.failure) continue;
+        out.answers.push_back({{"socket", server->path()}, {"prefix", prefix}, {"deleted", !is_count && !result.failure},
+                               {"items", json_of(result.items)}, {"nodes", result.nodes}, {"nodes_done", result.nodes_done}});
+        out.text += printable(server->path() + ": " + prefix_text(result, prefix, is_count)) + "\n";
+    }
+    return out.finish(options);
 }
 
 // The number of reloads attempted; none: the failure is kept.
@@ -321,23 +405,85 @@ int run_top(Servers& servers, const Options& options) {
     return conf::exit_ok;
 }
 
-int run(const Options& options) {
-    Servers servers;
-    for (const std::string& path : options.sockets) servers.emplace_back(path, options.timeout_ms);
+int run_command(const Options& options, Servers& servers) {
     switch (options.command) {
         case Command::status: return run_status(servers, options);
         case Command::top: return run_top(servers, options);
         case Command::stats: return run_stats(servers, options);
         case Command::route: return run_route(servers, options);
         case Command::hotkeys: return run_hotkeys(servers, options);
+        case Command::slowlog: return run_slowlog(servers, options);
         case Command::pointers: return run_pointers(servers, options);
         case Command::leases: return run_leases(servers, options);
+        case Command::doctor: return run_doctor(servers, options);
         case Command::reload: return run_reload(servers, options);
         case Command::delete_prefix: return run_delete_prefix(servers, options);
+        case Command::help:  // answered by the parser
         case Command::drain:
         case Command::undrain: break;
     }
     return run_drain(servers, options);
+}
+
+Servers servers_of(const Options& options) {
+    Servers servers;
+    for (const std::string& path : options.sockets) servers.emplace_back(path, options.timeout_ms);
+    return servers;
+}
+
+int run(const Options& options) {
+    Servers servers = servers_of(options);
+    return run_command(options, servers);
+}
+
+// For completion, which must not keep the user waiting.
+std::vector<std::string> following(const CommandLine& line) {
+    std::vector<std::string> words;
+    if (!line.has_command) {
+        for (std::string_view name : command_names()) words.emplace_back(name);
+        return words;
+    }
+    constexpr uint32_t patience_ms = 1000;
+    Options options = line.options;
+    options.timeout_ms = std::min(options.timeout_ms, patience_ms);
+    Servers servers = servers_of(options);
+    return arguments_of(servers, options);
+}
+
+// -- The console -----------------------------------------------------------------------------------------
+
+std::vector<std::string> following_in_console(const std::vector<std::string>& before, const Options& given) {
+    std::vector<std::string> words = before;
+    words.emplace_back("--print-arguments");
+    const CommandLine line = parse_console_line(words, given);
+    std::vector<std::string> found = following(line);
+    for (std::string& option : option_names(line.has_command ? std::optional(line.options.command) : std::nullopt))
+        found.push_back(std::move(option));
+    if (before.empty()) found.insert(found.end(), {"quit", "exit"});
+    return found;
+}
+
+// The exit status of the last command.
+int run_console(const Options& given) {
+    print(printable(console_greeting(given)) + "\n");
+    Console console("farctl> ", history_path(std::getenv("XDG_STATE_HOME"), std::getenv("HOME")),
+                    [&](const std::vector<std::string>& before) { return following_in_console(before, given); });
+    int status = conf::exit_ok;
+    while (const std::optional<std::string> text = console.next()) {
+        const auto words = words_of_line(*text);
+        if (!words) {
+            std::fputs("farctl: a quote is open\n", stderr);
+            continue;
+        }
+        if (words->empty()) continue;
+        if ((*words)[0] == "quit" || (*words)[0] == "exit") break;
+        const CommandLine line = parse_console_line(*words, given);
+        std::fputs(line.err.c_str(), stderr);
+        std::fputs(line.out.c_str(), stdout);
+        status = line.exit_status ? *line.exit_status : run(line.options);
+        std::fflush(stdout);
+    }
+    return status;
 }
 
 }  // namespace
@@ -346,11 +492,17 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
     using namespace farcached;
-    const ctl::CommandLine line = ctl::parse_command_line({argv, size_t(argc)}, std::getenv("FARCTL_SOCKET"));
+    const bool is_terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+    const auto without = is_terminal && ctl::console_is_built() ? ctl::WithoutCommand::is_console : ctl::WithoutCommand::is_refused;
+    const ctl::CommandLine line = ctl::parse_command_line({argv, size_t(argc)}, std::getenv("FARCTL_SOCKET"), without);
     std::fputs(line.err.c_str(), stderr);
     std::fputs(line.out.c_str(), stdout);
     if (line.exit_status) return *line.exit_status;
-    const int status = ctl::run(line.options);
+    int status = conf::exit_ok;
+    if (line.options.print_arguments)
+        for (const std::string& word : ctl::following(line)) std::printf("%s\n", ctl::printable(word).c_str());
+    else
+        status = line.has_command ? ctl::run(line.options) : ctl::run_console(line.options);
     if (std::fflush(stdout) != 0) return ctl::exit_failed;
     return status;
 }

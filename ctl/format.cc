@@ -62,6 +62,21 @@ std::string percent(double part, double whole) {
 
 std::string or_dash(const std::optional<uint64_t>& number) { return number ? std::to_string(*number) : "-"; }
 
+std::string counted(uint64_t count, std::string_view one, std::string_view many) {
+    return std::to_string(count) + " " + std::string(count == 1 ? one : many);
+}
+
+std::string painted(std::string_view text, Tone tone) {
+    constexpr std::string_view codes[] = {"", "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m"};
+    if (tone == Tone::plain) return std::string(text);
+    return std::string(codes[size_t(tone)]) + std::string(text) + "\x1b[0m";
+}
+
+Tone tone_of_state(std::string_view state) {
+    if (state == "up") return Tone::good;
+    return state == "down" ? Tone::bad : Tone::doubtful;
+}
+
 TextTable::TextTable(std::vector<std::string> columns) : columns_(std::move(columns)) {
     for (std::string& name : columns_) {
         right_.push_back(name.starts_with('>'));
@@ -75,23 +90,30 @@ void TextTable::add(std::vector<std::string> cells) {
     rows_.push_back(std::move(cells));
 }
 
-std::vector<std::string> TextTable::lines() const {
+std::vector<std::string> TextTable::lines_of(bool is_coloured, size_t toned, ToneOf tone_of) const {
     std::vector<size_t> widths;
     for (size_t c = 0; c < columns_.size(); c++) {
         widths.push_back(columns_[c].size());
         for (const auto& row : rows_) widths[c] = std::max(widths[c], row[c].size());
     }
-    auto line_of = [&](const std::vector<std::string>& cells) {
+    auto line_of = [&](const std::vector<std::string>& cells, bool is_head) {
         std::string line;
+        size_t blanks = 0;  // not written yet: none end a line
         for (size_t c = 0; c < cells.size(); c++) {
-            const std::string room(widths[c] - cells[c].size(), ' ');
-            line += (c == 0 ? "" : "  ") + (right_[c] ? room + cells[c] : cells[c] + room);
+            const size_t room = widths[c] - cells[c].size();
+            if (right_[c]) blanks += room;
+            if (!cells[c].empty()) {
+                line += std::string(blanks, ' ');
+                blanks = 0;
+                const bool has_tone = is_coloured && !is_head && tone_of != nullptr && c == toned;
+                line += has_tone ? painted(cells[c], tone_of(cells[c])) : cells[c];
+            }
+            blanks += (right_[c] ? 0 : room) + 2;
         }
-        while (line.ends_with(' ')) line.pop_back();
-        return line;
+        return is_coloured && is_head ? painted(line, Tone::head) : line;
     };
-    std::vector<std::string> lines = {line_of(columns_)};
-    for (const auto& row : rows_) lines.push_back(line_of(row));
+    std::vector<std::string> lines = {line_of(columns_, true)};
+    for (const auto& row : rows_) lines.push_back(line_of(row, false));
     return lines;
 }
 

@@ -18,7 +18,15 @@ std::string human_count(double count);         // "0", "7.3", "1234", "12.3k", "
 std::string duration(uint64_t seconds);        // "42s", "3m12s", "5h07m", "12d03h"
 // part/whole as "97.1%"; "-" if whole is 0.
 std::string percent(double part, double whole);
+// "1 node", "2 nodes".
+std::string counted(uint64_t count, std::string_view one, std::string_view many);
 std::string or_dash(const std::optional<uint64_t>& number);
+
+// The colour of a text on a terminal.
+enum class Tone : uint8_t { plain, head, good, doubtful, bad };
+std::string painted(std::string_view text, Tone tone);
+// Of a node's state.
+Tone tone_of_state(std::string_view state);
 
 // Columns fit their contents, two blanks apart. A column whose name begins with '>' is right-aligned.
 class TextTable {
@@ -26,10 +34,15 @@ class TextTable {
     explicit TextTable(std::vector<std::string> columns);
     void add(std::vector<std::string> cells);  // one per column
     bool empty() const { return rows_.empty(); }
-    // The head and one line per row, without trailing blanks.
-    std::vector<std::string> lines() const;
+    // A cell's tone in coloured lines.
+    using ToneOf = Tone (*)(std::string_view cell);
+    // The head and one line per row, without trailing blanks; coloured: the head, and the column `toned` by its cells.
+    std::vector<std::string> lines() const { return lines_of(false, 0, nullptr); }
+    std::vector<std::string> coloured(size_t toned, ToneOf tone_of) const { return lines_of(true, toned, tone_of); }
 
   private:
+    std::vector<std::string> lines_of(bool is_coloured, size_t toned, ToneOf tone_of) const;
+
     std::vector<std::string> columns_;
     std::vector<bool> right_;
     std::vector<std::vector<std::string>> rows_;

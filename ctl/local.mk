@@ -3,14 +3,30 @@
 folder_libraries += ctl/libctl.a
 
 ctl_libctl_a_SOURCES = \
+	ctl/arguments.cc \
+	ctl/arguments.h \
 	ctl/command_line.cc \
 	ctl/command_line.h \
+	ctl/console.cc \
+	ctl/console.h \
+	ctl/console_words.cc \
+	ctl/doctor.cc \
+	ctl/doctor.h \
 	ctl/format.cc \
 	ctl/format.h \
+	ctl/machine.cc \
+	ctl/machine.h \
+	ctl/plan.cc \
+	ctl/plan.h \
+	ctl/plan_text.cc \
+	ctl/prefix.cc \
+	ctl/prefix.h \
 	ctl/server.cc \
 	ctl/server.h \
 	ctl/show.cc \
 	ctl/show.h \
+	ctl/slow_log.cc \
+	ctl/slow_log.h \
 	ctl/survey.cc \
 	ctl/survey.h \
 	ctl/terminal.cc \

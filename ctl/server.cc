@@ -175,20 +175,29 @@ Or<Server::Kind> Server::kind() {
     Or<Answer> version = ask("version");
     if (auto* failure = std::get_if<Failure>(&version)) return *failure;
     const std::string& status = std::get<Answer>(version).status;
-    if (status.starts_with("VERSION farnode ")) return kind_ = Kind::farnode;
+    constexpr std::string_view of_farnode = "VERSION farnode ";
+    if (status.starts_with(of_farnode)) {
+        version_ = status.substr(of_farnode.size());
+        return kind_ = Kind::farnode;
+    }
     if (!status.starts_with("VERSION ")) {
         connection_.reset();
         return refusal(status);
     }
     Or<Stats> general = stats();
     if (auto* failure = std::get_if<Failure>(&general)) return *failure;
-    if (std::get<Stats>(general).find("farcached_version") != nullptr) return kind_ = Kind::farcached;
+    version_ = std::get<Stats>(general).text("farcached_version");
+    if (!version_.empty()) return kind_ = Kind::farcached;
     connection_.reset();
     return Failure{path_ + ": the server is memcached, not farcached"};
 }
 
 Or<Stats> Server::stats(std::string_view group) {
-    Or<Answer> answer = ask(group.empty() ? "stats" : "stats " + std::string(group));
+    return rows(group.empty() ? "stats" : "stats " + std::string(group));
+}
+
+Or<Stats> Server::rows(std::string_view line) {
+    Or<Answer> answer = ask(line);
     if (auto* failure = std::get_if<Failure>(&answer)) return *failure;
     Answer& got = std::get<Answer>(answer);
     if (got.status != "END") return refusal(got.status);

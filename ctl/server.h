@@ -58,8 +58,12 @@ class Server {
 
     // The daemon's kind; a failure if none answers or its kind is unknown.
     Or<Kind> kind();
+    // The daemon's own version, once its kind is known.
+    const std::string& version() const { return version_; }
     // `group`: the words after `stats`. A group that the daemon lacks is a failure with `refused` set.
     Or<Stats> stats(std::string_view group = {});
+    // Sends a command whose success is rows and END.
+    Or<Stats> rows(std::string_view line);
     // Sends a command whose success is OK or RESET. None: success.
     std::optional<Failure> order(std::string_view line);
 
@@ -89,6 +93,7 @@ class Server {
     std::string path_;
     uint32_t timeout_ms_;  // the longest wait for an answer
     Kind kind_ = Kind::unknown;
+    std::string version_;
     std::unique_ptr<Connection> connection_;  // none after a failure
 };
 

@@ -17,6 +17,12 @@ std::string joined(const std::vector<std::string>& lines) {
     return text;
 }
 
+// Empty without rows. toned: the column of states.
+std::string text_of(const TextTable& table, Look look, size_t toned = 0, TextTable::ToneOf tone_of = nullptr) {
+    if (table.empty()) return "";
+    return joined(look.colour ? table.coloured(toned, tone_of) : table.lines());
+}
+
 std::string memory_of(const Stats& stats) {
     const auto used = stats.number("bytes"), limit = stats.number("limit_maxbytes");
     return (used ? human_bytes(*used) : "-") + " of " + (limit ? human_bytes(*limit) : "-");
@@ -27,18 +33,24 @@ std::string uptime_of(const Stats& stats) {
     return seconds ? duration(*seconds) : "-";
 }
 
-std::string nodes_text(const Survey& survey) {
-    TextTable table({"NODE", "STATE", "ADDRESS", "INCARNATION", ">MEMORY", ">ITEMS", ">HITS", ">UPTIME"});
+std::string nodes_text(const Survey& survey, Look look) {
+    std::vector<std::string> columns = {"NODE", "STATE", "ADDRESS", ">MEMORY", ">ITEMS", ">HITS", ">UPTIME"};
+    if (look.wide) columns.emplace_back("INCARNATION");
+    TextTable table(std::move(columns));
     for (const NodeFacts& node : survey.nodes) {
         const bool known = !node.stats.empty();
-        table.add({node.name, node.state(), node.address, node.incarnation.empty() ? "-" : node.incarnation,
-                   known ? memory_of(node.stats) : "-", or_dash(node.stats.number("curr_items")),
-                   known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)});
+        std::vector<std::string> cells = {
+            node.name, node.state(), node.address, known ? memory_of(node.stats) : "-",
+            or_dash(node.stats.number("curr_items")),
+            known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)};
+        if (look.wide) cells.push_back(node.incarnation.empty() ? "-" : node.incarnation);
+        table.add(std::move(cells));
     }
-    return table.empty() ? "" : joined(table.lines());
+    constexpr size_t state_column = 1;
+    return text_of(table, look, state_column, tone_of_state);
 }
 
-std::string proxies_text(const Survey& survey) {
+std::string proxies_text(const Survey& survey, Look look) {
     TextTable table({"PROXY", ">PID", ">UPTIME", ">CLIENTS", ">GETS", ">HITS", ">LOCAL", ">ONE-SIDED", ">INDEX",
                      ">TWO-SIDED"});
     for (const ProxyFacts& proxy : survey.proxies) {
@@ -49,7 +61,7 @@ std::string proxies_text(const Survey& survey) {
         for (std::string& way : ways_of(proxy.proxy)) cells.push_back(std::move(way));
         table.add(std::move(cells));
     }
-    return table.empty() ? "" : joined(table.lines());
+    return text_of(table, look);
 }
 
 // One line per proxy whose view of a node is not fully up.
@@ -85,7 +97,7 @@ std::string lease_left_text(const Stats& table) {
         rows.add({"to " + name.substr(histogram_prefix.size()) + " ms", std::to_string(here),
                   std::string(size_t(std::ceil(share * bar_width)), '#')});
     }
-    return rows.empty() ? "" : "\n" + joined(rows.lines());
+    return rows.empty() ? "" : "\n" + text_of(rows, {});
 }
 
 }  // namespace
@@ -115,9 +127,9 @@ OneSidedFacts onesided_of(const Stats& proxy) {
     return facts;
 }
 
-std::string status_text(const Survey& survey) {
+std::string status_text(const Survey& survey, Look look) {
     std::string text;
-    for (const std::string& part : {nodes_text(survey), proxies_text(survey), remarks_text(survey)}) {
+    for (const std::string& part : {nodes_text(survey, look), proxies_text(survey, look), remarks_text(survey)}) {
         if (part.empty()) continue;
         text += (text.empty() ? "" : "\n") + part;
     }
@@ -131,6 +143,10 @@ std::string stats_text(const Stats& stats) {
     for (const auto& [name, value] : stats)
         text += printable(name + std::string(width - name.size() + 2, ' ') + value) + "\n";
     return text;
+}
+
+std::string groups_line(const std::string& node, const std::string& groups) {
+    return groups.empty() ? "" : "\ngroups of `stats " + node + " GROUP`: " + groups + "\n";
 }
 
 std::string pointers_text(const Stats& table, const Stats& proxy) {
@@ -159,15 +175,18 @@ HotKeysFacts hot_keys_of(const Stats& stats) {
     return facts;
 }
 
-std::string hot_keys_text(const HotKeysFacts& facts) {
+std::string hot_keys_text(const HotKeysFacts& facts, Look look) {
     if (facts.one_in == 0) return "no keys are sampled: hotkeys_sample is 0\n";
+    if (facts.keys.empty()) return "no requests yet\n";
     TextTable table({"WAY", ">REQUESTS", ">TOO HIGH BY", "KEY"});
-    for (const HotKeysFacts::Key& one : facts.keys)
+    for (const HotKeysFacts::Key& one : facts.keys) {
+        if (one.error > one.requests) continue;  // it may have had none
         table.add({one.way, std::to_string(one.requests), std::to_string(one.error), printable(one.key)});
-    return table.empty() ? "no requests yet\n" : joined(table.lines());
+    }
+    return table.empty() ? "no key is requested much more often than others\n" : text_of(table, look);
 }
 
-std::string leases_text(const std::vector<LeaseFacts>& nodes) {
+std::string leases_text(const std::vector<LeaseFacts>& nodes, Look look) {
     TextTable table({"NODE", ">TERM", ">GRANTED", ">RENEWED", ">DENIED", ">YOUNG", ">DEAD", ">NO ROOM", ">SHORT",
                      ">MOVED", ">DRAINING", ">LEASED", ">PENDING"});
     for (const LeaseFacts& node : nodes) {
@@ -185,7 +204,7 @@ std::string leases_text(const std::vector<LeaseFacts>& nodes) {
                    or_dash(s.number("lease_pages_draining")),
                    leased ? human_bytes(*leased) : "-", pending ? human_bytes(*pending) : "-"});
     }
-    return table.empty() ? "" : joined(table.lines());
+    return text_of(table, look);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------------------

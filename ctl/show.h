@@ -15,9 +15,16 @@
 
 namespace farcached::ctl {
 
-std::string status_text(const Survey& survey);
+// How tables look.
+struct Look {
+    bool colour = false;
+    bool wide = false;  // with the columns that few need
+};
+std::string status_text(const Survey& survey, Look look = {});
 // Names and values in two columns.
 std::string stats_text(const Stats& stats);
+// The line behind statistics that names their groups. Empty: no groups.
+std::string groups_line(const std::string& node, const std::string& groups);
 // From `stats pointers`, with usage counts from `stats proxy`.
 std::string pointers_text(const Stats& table, const Stats& proxy);
 struct LeaseFacts {
@@ -34,8 +41,9 @@ struct HotKeysFacts {
     std::vector<Key> keys;
 };
 HotKeysFacts hot_keys_of(const Stats& stats);
-std::string hot_keys_text(const HotKeysFacts& facts);
-std::string leases_text(const std::vector<LeaseFacts>& nodes);
+// Without the keys whose error exceeds their requests.
+std::string hot_keys_text(const HotKeysFacts& facts, Look look = {});
+std::string leases_text(const std::vector<LeaseFacts>& nodes, Look look = {});
 
 // "local 12.0%, one-sided 80.0%, ..." of the GETs that a proxy answered; four cells.
 std::vector<std::string> ways_of(const Stats& proxy);

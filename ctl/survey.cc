@@ -29,7 +29,8 @@ bool is_connected(const Stats& rows) { return rows.count("links_up") != 0; }
 
 void add_seen(Survey& survey, const std::string& socket, const std::string& name, const Stats& rows) {
     NodeFacts& node = node_named(survey, name);
-    node.seen.push_back({socket, rows.text("state"), rows.text("down_reason"), rows.count("links"), rows.count("links_up")});
+    node.seen.push_back({socket, rows.text("state"), rows.text("down_reason"), rows.count("links"), rows.count("links_up"),
+                         rows.count("protocol_version")});
     if (!rows.text("address").empty()) node.address = rows.text("address");
     if (node.stats.empty() && (node.incarnation.empty() || is_connected(rows)))
         node.incarnation = rows.text("incarnation");
@@ -125,6 +126,19 @@ Survey take_survey(std::vector<Server>& servers) {
     return survey;
 }
 
+Or<std::vector<std::string>> names_of_nodes(Server& server) {
+    Or<Server::Kind> kind = server.kind();
+    if (auto* failure = std::get_if<Failure>(&kind)) return std::move(*failure);
+    const bool is_node = std::get<Server::Kind>(kind) == Server::Kind::farnode;
+    Or<Stats> found = is_node ? server.stats() : server.stats("nodes");
+    if (auto* failure = std::get_if<Failure>(&found)) return std::move(*failure);
+    std::vector<std::string> names;
+    if (is_node) names.push_back(std::get<Stats>(found).text("node"));
+    else
+        for (const auto& one : split_by_node(std::get<Stats>(found))) names.push_back(one.first);
+    return names;
+}
+
 Or<Stats> stats_of_node(std::vector<Server>& servers, const std::string& node, const std::string& group) {
     std::optional<Failure> unreachable, refusal;
     std::vector<std::string> known;
@@ -134,16 +148,13 @@ Or<Stats> stats_of_node(std::vector<Server>& servers, const std::string& node, c
             unreachable = std::move(*failure);
             continue;
         }
-        const bool is_node = std::get<Server::Kind>(kind) == Server::Kind::farnode;
-        Or<Stats> found = is_node ? server.stats() : server.stats("nodes");
+        Or<std::vector<std::string>> found = names_of_nodes(server);
         if (auto* failure = std::get_if<Failure>(&found)) {
             (failure->refused ? refusal : unreachable) = std::move(*failure);
             continue;
         }
-        std::vector<std::string> names;
-        if (is_node) names.push_back(std::get<Stats>(found).text("node"));
-        else
-            for (const auto& one : split_by_node(std::get<Stats>(found))) names.push_back(one.first);
+        const bool is_node = std::get<Server::Kind>(kind) == Server::Kind::farnode;
+        const std::vector<std::string>& names = std::get<std::vector<std::string>>(found);
         known.insert(known.end(), names.begin(), names.end());
         if (std::find(names.begin(), names.end(), node) == names.end()) continue;
         Or<Stats> stats = server.stats(is_node ? group : "node " + node + (group.empty() ? "" : " " + group));

@@ -21,6 +21,7 @@ struct Seen {
     std::string state;        // "up", "down", "drained"
     std::string down_reason;
     uint64_t links = 0, links_up = 0;
+    uint64_t protocol_version = 0;  // 0: it never greeted
 };
 
 struct NodeFacts {
@@ -58,6 +59,9 @@ Survey take_survey(std::vector<Server>& servers);
 
 // Splits an answer to `stats nodes` by node, in order, without the prefixes.
 std::vector<std::pair<std::string, Stats>> split_by_node(const Stats& rows);
+
+// The names of the nodes that a daemon knows: its own, or those behind it.
+Or<std::vector<std::string>> names_of_nodes(Server& server);
 
 // A node's own statistics, directly or through a proxy. `group`: empty: general.
 Or<Stats> stats_of_node(std::vector<Server>& servers, const std::string& node, const std::string& group);

@@ -158,8 +158,8 @@ std::string head_of(const Survey& now, const Survey* before, double seconds, con
                     const std::string& time) {
     char span[32] = "averages since the start";
     if (before != nullptr) std::snprintf(span, sizeof span, "the last %.1f s", seconds);
-    return "farctl top  " + time + "  " + std::to_string(now.nodes.size()) + " nodes, " +
-           std::to_string(now.proxies.size()) + " proxies, " + span + ", by " +
+    return "farctl top  " + time + "  " + counted(now.nodes.size(), "node", "nodes") + ", " +
+           counted(now.proxies.size(), "proxy", "proxies") + ", " + span + ", by " +
            std::string(columns[size_t(view.sort)].name) + (view.reverse ? ", reversed" : "");
 }
 

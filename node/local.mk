@@ -41,6 +41,8 @@ node_libnode_a_SOURCES = \
 	node/store/flush_schedule.h \
 	node/store/hidden_items.cc \
 	node/store/hidden_items.h \
+	node/store/prefix_counts.cc \
+	node/store/prefix_counts.h \
 	node/store/impl.h \
 	node/store/index.cc \
 	node/store/index.h \

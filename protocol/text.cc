@@ -255,6 +255,8 @@ constexpr Verb verbs[] = {
     {"undrain", TextVerb::undrain, parse_operators},
     {"reload", TextVerb::reload, parse_operators},
     {"delete_prefix", TextVerb::delete_prefix, parse_operators},
+    {"count_prefix", TextVerb::count_prefix, parse_operators},
+    {"sample_keys", TextVerb::sample_keys, parse_operators},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

@@ -28,7 +28,8 @@ enum class TextVerb : uint8_t {
     flush_all,                                // args: the delay, or empty
     stats, watch, shutdown,                   // args: the words after the verb
     dump,                                     // args: the classes; lru_crawler metadump, mgdump
-    drain, undrain, reload, delete_prefix,    // the operator's; args: the words after the verb
+    drain, undrain, reload,                   // these and the next: the operator's; args: the words after the verb
+    delete_prefix, count_prefix, sample_keys,
     tune,                                     // line: cache_memlimit, slabs, lru, lru_crawler...
 };
 

@@ -306,10 +306,12 @@ test_scripts += t/conversation/farnode.py
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
 	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
 	t/conversation/no_memory.py t/source/metric_names.py
-check_PROGRAMS += t/unit/ctl/ctl
-TESTS += t/unit/ctl/ctl
+check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
+TESTS += t/unit/ctl/ctl t/unit/ctl/tools
 t_unit_ctl_ctl_SOURCES = t/unit/ctl/ctl.cc t/lib/tap.h
 t_unit_ctl_ctl_LDADD = $(ctl_libraries) $(LDADD)
+t_unit_ctl_tools_SOURCES = t/unit/ctl/tools.cc t/lib/tap.h
+t_unit_ctl_tools_LDADD = $(ctl_libraries) $(LDADD)
 
 # farcached in front of nodes.
 test_scripts += t/conversation/nodes_clients.py

@@ -5,6 +5,8 @@
 #include "daemon/engine/text_engine.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/server_view.h"
+#include "daemon/stats/stats_sample.h"
+#include "node/service/node_stats.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {
@@ -105,6 +107,51 @@ void delete_prefix(Call& call, const TextRequest& request) {
     protocol::FlushOp op;
     op.prefix = prefix;
     ask<PrefixCompletion>(call, op, NoRecord{});
+}
+
+void append_node_rows(OutBuffer& out, std::string_view node, std::string_view text) {
+    each_line(text, [&](std::string_view name, std::string_view value) {
+        for (std::string_view part : {std::string_view("STAT "), node, std::string_view(":"), name, std::string_view(" "), value})
+            out.append(part);
+        out.append("\r\n");
+    });
+}
+
+// ReplySlot::Complete.
+void complete_node_rows(ReplySlot& slot, const ReplyTarget& to) {
+    each_told(stats_told(slot), [&](std::string_view node, std::optional<std::string_view> text) {
+        append_node_rows(to.out, node, text.value_or("state unavailable\n"));
+    });
+    say(to.out, "END");
+}
+
+// Starts the count that a token names in each node, or polls it: rows "node:name" (node/service/node_stats.h).
+void count_prefix(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    const std::string group = "prefix " + std::string(request.args);
+    const size_t blank = request.args.find(' ');
+    const bool is_two = blank != request.args.npos && request.args.find(' ', blank + 1) == request.args.npos;
+    if (!is_two || group.size() > limits::key_bytes_max)
+        return say(call.out, "CLIENT_ERROR usage: count_prefix deleted|TOKEN PREFIX, which together have at most 242 bytes");
+    LocalPeer* peer = call.context.router.local();
+    if (peer == nullptr) return ask_stats(call, StatsNeed{true, group, ""}, "", "", NoRecord{}, &complete_node_rows);
+    std::string text;
+    node::append_prefix_count(peer->node(), request.args, text);
+    append_node_rows(call.out, "(embedded)", text);
+    say(call.out, "END");
+}
+
+// Keys in use, and the number of items, of each node.
+void sample_keys(Call& call, const TextRequest& request) {
+    if (!call.session.admin) return say_unless(request.noreply, call.out, "ERROR");
+    if (!request.args.empty()) return say(call.out, "CLIENT_ERROR usage: sample_keys");
+    if (!call.context.options.dump_enabled) return say(call.out, "CLIENT_ERROR sample_keys not allowed");
+    LocalPeer* peer = call.context.router.local();
+    if (peer == nullptr) return ask_stats(call, StatsNeed{true, "key_sample", ""}, "", "", NoRecord{}, &complete_node_rows);
+    std::string text;
+    node::append_key_sample(peer->node(), call.context.now, text);
+    append_node_rows(call.out, "(embedded)", text);
+    say(call.out, "END");
 }
 
 struct WatchWord {
@@ -241,6 +288,8 @@ Step run_admin(Call& call, const TextRequest& request) {
         case TextVerb::undrain: drain(call, request); return Step::done;
         case TextVerb::reload: reload(call, request); return Step::done;
         case TextVerb::delete_prefix: delete_prefix(call, request); return Step::done;
+        case TextVerb::count_prefix: count_prefix(call, request); return Step::done;
+        case TextVerb::sample_keys: sample_keys(call, request); return Step::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Step::done;

@@ -109,6 +109,29 @@ constexpr std::string_view no_pointer_table =
 constexpr std::string_view hot_keys_usage = "CLIENT_ERROR usage: stats hotkeys [reset]";
 constexpr std::string_view route_usage = "CLIENT_ERROR usage: stats route KEY, which has 1 to 250 bytes";
 
+// The rows of `stats groups`. nodes: only of a farcached with nodes.
+struct GroupRow {
+    std::string_view name, help;
+    bool nodes = false;
+};
+constexpr GroupRow listed_groups[] = {
+    {"general", "default group: identity, connections, requests, memory"},
+    {"settings", "the settings in use"},
+    {"items", "items by size class"},
+    {"slabs", "memory by size class"},
+    {"sizes", "items by size (-o track_sizes)"},
+    {"conns", "clients' connections"},
+    {"proxy", "counters of farcached itself"},
+    {"latency", "latencies by path"},
+    {"slow_log", "slow requests (-o slow_log_ms)"},
+    {"hotkeys", "the most requested keys"},
+    {"config", "results of reloads"},
+    {"nodes", "state of each node, and its connections", true},
+    {"leases", "leases of all nodes", true},
+    {"pointers", "contents of the pointer table", true},
+    {"groups", "this list"},
+};
+
 bool is_node_group(std::string_view group) {
     const auto named = [&](const node::NodeStats::Group& one) { return one.name == group; };
     return group.empty() || std::ranges::any_of(node::NodeStats::groups(), named);
@@ -206,7 +229,7 @@ StatsNeed AdminImpl::stats_need(std::string_view args) {
     if (nodes == nullptr) return {};
     const LineWords words(args);
     const std::string_view group = words[0];
-    if (group.empty() || group == "proxy") return {true, "general", ""};
+    if (group.empty() || group == "general" || group == "proxy") return {true, "general", ""};
     if (group == "items" || group == "slabs" || group == "reset") return {true, "all", ""};
     if (group == "leases") return {true, "leases", ""};
     if (group == "node" && has_node(*nodes, words[1]) && is_node_group(words[2]))
@@ -269,7 +292,7 @@ std::string AdminImpl::one_node_refusal(const LineWords& words) const {
 bool AdminImpl::write_group(std::string_view group, std::string_view told, StatWriter out) {
     NodesView* const nodes = server_.nodes();
     if (is_about_nodes(group)) return nodes != nullptr && write_group_of_nodes(*nodes, group, told, out);
-    if (group.empty()) {
+    if (group.empty() || group == "general") {
         GeneralOptions general = {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version,
                                   nodes != nullptr};
         write_general(out, sample(told), general);
@@ -294,6 +317,9 @@ bool AdminImpl::write_group(std::string_view group, std::string_view told, StatW
         write_latency(out, sample("").latency, nodes != nullptr);
     } else if (group == "slow_log") {
         write_slow(out, server_);
+    } else if (group == "groups") {
+        for (const GroupRow& row : listed_groups)
+            if (nodes != nullptr || !row.nodes) out.text(row.name, row.help);
     } else if (group == "config") {
         if (options_.reloader == nullptr) return false;
         options_.reloader->each([&](std::string_view name, std::string_view value) { out.text(name, value); });

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
+#include <random>
 
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
@@ -57,6 +59,7 @@ std::span<const NodeNowRow> identity_rows() {
         {"rusage_system", "system CPU time, in seconds", [](const NodeNow&) { return seconds_text(own_usage().ru_stime); }},
         {"item_size_max", "maximum item size including the key, in bytes",
          [](const NodeNow& n) { return std::to_string(n.node.config().item_bytes_max); }},
+        {"farnode_version", "version of the program", [](const NodeNow&) { return std::string(PACKAGE_VERSION); }},
     };
     return rows;
 }
@@ -77,7 +80,7 @@ std::span<const NodeNowRow> lease_term_rows() {
     return rows;
 }
 
-NodeStats::NodeStats(const Node& node, std::string name, NodeSeconds started)
+NodeStats::NodeStats(Node& node, std::string name, NodeSeconds started)
     : node_(node), name_(std::move(name)), started_(started) {}
 
 std::span<const NodeStats::Group> NodeStats::groups() {
@@ -87,15 +90,53 @@ std::span<const NodeStats::Group> NodeStats::groups() {
         {"classes", "each size class with pages or counts", &NodeStats::append_classes},
         {"all", "general and classes: the source of a proxy's memcached statistics", &NodeStats::append_all},
         {"connections", "ends of connections, by reason", &NodeStats::append_connections},
+        {"groups", "this list, each with a 1", &NodeStats::append_groups},
     };
     return rows;
+}
+
+bool append_prefix_count(Node& node, std::string_view words, std::string& text) {
+    const size_t blank = words.find(' ');
+    if (blank == words.npos) return false;
+    const std::string_view token = words.substr(0, blank), prefix = words.substr(blank + 1);
+    if (prefix.empty() || prefix.find(' ') != prefix.npos) return false;
+    constexpr std::string_view states[] = {"unknown", "busy", "running", "complete"};
+    const PrefixCount count = token == "deleted" ? node.prefix_counts().of_delete(prefix) :
+        node.prefix_counts().count(token, prefix);
+    line(text, "state", states[size_t(count.state)]);
+    line(text, "order", count.order);
+    line(text, "pages_done", count.pages_done);
+    line(text, "pages", count.pages);
+    if (count.items) line(text, "items", *count.items);
+    return true;
+}
+
+// A stride that shares no factor with the number of pages visits each page once.
+void append_key_sample(Node& node, NodeSeconds now, std::string& text) {
+    constexpr uint64_t keys_wanted = 1000, looks_max = 1 << 16;
+    const uint64_t pages = node.page_count(), looks = std::min(pages, looks_max);
+    std::random_device chance;
+    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0;
+    while (std::gcd(stride, pages) != 1) stride++;
+    for (; seen < looks && keys < keys_wanted; seen++, page = (page + stride) % pages) {
+        node.visit_page(page, now, [&](const ItemView& item) {
+            const bool is_word = std::ranges::none_of(item.key, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });
+            if (is_word) line(text, "key", item.key);
+            keys += is_word;
+        });
+    }
+    line(text, "items", node.stats(now).items);
+    line(text, "pages", pages);
+    line(text, "pages_seen", seen);
 }
 
 bool NodeStats::append(std::string_view group, NodeSeconds now, std::string& text) const {
     if (group.empty()) group = "general";
     for (const Group& one : groups())
         if (one.name == group) return (this->*one.where)(now, text), true;
-    return false;
+    if (group == "key_sample") return append_key_sample(node_, now, text), true;
+    constexpr std::string_view of_prefix = "prefix ";
+    return group.starts_with(of_prefix) && append_prefix_count(node_, group.substr(of_prefix.size()), text);
 }
 
 void NodeStats::append_general(NodeSeconds now, std::string& text) const {
@@ -135,6 +176,10 @@ void NodeStats::append_connections(NodeSeconds, std::string& text) const {
     each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
         line(text, std::string(kind.prefix) + std::string(reason), count);
     });
+}
+
+void NodeStats::append_groups(NodeSeconds, std::string& text) const {
+    for (const Group& one : groups()) line(text, one.name, 1);
 }
 
 void NodeStats::each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const {

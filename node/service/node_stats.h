@@ -149,15 +149,23 @@ struct EndKind {
     std::string_view prefix, family, help;
 };
 
+// Lines "name value" of a PrefixCount. words: "TOKEN PREFIX". False: they are not two words.
+bool append_prefix_count(Node& node, std::string_view words, std::string& text);
+
+// Lines "key KEY" of some thousand items, all of pages in a random order, and "items N", "pages N", "pages_seen N". Only keys of
+// printable ASCII.
+void append_key_sample(Node& node, NodeSeconds now, std::string& text);
+
 class NodeStats {
   public:
     // `node` outlives this. `name`: as in the greeting. `started`: clock reading when serving began.
-    NodeStats(const Node& node, std::string name, NodeSeconds started);
+    NodeStats(Node& node, std::string name, NodeSeconds started);
 
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
 
-    // False: unknown group.
+    // False: unknown group. Two more groups are for farctl. "prefix TOKEN PREFIX" has the PrefixCount that the token names;
+    // the token `deleted` names the last delete of the prefix. "key_sample" has keys in use. Throws std::bad_alloc.
     bool append(std::string_view group, NodeSeconds now, std::string& text) const;
     // The same numbers in Prometheus format (node/service/node_metrics.cc).
     void append_metrics(NodeSeconds now, MetricsText& out) const;
@@ -177,8 +185,9 @@ class NodeStats {
     void append_classes(NodeSeconds now, std::string& text) const;
     void append_all(NodeSeconds now, std::string& text) const;
     void append_connections(NodeSeconds now, std::string& text) const;
+    void append_groups(NodeSeconds now, std::string& text) const;
 
-    const Node& node_;
+    Node& node_;
     const std::string name_;
     const NodeSeconds started_;
     std::vector<const ServiceCounters*> counters_;

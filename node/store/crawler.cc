@@ -33,7 +33,7 @@ Crawler::~Crawler() { stop(); }
 // Between start() and stop(), the node notifies the crawler of deletes by prefix.
 void Crawler::start() {
     CHECK(!thread_.joinable());
-    node_.when_prefix_deleted([this] {
+    node_.prefix_counts().when_asked([this] {
         { std::lock_guard held(lock_); }  // afterwards, the thread either has yet to check or already waits
         work_.notify_all();
     });
@@ -41,7 +41,7 @@ void Crawler::start() {
 }
 
 void Crawler::stop() {
-    node_.when_prefix_deleted({});  // even if the thread could not be created
+    node_.prefix_counts().when_asked({});  // even if the thread could not be created
     if (!thread_.joinable()) return;
     {
         std::lock_guard held(lock_);
@@ -124,11 +124,11 @@ void Crawler::run() {
     while (!stopping_) {
         Pass pass;
         if (flush_if_due(held)) continue;
-        const bool swept = sweep_prefixes(held);
+        const bool served = serve_prefixes(held);
         if (stopping_) break;
         if (take_pass(pass))
             run_pass(held, pass);
-        else if (!swept)
+        else if (!served)
             wait_for_work(held);
     }
 }
@@ -164,29 +164,53 @@ bool Crawler::flush_if_due(Held& held) {
     return true;
 }
 
-// Sweeps all pages once, if a delete by prefix is unswept.
-bool Crawler::sweep_prefixes(Held& held) {
-    const uint64_t order = node_.prefix_order();
-    if (order == 0) return false;
+// Visits all pages once, at half a processor (C6). False: stopped midway.
+bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit) {
     // Not page_count(): after the limit is lowered, pages above it exist for a while.
     const uint64_t pages = node_.most_pages();
     Clock::time_point worked_from = Clock::now();
     for (uint64_t page = 0; page < pages; page++) {
         held.unlock();
-        node_.sweep_page(page, now_());
+        visit(page);
         held.lock();
-        if (stopping_) return true;
+        if (stopping_) return false;
         flush_if_due(held);
         const Clock::time_point now = Clock::now();
         if (now - worked_from < milliseconds(1)) continue;
-        const Clock::time_point rested = now + (now - worked_from);  // C6
+        node_.prefix_counts().walked(page + 1, pages);
+        const Clock::time_point rested = now + (now - worked_from);
         work_.wait_until(held, rested, [&] { return stopping_; });
         worked_from = Clock::now();
     }
+    return true;
+}
+
+// Sweeps all pages once, if a delete by prefix is unswept.
+bool Crawler::sweep_prefixes(Held& held) {
+    const uint64_t order = node_.prefix_order();
+    if (order == 0) return false;
+    if (!walk(held, [&](uint64_t page) { node_.sweep_page(page, now_()); })) return true;
     held.unlock();
     node_.prefixes_swept(order);
     held.lock();
     return true;
+}
+
+// Counts the live items of a prefix, if a count is requested.
+bool Crawler::count_prefix(Held& held) {
+    const std::string prefix = node_.prefix_counts().to_count();
+    if (prefix.empty()) return false;
+    uint64_t items = 0;
+    const bool whole = walk(held, [&](uint64_t page) {
+        node_.visit_page(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
+    });
+    if (whole) node_.prefix_counts().counted(items);
+    return true;
+}
+
+bool Crawler::serve_prefixes(Held& held) {
+    const bool swept = sweep_prefixes(held);
+    return (!stopping_ && count_prefix(held)) || swept;
 }
 
 bool Crawler::take_pass(Pass& pass) {
@@ -224,7 +248,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
         held.lock();
         start_page_ = (start + i + 1) % pages;
         flush_if_due(held);
-        if (sweep_prefixes(held)) worked_from = Clock::now();  // it has rested itself (C6)
+        if (serve_prefixes(held)) worked_from = Clock::now();  // it has rested itself (C6)
         Clock::duration work = Clock::now() - worked_from;
         bool many = pass.checked - rested_at >= items_per_rest;
         if (!many && work < milliseconds(1)) continue;
@@ -244,7 +268,7 @@ void Crawler::run_pass(Held& held, Pass& pass) {
 void Crawler::take_rest(Held& held, const Pass& pass, Clock::duration rest) {
     Clock::time_point end = Clock::now() + rest;
     while (may_go_on(pass) && Clock::now() < end) {
-        if (flush_if_due(held) || sweep_prefixes(held)) continue;
+        if (flush_if_due(held) || serve_prefixes(held)) continue;
         Clock::time_point look = flush_when_ == 0 ? end : Clock::now() + flush_tick;
         work_.wait_until(held, std::min(look, end));
     }

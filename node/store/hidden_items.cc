@@ -13,11 +13,11 @@ namespace farcached::node {
 bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t order) {
     const auto known = entries_.find(prefix);
     if (known != entries_.end()) {
-        known->second = {floor, order};
+        known->second = {floor, order, known->second.removed};
     } else {
         if (entries_.size() >= prefixes_max) return false;
         lengths_.reserve(lengths_.size() + 1);
-        entries_.emplace(prefix, Entry{floor, order});
+        entries_.emplace(prefix, Entry{floor, order, 0});
         const auto at = std::lower_bound(lengths_.begin(), lengths_.end(), prefix.size(),
                                          [](const Length& length, size_t bytes) { return length.bytes < bytes; });
         if (at != lengths_.end() && at->bytes == prefix.size())
@@ -37,6 +37,22 @@ bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
         if (found != entries_.end() && generation < found->second.floor) return true;
     }
     return false;
+}
+
+void HiddenPrefixes::count_removed(std::string_view key, uint64_t generation) {
+    Entry* earliest = nullptr;
+    for (const Length& length : lengths_) {
+        if (length.bytes > key.size()) break;
+        const auto found = entries_.find(key.substr(0, length.bytes));
+        if (found == entries_.end() || generation >= found->second.floor) continue;
+        if (earliest == nullptr || found->second.order < earliest->order) earliest = &found->second;
+    }
+    if (earliest != nullptr) earliest->removed++;
+}
+
+std::optional<uint64_t> HiddenPrefixes::removed(std::string_view prefix) const {
+    const auto found = entries_.find(prefix);
+    return found == entries_.end() ? std::nullopt : std::optional<uint64_t>(found->second.removed);
 }
 
 void HiddenPrefixes::swept(uint64_t order) {

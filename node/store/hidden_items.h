@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -36,6 +37,10 @@ class HiddenPrefixes {
     // full. Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
     bool hides(std::string_view key, uint64_t generation) const;
+    // The item, which hides() names, is being removed: it counts for the earliest of its prefixes.
+    void count_removed(std::string_view key, uint64_t generation);
+    // Items counted for a prefix. None: it is unknown.
+    std::optional<uint64_t> removed(std::string_view prefix) const;
     // Removes the prefixes of this order and earlier ones.
     void swept(uint64_t order);
     void clear();
@@ -45,7 +50,7 @@ class HiddenPrefixes {
 
   private:
     struct Entry {
-        uint64_t floor, order;
+        uint64_t floor, order, removed;
     };
     struct Hash {
         using is_transparent = void;
@@ -79,9 +84,14 @@ class HiddenItems {
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void swept(uint64_t order);
     // The item is being removed.
-    void count_removed(Ref ref) {
-        if (prefixes_.size() != 0 && hides_by_prefix(ref)) prefix_items_++;
+    void count_removed(Ref ref, NodeSeconds now) {
+        if (prefixes_.size() == 0 || !hides_by_prefix(ref)) return;
+        prefix_items_++;
+        const bool was_live = generation_of(*arena_, ref) >= flush_floor_ && !expired(*arena_, ref, now);
+        if (was_live) prefixes_.count_removed(key_of(*arena_, ref), generation_of(*arena_, ref));
     }
+    // Live items that a delete by prefix removed so far. None: no such delete, or a flush came after it.
+    std::optional<uint64_t> removed(std::string_view prefix) const { return prefixes_.removed(prefix); }
     void add_stats(Stats& sum) const;
 
   private:

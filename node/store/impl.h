@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node::Impl: the parts of a Node, for node/*/*.cc and for tests that stop writers midway.
 //
-// Lock order: reserve_lock or prefix_lock, then one partition's lock, then the arena's pool. No two partitions' locks at once.
+// Lock order: reserve_lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's pool. No two
+// partitions' locks at once.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -13,6 +13,7 @@
 #include "node/memory/arena.h"
 #include "node/store/node.h"
 #include "node/store/partition.h"
+#include "node/store/prefix_counts.h"
 
 namespace farcached::node {
 
@@ -45,10 +46,10 @@ struct Node::Impl {
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
-    std::function<void()> prefix_told;          // under prefix_lock
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
     std::atomic<uint64_t> prefix_deletes{0};    // executed
+    PrefixCounts prefix_counts;
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -76,7 +76,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     std::atomic_thread_fence(std::memory_order_release);
     if (place != nullptr) index_.erase(place);
     count_gone(ref, why, now);
-    hidden_->count_removed(ref);
+    hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
     order_->remove(ref, why == Gone::evicted, now);
     tally(ref).requested -= bytes;

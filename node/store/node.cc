@@ -323,6 +323,7 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
     std::optional<PrefixDelete> begun;
     try {
         begun.emplace().prefix = prefix;
+        impl_->prefix_counts.deleted(prefix, order);
         begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
         impl_->each_partition([&](Partition& partition) {
             begun->floors.push_back(partition.hide_prefix(prefix, order));
@@ -332,7 +333,7 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
         begun.reset();
     }
     impl_->prefix_last.store(order, std::memory_order_release);  // noted prefixes are swept in any case
-    if (impl_->prefix_told) impl_->prefix_told();
+    impl_->prefix_counts.tell();
     return begun;
 }
 
@@ -379,14 +380,19 @@ uint64_t Node::prefix_order() const {
 }
 
 void Node::prefixes_swept(uint64_t order) {
+    impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
+        std::optional<uint64_t> sum = 0;
+        impl_->each_partition([&](Partition& partition) {
+            const std::optional<uint64_t> part = partition.removed_by_prefix(prefix);
+            sum = part && sum ? std::optional<uint64_t>(*sum + *part) : std::nullopt;
+        });
+        return sum;
+    });
     impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
     impl_->prefix_swept.store(order, std::memory_order_relaxed);
 }
 
-void Node::when_prefix_deleted(std::function<void()> told) {
-    std::lock_guard hold(impl_->prefix_lock);
-    impl_->prefix_told = std::move(told);
-}
+PrefixCounts& Node::prefix_counts() { return impl_->prefix_counts; }
 
 void Node::record(std::span<const Access> accesses, NodeSeconds now) {
     constexpr size_t at_once = 256;

@@ -7,12 +7,11 @@
 // code keeps them.
 //
 // Without memory for bookkeeping a node returns no_memory, or skips the bookkeeping: an operation is executed or leaves its
-// item unchanged. Only stats(), go_on(), when_prefix_deleted() and callers' functions throw std::bad_alloc.
+// item unchanged. Only stats(), go_on() and callers' functions throw std::bad_alloc.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +26,7 @@
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
+#include "node/store/prefix_counts.h"
 #include "protocol/op.h"
 
 namespace farcached::node {
@@ -256,8 +256,8 @@ class Node {
     // since then.
     uint64_t prefix_order() const;
     void prefixes_swept(uint64_t order);
-    // Called after each delete by prefix, under a lock: must not call the node. Empty: no callback.
-    void when_prefix_deleted(std::function<void()> told);
+    // Numbers of items by prefix; the sweeper counts.
+    PrefixCounts& prefix_counts();
 
     // Applies accesses of one-sided readers. Takes each partition's lock once per 256 accesses.
     void record(std::span<const Access> accesses, NodeSeconds now);

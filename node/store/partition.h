@@ -93,6 +93,8 @@ class alignas(64) Partition {
     uint64_t hide_prefix(std::string_view prefix, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
     void kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now);
+    // Of a hidden prefix, before it is reported as swept, as HiddenItems has it.
+    std::optional<uint64_t> removed_by_prefix(std::string_view prefix) const { return hidden_.removed(prefix); }
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void prefixes_swept(uint64_t order) { hidden_.swept(order); }
 

@@ -159,7 +159,7 @@ NODE_TALK = r'''
 < END\r\n
 == a group that there is not
 > stats nosuch\r\n
-< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, config\r\n
+< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, groups, config\r\n
 == blanks and bare newlines
 >   stats   classes  \nversion\n
 < END\r\n

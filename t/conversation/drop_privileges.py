@@ -107,6 +107,9 @@ def reloaded(daemon, path, text):
 def operators(d, folder):
     with Client(folder + "/admin") as c:
         tap.is_(c.ask("delete_prefix k-"), "OK", "the operator's socket: delete_prefix")
+        for line in ("count_prefix deleted k-", "count_prefix mine k-", "sample_keys"):
+            c.send(line.encode() + b"\r\n")
+            tap.ok(c.until(b"END\r\n").startswith(b"STAT (embedded):"), "the operator's socket: " + line)
     port = http_port(folder)
     for page, words in (("/metrics", "farcached"), ("/healthz", ""), ("/", "html"), ("/status.json", "{")):
         status, _, body = get(port, page)

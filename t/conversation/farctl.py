@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farctl against daemons and against other processes: text and JSON, messages, exit statuses, and top on a terminal."""
+"""farctl against daemons and against other processes: text and JSON, messages, exit statuses; top and the console on a terminal."""
 import contextlib
 import json
 import os
@@ -14,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Daemon, deadline, tap  # noqa: E402
+from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farctl import FARCTL, FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
@@ -103,8 +103,17 @@ def test_embedded():
         tap.is_(asked("stats", *at("p"))[0]["stats"]["cmd_set"], 1, "stats")
         tap.ok("requests" in asked("stats", "-", "proxy", *at("p"))[0]["stats"], "stats - proxy: a group of the daemon")
         refused(["stats", "a", *at("p")], "no node a: no nodes are configured", "stats of a node")
-        refused(["stats", "-", "nosuch", *at("p")], path_of("p") + ": the daemon does not support this command on this socket",
-                "a group that there is not")
+        refused(["stats", "-", "nosuch", *at("p")], path_of("p") +
+                ": no group of this name; groups: general, settings, items, slabs, "
+                "sizes, conns, proxy, latency, slow_log, hotkeys, config, groups", "a group that there is not")
+        tap.is_(farctl("stats", "-", "item", *at("p"))[2].split(";")[0], "farctl: %s: no group of this name" % path_of("p"),
+                "nor is a part of a name")
+        tap.like(farctl("stats", *at("p"))[1], r"\ngroups of `stats - GROUP`: general, settings, items, .*groups\n$",
+                 "stats: its groups")
+        groups = list(asked("stats", "-", "groups", *at("p"))[0]["stats"])
+        tap.is_([group for group in groups if not isinstance(asked("stats", "-", group, *at("p"))[0]["stats"], dict)], [],
+                "each of them is a group")
+        tap.is_(asked("stats", "-", "general", *at("p"))[0]["stats"]["pid"], d.pid, "general is what there is without one")
         for command in ("drain", "undrain"):
             refused([command, "a", *at("p")], path_of("p") + ": no nodes are configured", command)
         refused(["pointers", *at("p")], path_of("p") + ": no nodes are configured", "pointers")
@@ -113,14 +122,22 @@ def test_embedded():
         tap.is_((route["key"], route["node"], route["why"], route["pointer"]),
                 ("k%25", "(embedded)", "no nodes are configured: items are in this process", "unused"), "route: gives the reason")
         c.set("kay", "v"), c.set("l", "v")
-        tap.is_(asked("delete-prefix", "k", *at("p"))[0]["deleted"], True, "delete-prefix")
+        counted = {"socket": path_of("p"), "prefix": "k", "deleted": False, "items": 2, "nodes": 1, "nodes_done": 1}
+        tap.is_(asked("delete-prefix", "k", "--dry-run", *at("p")), [counted], "delete-prefix --dry-run counts")
+        tap.is_(farctl("delete-prefix", "--dry-run", "l", *at("p")),
+                (0, '%s: 1 item beginning with "l" on 1 of 1 node; nothing is deleted\n' % path_of("p"), ""), "in words")
+        tap.ok(c.get("k") and c.get("kay"), "and deletes nothing")
+        tap.is_(asked("delete-prefix", "k", *at("p")), [{**counted, "deleted": True}], "delete-prefix")
+        tap.is_(farctl("delete-prefix", "k", *at("p")),
+                (0, '%s: deleted 0 items beginning with "k" on 1 of 1 node\n' % path_of("p"), ""), "a second one finds none")
         tap.is_((c.get("k"), c.get("kay"), c.get("l")), (None, None, b"v"), "deletes keys with the prefix, and no others")
         status, out, err = farctl("status", *at("p", "absent"))
         tap.ok(status == 1 and "(embedded)" in out and "absent" in err, "a daemon is shown beside a missing one", out, err)
     with Daemon("-s", path_of("clients")) as d:
         tap.is_(farctl("stats", *at("clients"))[0], 0, "a socket for clients gives statistics")
         with d.client() as c:
-            tap.is_(c.ask("delete_prefix k"), "ERROR", "clients know no delete by prefix")
+            tap.is_([c.ask(line) for line in ("delete_prefix k", "count_prefix deleted k", "sample_keys")], ["ERROR"] * 3,
+                    "clients know no delete by prefix, no count and no sample")
         refused(["drain", "a", *at("clients")],
                 path_of("clients") + ": not allowed for clients; use the socket of --admin", "but takes no orders")
 
@@ -139,7 +156,7 @@ def test_node():
             tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 256000, "stats " + " ".join(args))
         refused(["stats", "n2", *at("n")], "no node n2; nodes: n1", "stats of another")
         refused(["stats", "n1", "x", *at("n")],
-                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, config",
+                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, groups, config",
                 "no such group")
         tap.is_(asked("leases", *at("n"))[0]["node"], "n1", "leases")
         code, out, _ = farctl("leases", *at("n"))
@@ -154,16 +171,71 @@ def test_node():
                     path_of("n") + ": no reply within 200 ms; the daemon is stopped or too busy", "a node that is stopped")
 
 
+def test_slowlog():
+    with Daemon("--admin", path_of("p"), "-m", "128", "-I", "40m", "-o", "slow_log_ms=1", threads=1) as d, d.client() as c:
+        refused(["slowlog", "x", *at("p")], "slowlog: 'x' is not a number from 1", "slowlog of no number")
+        tap.is_(farctl("slowlog", *at("p"))[1], "%s\nno slow requests\n" % path_of("p"), "no slow requests")
+        c.set("large", "v" * 20_000_000)  # copying it takes some milliseconds
+        def look():
+            c.get("large")
+            return [one for one in asked("slowlog", *at("p"))[0]["requests"] if one["op"] == "get"]
+        found = until(look, lambda lines: len(lines) > 1)
+        tap.ok(all(one["key"] == "large" and one["took_us"] >= 1000 and one["node"] is None and one["queue_us"] is None for
+                   one in found),
+               "the key alone, and null for what no node did", found)
+        tap.ok(found[0]["ago_ms"] <= found[1]["ago_ms"], "the newest first", found)
+        tap.is_(len(asked("slowlog", "1", *at("p"))[0]["requests"]), 1, "at most so many")
+        out = farctl("slowlog", *at("p"))[1]
+        tap.ok(re.search(r"^ *AGO +TOOK  OP +PATH +REQUESTS  KEY\n.*^ +\S+ +\d+\.\d ms  get +local +\d+  large$", out, re.M | re.S),
+               "as text: without columns about nodes", out)
+
+
+def test_help():
+    code, out, err = farctl("route", "--help")
+    tap.ok(code == 0 and not err and out.startswith("Usage: farctl [<option>]... route KEY\n") and
+           "--plan=<file>" in out and "--once" not in out,
+           "a command's help", out)
+    tap.is_((farctl("help", "route"), farctl("-h", "route")), ((code, out, err),) * 2, "in three ways")
+    tap.is_([farctl(*words) for words in (["help"], ["-h"])], [farctl("--help")] * 2, "all of it, too")
+    tap.is_(farctl("-V"), farctl("--version"), "-V")
+    refused(["help", "nosuch"], "unknown command 'nosuch'. Allowed: status, top, stats, route, hotkeys, slowlog, "
+            "pointers, leases, doctor, "
+            "drain, undrain, delete-prefix, reload, help; see farctl --help", "help of no command", status=64)
+
+
+def test_doctor():
+    """This host may have anything, but nothing of it may be wrong for a daemon that works; it has no RDMA for sure in a test."""
+    def checks(*args):
+        status, out, err = farctl("doctor", "--json", *args)
+        found = json.loads(out)
+        tap.ok(not err and status == int(any(one["verdict"] == "wrong" for one in found)), "doctor: its status tells",
+               status, found)
+        tap.ok(all((one["remedy"] is None) == (one["verdict"] == "ok") for one in found), "a remedy for all but ok", found)
+        return {one["subject"]: one for one in found}
+    alone = checks(*at("absent"))
+    tap.ok(alone["daemons"]["verdict"] == "wrong" and "no such socket" in alone["daemons"]["text"],
+           "without the daemon that was named", alone)
+    tap.ok({"RDMA devices", "locked memory", "huge pages", "/dev/shm", "pointer tables", "kernel settings"} <= set(alone),
+           "the host is checked",
+           alone)
+    with Daemon("--admin", path_of("p"), "-m", "16"):
+        found = checks(*at("p"))
+        tap.is_([found[what]["verdict"] for what in ("daemons", "nodes", "leases", "versions")], ["ok"] * 4, "with one")
+        out = farctl("doctor", *at("p"))[1]
+        tap.ok(re.search(r"^ok     versions         all are ", out, re.M) and "\x1b" not in out, "as text", out)
+
+
 # -- top --------------------------------------------------------------------------------------------------
 
 class Screen:
-    """farctl top on a terminal of its own."""
+    """farctl on a terminal of its own."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, env=()):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ["TERM"] = "xterm"
-            os.execv(FARCTL, [FARCTL, "top", *args])
+            os.environ.pop("NO_COLOR", None)
+            os.environ.update({"TERM": "xterm", **dict(env)})
+            os.execv(FARCTL, [FARCTL, *args])
         self.seen = ""
         self.status = None
 
@@ -214,7 +286,7 @@ def test_top():
         lines.wait(deadline())
         lines.stdout.close()
         tap.ok(seen[0]["seconds"] is None and seen[2]["seconds"] >= 0.1, "--json: a line for each interval", seen)
-        screen = Screen("--interval=0.2", *at("p"))
+        screen = Screen("top", "--interval=0.2", *at("p"))
         tap.ok(screen.wait_for(r"\x1b\[\?1049h.*averages since the start, by gets.*\x1b\[7mNODE.*\(embedded\)"),
                "a screen", screen.seen)
         tap.ok(screen.wait_for(r"the last 0\.\d s, by gets"), "again after the interval", screen.seen)
@@ -228,20 +300,100 @@ def test_top():
         tap.is_(screen.end(), 0, "q ends it")
         tap.ok(screen.seen.endswith("\x1b[?25h\x1b[?1049l"), "and the screen is as before", screen.seen[-40:])
     with Daemon("--admin", path_of("p"), "-m", "16") as d:
-        screen = Screen(*at("p"))
+        screen = Screen("top", *at("p"))
         tap.ok(screen.wait_for("NODE"), "another", screen.seen)
         screen.press("\x03")
         tap.is_(screen.end(), -2, "interrupted it ends by the signal")
         tap.ok(screen.seen.endswith("\x1b[?25h\x1b[?1049l"), "the screen is as before", screen.seen[-40:])
-    screen = Screen(*at("absent"))
+    screen = Screen("top", *at("absent"))
     tap.is_(screen.end(), 1, "without a daemon it does not begin")
     tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and prints the reason", screen.seen)
+
+
+def test_colours():
+    with Daemon("--admin", path_of("p"), "-m", "16"):
+        for env, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)):
+            screen = Screen("status", *at("p"), env=env)
+            tap.is_(screen.end(), 0, "status on a terminal")
+            tap.ok(("\x1b[32mup\x1b[0m" in screen.seen and "\x1b[1mNODE" in screen.seen) == coloured == ("\x1b" in screen.seen),
+                   "colours with %s: %s" % (env, coloured), screen.seen)
+
+
+# -- The console ------------------------------------------------------------------------------------------
+
+class Console(Screen):
+    PROMPT = r"farctl> "
+
+    def __init__(self, *args, home):
+        super().__init__(*args, env={"XDG_STATE_HOME": home, "HOME": home})
+        self.ready = self.wait_for(self.PROMPT)
+
+    def says(self, keys, pattern):
+        """Types, and waits for an answer and the next prompt."""
+        self.press(keys)
+        return self.wait_for(pattern + ".*" + self.PROMPT)
+
+
+def has_console():
+    return "a console, on a terminal" in farctl("--help")[1]
+
+
+def test_console():
+    status, _, err = farctl(*at("absent"))
+    tap.ok(status == 64 and err.startswith("farctl: no command given; commands: status, top,"),
+           "no command, no terminal: help", err)
+    if not has_console():
+        return tap.skip("the console", "farctl is built without libedit")
+    home = path_of("state/of/farctl")
+    history = os.path.join(home, "farctl_history")
+    with Daemon("--admin", path_of("p"), "-m", "16") as d:
+        with d.client() as c:
+            c.set("key1", "v"), c.set("key2", "v")
+        console = Console(*at("p"), home=home)
+        tap.ok(console.ready, "a prompt", console.seen)
+        tap.ok(console.says("stats - config\r", "config_reloads"), "a command", console.seen)
+        tap.ok(console.says("delete-prefix key --dry-run\r", '2 items beginning with "key"'), "with an option", console.seen)
+        tap.ok(console.says("route \"key1\" --json\r", '"key": "key1"'), "and a quoted word", console.seen)
+        tap.ok(console.says("nosuch\r", "unknown command 'nosuch'"), "a wrong one is refused, and the console goes on",
+               console.seen)
+        tap.ok(console.says("help route\r", "Usage: farctl"), "help", console.seen)
+        tap.ok(console.says("route 'a\r", "a quote is open"), "an open quote", console.seen)
+        console.press("dele\t")
+        tap.ok(console.wait_for("te-prefix "), "a command is completed", console.seen)
+        console.press("\x03")
+        tap.ok(console.wait_for(console.PROMPT), "Ctrl-C drops the line", console.seen)
+        console.press("stats - se\t")
+        tap.ok(console.wait_for("ttings"), "a group is completed", console.seen)
+        tap.ok(console.says("\r", "maxbytes"), "and asked for", console.seen)
+        tap.ok(console.says(" stats - slabs\r", "active_slabs"), "a line with a blank in front", console.seen)
+        tap.ok(console.says("\x1b[A\r", "maxbytes"), "is not in the history: the one before it is repeated", console.seen)
+        console.press("quit\r")
+        tap.is_(console.end(), 0, "quit")
+        tap.is_(oct(os.stat(history).st_mode & 0o777), "0o600", "the history is its user's alone")
+        with open(history, encoding="utf-8") as file:
+            lines = file.read()
+        tap.ok("config" in lines and "slabs" not in lines, "and has the lines but for that one", lines)
+        console = Console(*at("p"), home=home)
+        tap.ok(console.says("\x1b[A\x1b[A\r", "maxbytes"), "the history is there the next time", console.seen)
+        console.press("\x04")
+        tap.is_(console.end(), 0, "Ctrl-D ends")
+        os.chmod(history, 0o644)
+        console = Console(*at("absent"), home=home)
+        tap.ok(console.says("status\r", "no such socket"), "without a daemon it says so", console.seen)
+        console.press("exit\r")
+        tap.is_(console.end(), 1, "its status is that of the last command")
+        tap.is_(oct(os.stat(history).st_mode & 0o777), "0o600", "a history that others could read is closed to them")
 
 
 def main():
     try:
         test_strangers()
         test_embedded()
+        test_slowlog()
+        test_help()
+        test_doctor()
+        test_colours()
+        test_console()
         test_node()
         test_top()
     finally:

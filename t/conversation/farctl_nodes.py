@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """farctl with two proxies in front of two nodes: one row per node for all proxies, a node drained at one proxy and at both, and a
-node that has ended."""
+node that has ended; deletes by prefix over TCP."""
 import contextlib
 import json
 import os
 import re
 import shutil
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
@@ -32,13 +34,41 @@ def test_nodes():
                 c.get("k%d" % i)
         check_survey(nodes)
         check_route(first)
+        check_plan(first)
+        check_completion()
         check_drain(first, second)
         check_delete_prefix(first, second)
         nodes[1].stop()
         check_down()
-        refused(["delete-prefix", "x", *at("p")], path_of("p") + ": not every node has confirmed: one is down, too old, or has "
-                "too many prefixes to sweep; see farctl status, and try again", "delete-prefix while a node is down")
+        check_partial_delete(first)
         check_failover(stack.enter_context(proxy("r", "-o", "failover")))
+
+
+def test_tcp():
+    """A count and a delete by prefix over TCP, while another client works."""
+    with Cluster("tcp tcp", proxies=1, local_read=False) as cluster:
+        socket = cluster.admin(0)
+        with cluster.proxies[0].client() as c:
+            for i in range(1111):
+                c.set("x%d" % i, "v"), c.set("y%d" % i, "v")
+            asked_for, stop = [], threading.Event()
+
+            def others():
+                with cluster.proxies[0].client() as other:
+                    while not stop.is_set():
+                        asked_for.append(other.get("y%d" % (len(asked_for) % 1111)))
+            thread = threading.Thread(target=others)
+            thread.start()
+            try:
+                for words, text in ((["x", "--dry-run"], '1111 items beginning with "x" on 2 of 2 nodes; nothing is deleted'),
+                                    (["x"], 'deleted 1111 items beginning with "x" on 2 of 2 nodes'),
+                                    (["x", "--dry-run"], '0 items beginning with "x" on 2 of 2 nodes; nothing is deleted')):
+                    tap.is_(farctl("delete-prefix", *words, "--socket=" + socket), (0, "%s: %s\n" % (socket, text), ""),
+                            "over TCP: delete-prefix " + " ".join(words))
+            finally:
+                stop.set()
+                thread.join()
+            tap.ok(asked_for and set(asked_for) == {b"v"}, "other requests are answered meanwhile", len(asked_for))
 
 
 def shm_unlink(name):
@@ -145,8 +175,10 @@ def check_delete_prefix(first, second):
         for client in (c, other):  # both hold pointers then
             for _ in range(3):
                 client.get_many("user%s%d" % (dot, i) for dot in ":." for i in range(100))
-        tap.is_(asked("delete-prefix", "user:", *at("p")),
-                [{"socket": path_of("p"), "prefix": "user:", "deleted": True}], "delete-prefix")
+        result = {"socket": path_of("p"), "prefix": "user:", "deleted": True, "items": 100, "nodes": 2, "nodes_done": 2}
+        tap.is_(asked("delete-prefix", "--dry-run", "user:", *at("p")), [{**result, "deleted": False}], "delete-prefix --dry-run")
+        tap.is_(len(c.get_many("user:%d" % i for i in range(100))), 100, "deletes nothing")
+        tap.is_(asked("delete-prefix", "user:", *at("p")), [result], "delete-prefix")
         for client, which in ((c, "there"), (other, "through the other proxy, which held pointers")):
             tap.is_(client.get_many("user:%d" % i for i in range(100)), [], "nothing begins so %s" % which)
             tap.is_(len(client.get_many("user.%d" % i for i in range(100))), 100, "and all else is there")
@@ -158,14 +190,80 @@ def check_delete_prefix(first, second):
         tap.is_([(n["prefixes_pending"], n["prefix_deletes"]) for n in swept], [(0, 1)] * 2, "and the nodes sweep")
         tap.is_(sum(n["prefix_items"] for n in swept), 100, "a hundred items")
     code, out, _ = farctl("delete-prefix", "user.", *at("p", "q"))
-    tap.is_((code, out), (0, "%s: no key begins with user.\n%s: no key begins with user.\n" % (path_of("p"), path_of("q"))),
-            "as text")
+    tap.is_((code, out), (0, '%s: deleted 100 items beginning with "user." on 2 of 2 nodes\n'
+                          '%s: deleted 0 items beginning with "user." on 2 of 2 nodes\n' % (path_of("p"), path_of("q"))), "as text")
+    tap.is_(farctl("delete-prefix", "a" * 250, *at("p")), (0, '%s: deleted all items beginning with "%s"; their number is not '
+            'known\n' % (path_of("p"), "a" * 250), ""), "one that is too long to count")
     refused(["delete-prefix", "a b", *at("p")], "keys, prefixes, and names of nodes and groups contain no blanks; "
             "see farctl --help", "two words", status=64)
     refused(["delete-prefix", "a" * 251, *at("p")], path_of("p") + ": usage: delete_prefix PREFIX, which is one word of at "
             "most 250 bytes", "longer than a key")
     refused(["delete-prefix", "a", *at("a")], "keys are deleted by farcached, in all of its nodes; name one's socket with "
             "--socket", "at a node")
+
+
+def check_partial_delete(proxy):
+    """b is down: a deletes its part."""
+    with proxy.client() as c:
+        kept = sum(c.set("x%d" % i, "v") == "STORED" for i in range(100))
+    tap.ok(0 < kept < 100, "the items of one node", kept)
+    at_a = farctl("delete-prefix", "x", "--dry-run", *at("p"))
+    tap.is_(at_a, (1, '%s: %d items beginning with "x" on 1 of 2 nodes; nothing is deleted\n' % (path_of("p"), kept),
+                   "farctl: %s: 1 of 2 nodes did not count: down, too old, or busy\n" % path_of("p")),
+                       "a dry run while a node is down")
+    tap.is_(farctl("delete-prefix", "x", *at("p")),
+            (1, '%s: deleted %d items beginning with "x" on 1 of 2 nodes\n' % (path_of("p"), kept),
+             "farctl: %s: not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
+             "see farctl status, "
+             "and try again\n" % path_of("p")), "delete-prefix while a node is down")
+
+
+def check_plan(first):
+    """The ring of b alone, and one with c, against the items that are there."""
+    names = [n["name"] for n in asked("status", *at("p"))["nodes"]]
+    held = {n["name"]: n["items"] for n in asked("status", *at("p"))["nodes"]}
+    tap.is_((sorted(names), sum(held.values())), (["a", "b"], 100), "a hundred items in two nodes")
+
+    def plan(*nodes):
+        with open(path_of("new.toml"), "w", encoding="utf-8") as file:
+            for name in nodes:
+                file.write('[[node]]\nname = "%s"\naddress = "shm:%s"\n' % (name, path_of(name + ".shm")))
+        return asked("route", "--plan=" + path_of("new.toml"), *at("p"))[0]
+    same = plan("a", "b")
+    tap.is_((same["items"], same["sampled"], same["moving"]), (100, 100, 0), "the same list moves nothing")
+    tap.is_(plan("b", "a")["moving"], 0, "nor does its order")
+    alone = plan("b")
+    tap.is_((alone["moving"], {n["node"]: n["moving"] for n in alone["nodes"]}), (held["a"], {"a": {"b": held["a"]}, "b": {}}),
+            "without a, its keys move to b")
+    more = plan("a", "b", "c")
+    moves = {n["node"]: n["moving"] for n in more["nodes"]}
+    tap.ok(0 < more["moving"] < 100 and all(set(to) == {"c"} for to in moves.values()), "a third node takes keys from both", more)
+    with Daemon("--admin", path_of("three"), *[w for n in ("a", "b", "c") for
+                                               w in ("--node", "%s=shm:%s" % (n, path_of(n + ".shm")))]) as d:
+        with d.client() as c:
+            to_c = sum(c.stats("route k%d" % i)["node"] == "c" for i in range(100))
+    tap.is_(more["moving"], to_c, "and as many as a farcached with that list sends there")
+    code, out, _ = farctl("route", "--plan=" + path_of("new.toml"), *at("p"))
+    tap.ok(code == 0 and "%d of 100 keys in use would move, %d.0%%; all 100 keys were looked at\n" % (to_c, to_c) in out,
+           "as text", out)
+    refused(["route", "--plan=" + path_of("absent.toml"), *at("p")], "%s: cannot be opened: No such file or directory" %
+            path_of("absent.toml"),
+            "without the file")
+    refused(["route", "k", "--plan=x", *at("p")], "usage: farctl route --plan=<file>; see farctl --help", "with a key", status=64)
+    tap.is_(first.stats()["curr_items"], "100", "a plan changes nothing")
+
+
+def check_completion():
+    tap.is_(farctl("--print-arguments", "drain", *at("p"))[1].split(), ["a", "b"], "completion: names of nodes")
+    tap.is_(farctl("--print-arguments", "stats", *at("p"))[1].split(), ["a", "b", "-"], "or -")
+    tap.ok({"general", "leases"} <= set(farctl("--print-arguments", "stats", "a", *at("p"))[1].split()), "groups of a node")
+    tap.ok({"settings", "nodes"} <= set(farctl("--print-arguments", "stats", "-", *at("p"))[1].split()), "groups of the daemon")
+    tap.ok({"status", "drain"} <= set(farctl("--print-arguments", *at("p"))[1].split()), "commands")
+    tap.is_(farctl("--print-arguments", "drain", *at("absent")), (0, "", ""), "nothing without a daemon")
+    code, out, _ = farctl("doctor", "--json", *at("p", "a"))
+    found = {one["subject"]: one["verdict"] for one in json.loads(out)}
+    tap.is_((found["nodes"], found["versions"], found["daemons"]), ("ok", "ok", "ok"), "doctor: of two nodes, one asked itself")
+    tap.is_(code, int("wrong" in found.values()), "and its status")
 
 
 def check_down():
@@ -195,6 +293,7 @@ def states_of_all(*names):
 def main():
     try:
         test_nodes()
+        test_tcp()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     tap.done()

@@ -136,7 +136,8 @@ def operator(trial, path, with_nodes):
     where, trial.where = trial.where, trial.where + ", the operator"
     trial.opening()
     commands = {"version": ask(b"version"), "stats": text(b"stats\r\n"), "stats config": text(b"stats config\r\n"),
-                "delete_prefix": ask(b"delete_prefix op")}
+                "delete_prefix": ask(b"delete_prefix op"), "count_prefix": text(b"count_prefix mine op\r\n"),
+                "count_prefix deleted": text(b"count_prefix deleted op\r\n"), "sample_keys": text(b"sample_keys\r\n")}
     if with_nodes:
         commands.update({"drain": ask(b"drain other"), "undrain": ask(b"undrain n0")})
     trial.each(commands)

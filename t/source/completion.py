@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import run_binary, tap  # noqa: E402
@@ -26,10 +27,11 @@ def printed(program, shell):
     return text.decode()
 
 
-def completed(text, *words):
-    """The completions of the words, the last of which is incomplete."""
+def completed(text, *words, path=""):
+    """The completions of the words, the last of which is incomplete. path: a folder with programs."""
+    env = {**os.environ, "PATH": path + os.pathsep * bool(path) + os.environ["PATH"]}
     done = subprocess.run(["bash", "-c", ASK % (text, words[0]), "bash", *words], capture_output=True, text=True,
-                          check=False)
+                          check=False, env=env)
     if done.returncode != 0 or done.stderr:
         return ["bash: status %d: %s" % (done.returncode, done.stderr)]
     return [word for word in done.stdout.split("\n") if word]
@@ -54,6 +56,22 @@ def test_bash():
     tap.ok("--connections" in completed(farbench, "farbench", "load", "--"), "and its options")
 
 
+def test_arguments():
+    """The program prints the words that may follow: here one that also prints its own."""
+    farctl = printed("farctl", "bash")
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "farctl")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nprintf 'node_a\\nnode_b\\n'\nprintf 'got:%s\\n' \"$@\"\n")
+        os.chmod(program, 0o755)
+        tap.is_(completed(farctl, "farctl", "drain", "node", path=folder), ["node_a", "node_b"], "names of nodes")
+        tap.is_(completed(farctl, "farctl", "--socket", "=", "/s", "--json", "stats", "node_a", "got", path=folder),
+                ["got:--print-arguments", "got:--socket=/s", "got:--json", "got:stats", "got:node_a"],
+                    "the program gets the words so far")
+        tap.is_(completed(farctl, "farctl", "--socket", "=", "/s", "rou", path=folder), ["route"],
+                "an option's value is no command")
+
+
 def test_zsh():
     for program in ("farcached", "farnode", "farctl", "farbench"):
         text = printed(program, "zsh")
@@ -66,5 +84,6 @@ def test_zsh():
 
 
 test_bash()
+test_arguments()
 test_zsh()
 tap.done()

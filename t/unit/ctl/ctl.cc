@@ -42,6 +42,19 @@ void test_command_line() {
     tap::ok(line.options.words == std::vector<std::string>{"n1", "leases"}, "the command's words");
     tap::ok(line.options.json && line.options.timeout_ms == 250, "options behind the command");
     tap::is(parse({"--help"}).exit_status.value_or(-1), 0, "--help ends well");
+    for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
+             {"route", "--help"}, {"-h", "route"}, {"help", "route"}, {"route", "k", "--help"}})
+        tap::ok(parse(words).exit_status == 0 && parse(words).out.starts_with("Usage: farctl [<option>]... route KEY\n"),
+                std::string("a command's help: ") + words[0] + " " + words[1]);
+    tap::ok(parse({"route", "-h"}).out.find("--plan") != std::string::npos &&
+                parse({"route", "-h"}).out.find("--dry-run") == std::string::npos, "with its options, and no other's");
+    tap::is(parse({"-h"}).out, parse({"--help"}).out, "-h");
+    tap::is(parse({"help"}).out, parse({"--help"}).out, "help");
+    tap::is(parse({"-V"}).out, parse({"--version"}).out, "-V");
+    line = parse({"route", "--plan=/f"});
+    tap::ok(!line.exit_status && line.options.plan == "/f" && line.options.words.empty(), "route --plan needs no key");
+    tap::ok(parse({"delete-prefix", "a", "--dry-run"}).options.dry_run && parse({"status", "--wide"}).options.wide,
+            "options of a command");
     tap::is(parse({"--version"}).out.substr(0, 7), "farctl ", "--version names the program");
     tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
 
@@ -63,6 +76,10 @@ void test_command_line() {
         {{"--nosuch", "status"}, "unknown option --nosuch"},
         {{"status", "--socket"}, "--socket needs a value"},
         {{"status", "-x"}, "unknown option -x"},
+        {{"status", "--dry-run"}, "--dry-run is an option of delete-prefix"},
+        {{"route", "k", "--plan=/f"}, "usage: farctl route --plan=<file>"},
+        {{"help", "rout"}, "unknown command 'rout', did you mean 'route'?"},
+        {{"slowlog", "1", "2"}, "usage: farctl slowlog [N]"},
     };
     for (const auto& [words, sentence] : refused) {
         line = parse(words);
@@ -143,9 +160,9 @@ void test_show() {
     tap::is(survey.nodes[1].state(), "drained", "and that do not");
     tap::is(survey.nodes[0].gets(), 100u, "gets are those that it saw and those that it did not");
     tap::is(status_text(survey),
-            "NODE  STATE    ADDRESS          INCARNATION          MEMORY  ITEMS   HITS  UPTIME\n"
-            "a     mixed    shm:/run/a.sock  0000000000000012  1K of 64M      3  80.0%   1m40s\n"
-            "b     drained                   -                         -      -      -       -\n"
+            "NODE  STATE    ADDRESS             MEMORY  ITEMS   HITS  UPTIME\n"
+            "a     mixed    shm:/run/a.sock  1K of 64M      3  80.0%   1m40s\n"
+            "b     drained                           -      -      -       -\n"
             "\n"
             "PROXY  PID  UPTIME  CLIENTS  GETS   HITS  LOCAL  ONE-SIDED  INDEX  TWO-SIDED\n"
             "/p       7   1m40s        2   100  80.0%  10.0%      50.0%   0.0%      40.0%\n"
@@ -155,6 +172,21 @@ void test_show() {
             "b: drained for /q, 4 of 4 connections up\n",
             "status");
     tap::is(status_text({}), "", "no statistics, no text");
+    const std::string wide = status_text(survey, {.wide = true}), coloured = status_text(survey, {.colour = true});
+    tap::ok(wide.find("UPTIME  INCARNATION\n") != std::string::npos && wide.find("1m40s  0000000000000012\n") != std::string::npos,
+            "--wide: incarnations");
+    tap::ok(coloured.starts_with("\x1b[1mNODE  STATE    ADDRESS ") &&
+                coloured.find("a     \x1b[33mmixed\x1b[0m    shm:/run/a.sock  1K of 64M") != std::string::npos,
+            "in colours the columns stand where they stood");
+    tap::ok(painted("x", tone_of_state("up")) == "\x1b[32mx\x1b[0m" && painted("x", tone_of_state("down")) == "\x1b[31mx\x1b[0m",
+            "up is green, down red");
+    tap::is(hot_keys_text({1, {{"get_local", "hot", 90, 3}, {"get_local", "even", 4, 4}, {"get_local", "cold", 4, 5}}}),
+            "WAY        REQUESTS  TOO HIGH BY  KEY\n"
+            "get_local        90            3  hot\n"
+            "get_local         4            4  even\n",
+            "hot keys: without those that may have had no request");
+    tap::is(hot_keys_text({1, {{"get_local", "cold", 4, 5}}}), "no key is requested much more often than others\n", "or none");
+    tap::is(hot_keys_text({1, {}}), "no requests yet\n", "or no requests");
     tap::is(stats_text(stats({{"a", "1"}, {"longer", "2\x1b"}})), "a       1\nlonger  2?\n", "stats");
     tap::is(pointers_text(stats({{"entries", "100"}, {"valid", "30"}, {"lease_left_le_1000", "10"},
                                  {"lease_left_le_4000", "30"}}),
@@ -243,7 +275,7 @@ void test_sorting() {
 
     const Survey survey = two_nodes();
     const std::vector<std::string> lines = top_lines(survey, &survey, 2, view, "12:00:00");
-    tap::is(lines.at(0), "farctl top  12:00:00  2 nodes, 1 proxies, the last 2.0 s, by memory, reversed", "the head");
+    tap::is(lines.at(0), "farctl top  12:00:00  2 nodes, 1 proxy, the last 2.0 s, by memory, reversed", "the head");
     tap::is(lines.at(3).substr(0, 12), "NODE  STATE ", "the table's");
     tap::is(lines.at(4).substr(0, 2), "b ", "sorted");
     const Json json = top_json(survey, nullptr, 0, {}, "12:00:00");

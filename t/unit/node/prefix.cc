@@ -26,10 +26,11 @@ node::Config with_memory(uint64_t megabytes) {
     return config;
 }
 
-void set(node::Node& cache, std::string_view key, std::string_view value) {
+void set(node::Node& cache, std::string_view key, std::string_view value, NodeSeconds exptime = 0) {
     protocol::StoreOp op;
     op.key = cache.key(key);
     op.value = value;
+    op.exptime = exptime;
     CHECK(cache.store(op, now).status == protocol::StoreReply::Status::stored);
 }
 
@@ -244,11 +245,80 @@ void threads() {
     crawler.stop();
 }
 
+// ---- numbers ---------------------------------------------------------------------------------------------
+
+using State = node::PrefixCount::State;
+
+void deletes_are_counted() {
+    node::Node cache(with_memory(8));
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown, "no delete, no number");
+    for (int i = 0; i < 100; i++) set(cache, "a" + std::to_string(i), "v"), set(cache, "b" + std::to_string(i), "v");
+    set(cache, "a-expired", "v", now);
+    cache.delete_prefix("a1", now);
+    const node::PrefixCount first = cache.prefix_counts().of_delete("a1");
+    tap::ok(first.state == State::running && first.order == 1, "until the sweep it is not known");
+    cache.delete_prefix("a", now);
+    set(cache, "a2", "new");          // meets the deleted one before the sweep does
+    set(cache, "a200", "new");
+    sweep(cache);
+    tap::is(cache.prefix_counts().of_delete("a1").items.value_or(0), 11u, "a1, a10 to a19");
+    const node::PrefixCount second = cache.prefix_counts().of_delete("a");
+    tap::ok(second.state == State::complete && second.order == 2, "the later delete is complete");
+    tap::is(second.items.value_or(0), 89u, "and has what the earlier one left, but not what had expired");
+    cache.delete_prefix("a", now);
+    tap::is(cache.prefix_counts().of_delete("a").order, 3u, "another delete of the prefix takes the place of the last");
+    sweep(cache);
+    tap::is(cache.prefix_counts().of_delete("a").items.value_or(9), 2u, "and counts what came since");
+    set(cache, "b-flushed", "v");
+    cache.delete_prefix("b", now);
+    cache.flush_all(now);
+    sweep(cache);
+    tap::ok(cache.prefix_counts().of_delete("b").state == State::complete && !cache.prefix_counts().of_delete("b").items,
+            "a flush in between: no number");
+    for (size_t i = 0; i < node::PrefixCounts::deletes_kept; i++) cache.delete_prefix("p" + std::to_string(i), now);
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown &&
+            cache.prefix_counts().of_delete("p0").state == State::running,
+            "only the last deletes are known");
+}
+
+void prefixes_are_counted() {
+    node::Node cache(with_memory(16));
+    for (int i = 0; i < 20'000; i++) set(cache, (i % 4 == 0 ? "a" : "b") + std::to_string(i), std::string(100, 'v'));
+    set(cache, "a-expired", "v", now);
+    node::CrawlerOptions options;
+    options.enabled = false;
+    node::Crawler crawler(cache, [] { return now; }, options);
+    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "a count begins");
+    tap::ok(cache.prefix_counts().count("yours", "a").state == State::busy, "another asker waits");
+    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "the first may look");
+    crawler.start();
+    const auto counted = [&](const char* token, const char* prefix) {
+        node::PrefixCount count;
+        constexpr int looks_max = 20'000;
+        for (int looks = 0; looks < looks_max && count.state != State::complete; looks++) {
+            count = cache.prefix_counts().count(token, prefix);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return count.items.value_or(0);
+    };
+    tap::is(counted("mine", "a"), 5000u, "the crawler counts, also while it is disabled");
+    tap::is(counted("mine", "a"), 5000u, "the asker may look again");
+    tap::is(counted("yours", "b"), 15'000u, "then the other");
+    set(cache, "b-new", "v");
+    tap::is(counted("yours again", "b"), 15'001u, "a new token is a new count");
+    cache.delete_prefix("b", now);
+    tap::is(counted("last", "b"), 0u, "deleted items do not count, swept or not");
+    tap::ok(get(cache, "a0"), "and a count deletes nothing");
+    crawler.stop();
+}
+
 }  // namespace
 
 int main() {
     what_goes_and_what_stays();
     several();
+    deletes_are_counted();
+    prefixes_are_counted();
     the_crawler_sweeps(true);
     the_crawler_sweeps(false);
     an_order_meets_a_pass();

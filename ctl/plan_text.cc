@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The output of a plan: ctl/plan.h.
+#include <cmath>
+#include <cstdio>
+
+#include "ctl/format.h"
+#include "ctl/plan.h"
+
+namespace farcached::ctl {
+
+namespace {
+
+struct Sum {
+    double items = 0, moving = 0;
+    uint64_t sampled = 0, moving_sampled = 0;
+    bool is_complete = true;
+};
+
+Sum sum_of(const PlanResult& result) {
+    Sum sum;
+    for (const PlannedNode& node : result.nodes) {
+        sum.items += double(node.items);
+        sum.moving += node.estimate(node.moves());
+        sum.sampled += node.sampled;
+        sum.moving_sampled += node.moves();
+        sum.is_complete = sum.is_complete && node.is_complete;
+    }
+    return sum;
+}
+
+// Half of the interval that has the truth with 95 %, in percent.
+double error_percent(const Sum& sum) {
+    if (sum.sampled == 0) return 100;
+    const double share = double(sum.moving_sampled) / double(sum.sampled);
+    return 196 * std::sqrt(share * (1 - share) / double(sum.sampled));
+}
+
+std::string whole(double number) { return std::to_string(uint64_t(std::llround(number))); }
+
+}  // namespace
+
+std::string plan_text(const PlanResult& result, Look look) {
+    TextTable table({"NODE", ">ITEMS", ">SAMPLED", ">KEYS", ">SHARE", "TO"});
+    for (const PlannedNode& node : result.nodes) {
+        std::string to;
+        for (const auto& [name, keys] : node.moving)
+            to += (to.empty() ? "" : ", ") + name + " " + percent(double(keys), double(node.sampled));
+        table.add({node.name, std::to_string(node.items), std::to_string(node.sampled), whole(node.estimate(node.moves())),
+                   percent(double(node.moves()), double(node.sampled)), to.empty() ? "-" : to});
+    }
+    std::string text;
+    for (const std::string& line : look.colour ? table.coloured(0, nullptr) : table.lines()) text += line + "\n";
+    const Sum sum = sum_of(result);
+    text += "\n" + whole(sum.moving) + " of " + whole(sum.items) + " keys in use would move";
+    if (sum.items > 0) text += ", " + percent(sum.moving, sum.items);
+    char error[32];
+    std::snprintf(error, sizeof error, "%.1f", error_percent(sum));
+    const std::string sampled = counted(sum.sampled, "key", "keys");
+    if (sum.sampled == 0) text += "; no key was sampled";
+    else if (sum.is_complete) text += "; all " + sampled + " were looked at";
+    else text += "; a sample of " + sampled + ", so within " + error + " percentage points in 95 of 100 cases";
+    text += "\n";
+    for (const std::string& one : result.moved_addresses)
+        text += printable("another address for node " + one + ": if that is another process, its keys move, too") + "\n";
+    return text;
+}
+
+Json json_of(const PlanResult& result) {
+    Json nodes = Json::array();
+    for (const PlannedNode& node : result.nodes) {
+        Json to = Json::object();
+        for (const auto& [name, keys] : node.moving) to[name] = keys;
+        nodes.push_back({{"node", node.name}, {"items", node.items}, {"sampled", node.sampled}, {"moving", std::move(to)}});
+    }
+    const Sum sum = sum_of(result);
+    return {{"nodes", std::move(nodes)},
+            {"sampled", sum.sampled},
+            {"items", uint64_t(sum.items)},
+            {"moving", uint64_t(std::llround(sum.moving))},
+            {"moving_share", sum.items > 0 ? Json(sum.moving / sum.items) : Json(nullptr)},
+            {"other_addresses", result.moved_addresses}};
+}
+
+}  // namespace farcached::ctl
