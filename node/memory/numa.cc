@@ -46,7 +46,7 @@ class KernelBinder : public MemoryBinder {
 std::vector<uint32_t> parse_number_list(const std::string& text) {
     std::vector<uint32_t> numbers;
     const char* at = text.data();
-    const char* const end = at + text.find_last_not_of(" \t\n") + 1;
+    const char* const end = at + (text.find_last_not_of(" \t\n") + 1);
     at += std::min(text.find_first_not_of(" \t"), size_t(end - at));
     while (at != end) {
         uint32_t first = 0, last = 0;
