@@ -13,10 +13,10 @@
 test_scripts =
 fuzz_targets =
 
-# The longest tests begin first: one is described under "Faulty programs", the others take minutes under
-# ThreadSanitizer.
-TESTS += t/nodes/broken.py t/unit/node/lease t/unit/node/prefix t/unit/node/fragmentation
-EXTRA_DIST += t/nodes/broken.py
+# The longest tests begin first, so that none runs alone at the end. t/nodes/broken.py is described under "Faulty programs".
+TESTS += t/unit/node/failing_node t/nodes/broken.py t/source/headers.py t/unit/node/lease t/unit/node/prefix \
+	t/unit/node/fragmentation
+EXTRA_DIST += t/nodes/broken.py t/source/headers.py
 
 TEST_EXTENSIONS = .py .sh
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
@@ -196,7 +196,7 @@ EXTRA_DIST += \
 	t/lib/tap_output.py
 
 # The sources themselves: style, arrows, lists; every header alone.
-style_scripts = t/source/tidy.py t/source/headers.py t/source/docs.py t/source/doc_pages.py t/source/man_pages.py \
+style_scripts = t/source/tidy.py t/source/docs.py t/source/doc_pages.py t/source/man_pages.py \
 	t/source/tutorial.py
 test_scripts += $(style_scripts)
 
@@ -353,8 +353,8 @@ one_thread_programs = t/unit/bench/hitratio t/unit/conf/resource_limits t/unit/n
 	t/unit/proxy/pointer_read t/unit/node/policy t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine \
 	t/unit/protocol/text_parse
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
-left_out = $(style_scripts) t/faulty/broken_rules.py t/nodes/broken.py $(if $(under_tsan),t/fuzz/fuzz.py $(fuzz_targets) \
-	$(one_thread_programs))
+left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py \
+	$(if $(under_tsan),t/fuzz/fuzz.py $(fuzz_targets) $(one_thread_programs))
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
@@ -411,7 +411,6 @@ t/faulty/failing_new.so: t/faulty/failing_new.cc
 	$(AM_V_CXX)$(MKDIR_P) t/faulty && $(CXX) $(CPPFLAGS) -std=c++20 $(CXXFLAGS) -fPIC -shared -o $@ $(srcdir)/t/faulty/failing_new.cc
 
 check_PROGRAMS += t/unit/node/failing_node
-TESTS += t/unit/node/failing_node
 t_unit_node_failing_node_SOURCES = t/unit/node/failing_node.cc t/unit/node/invariants.h t/lib/refused_new.h t/lib/tap.h
 
 check_PROGRAMS += t/unit/node/held
