@@ -86,6 +86,9 @@ bool is_named(const Option& option, std::string_view key) {
     return same_name(key_of(option), key) || (!option.old_name.empty() && same_name(option.old_name, key));
 }
 
+// Of names that outlive the statement.
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
 std::string whole_line(Problem problem) {
     while (problem.text.ends_with('\n')) problem.text.pop_back();
     return std::move(problem.text);
@@ -119,7 +122,7 @@ class Reader {
         return name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
     }
 
-    std::vector<std::string_view> names_under(const std::string& prefix, bool all = true) const;
+    std::vector<std::string> names_under(const std::string& prefix, bool all = true) const;
     std::string unknown_key(const std::string& prefix, std::string_view key) const;
     void read_table(const toml::table& table, const std::string& prefix);
     void read_entry(const toml::key& key, const toml::node& value, const std::string& prefix);
@@ -142,13 +145,14 @@ class Reader {
 };
 
 // Allowed names in the table of that prefix: under "pointer_table.", path and entries. all: include keys without effect.
-std::vector<std::string_view> Reader::names_under(const std::string& prefix, bool all) const {
-    std::vector<std::string_view> names;
+std::vector<std::string> Reader::names_under(const std::string& prefix, bool all) const {
+    const std::string start = file_spelling(prefix);
+    std::vector<std::string> names;
     for (const Option& option : table_) {
-        if (!is_key(option) || !key_of(option).starts_with(prefix)) continue;
+        const std::string key = file_key(option);
+        if (!is_key(option) || !key.starts_with(start)) continue;
         if (!all && option.section == Section::compat) continue;
-        std::string_view rest = key_of(option).substr(prefix.size());
-        std::string_view name = rest.substr(0, rest.find('.'));
+        const std::string rest = key.substr(start.size()), name = rest.substr(0, rest.find('.'));
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
     return names;
@@ -172,9 +176,9 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
             return complain(key.source(), name + ": " + whole_line(refuse(option, "")));
     }
     const std::string inner = name + ".";
-    if (std::vector<std::string_view> names = names_under(inner); !names.empty()) {
+    if (const std::vector<std::string> names = names_under(inner); !names.empty()) {
         if (const toml::table* table = value.as_table()) return read_table(*table, inner);
-        return complain_of(value, name, "a table of " + listed(names));
+        return complain_of(value, name, "a table of " + listed(views_of(names)));
     }
     complain(key.source(), unknown_key(prefix, key.str()));
 }
@@ -183,12 +187,12 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
 std::string Reader::unknown_key(const std::string& prefix, std::string_view key) const {
     constexpr size_t few = 32;
     const std::string where = prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
-    const std::vector<std::string_view> names = names_under(prefix);
-    if (names.size() <= few) return unknown_word(where, key, names);
-    const std::string_view near = nearest(key.substr(0, shown_bytes_max), names);
-    if (near.empty()) return unknown_word(where, key.substr(0, shown_bytes_max), names_under(prefix, /* all= */ false));
-    return "unknown " + where + " '" + std::string(key.substr(0, shown_bytes_max)) + "', did you mean '" +
-           std::string(near) + "'?";
+    const std::vector<std::string> names = names_under(prefix);
+    if (names.size() <= few) return unknown_word(where, key, views_of(names));
+    const std::string_view shown = key.substr(0, shown_bytes_max);
+    const std::string near(nearest(file_spelling(shown), views_of(names)));
+    if (near.empty()) return unknown_word(where, shown, views_of(names_under(prefix, /* all= */ false)));
+    return "unknown " + where + " '" + std::string(shown) + "', did you mean '" + near + "'?";
 }
 
 // In table order, not file order: an option may set other fields, too, which their own keys then override.

@@ -92,13 +92,6 @@ void each_key(std::span<const Option> table, Begin begin, Visit visit) {
     }
 }
 
-// A key as files have it: with _ between words, as in memcached's -o.
-std::string file_key(const Option& option) {
-    std::string key(key_of(option));
-    std::replace(key.begin(), key.end(), '-', '_');
-    return key;
-}
-
 std::string node_text(const std::string& key, const NodeSpec& node) {
     std::string out = "\n[[" + key + "]]\nname = " + quoted(node.name) + "\naddress = " + quoted(address_of(node)) + "\n";
     if (node.weight != 1) out += "weight = " + std::to_string(node.weight) + "\n";

@@ -20,6 +20,12 @@ std::string spelled(const Option& option) {
 
 std::string_view key_of(const Option& option) { return option.key.empty() ? option.name : option.key; }
 
+std::string file_spelling(std::string_view key) {
+    std::string spelled(key);
+    std::replace(spelled.begin(), spelled.end(), '-', '_');
+    return spelled;
+}
+
 bool is_key(const Option& option) {
     return option.in_file && option.where != Where::stat && option.kind.value != Value::none && !key_of(option).empty();
 }

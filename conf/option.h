@@ -147,6 +147,9 @@ std::span<const Option> node_option_table();
 
 // The name in a file.
 std::string_view key_of(const Option& option);
+// A key with _ between words, as in memcached's -o: our spelling in files, which may have - instead.
+std::string file_spelling(std::string_view key);
+inline std::string file_key(const Option& option) { return file_spelling(key_of(option)); }
 // Whether the option is a key of the file.
 bool is_key(const Option& option);
 // The value in the syntax of `set`; empty: not given. For keys.

@@ -189,7 +189,7 @@ def test_bad():
         stats = reload(d)
         tap.is_((stats["config_last_result"], stats["config_reload_failures"], stats["config_reloads"]),
                 ("failed", "1", "0"), "a bad file is refused")
-        tap.is_(stats["config_last_error"], "%s:2:1: unknown key 'conn_limits', did you mean 'conn-limit'? (and 2 more)"
+        tap.is_(stats["config_last_error"], "%s:2:1: unknown key 'conn_limits', did you mean 'conn_limit'? (and 2 more)"
                 % file.path, "with the first reason")
         for line, key in (("2:1", "unknown key"), ("3:16", "idle_timeout"), ("4:1", "node.address")):
             tap.like(d.stderr(), ("(?m)^reload: %s:%s: %s" % (file.path, line, key)), "stderr has " + key)

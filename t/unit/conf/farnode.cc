@@ -139,11 +139,11 @@ void files() {
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is out of range: 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, shm-group, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
-            "http, http-names, memory-limit, "
-            "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
-            "lease-ms-max, no-lease, dead-share, access_tracking, report-share, threads, daemon, user, "
-            "pidfile, verbose, log-level, log-format, crash-request, drop-privileges\n"
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
+            "http, http_names, memory_limit, "
+            "disable_evictions, max_item_size, enable_largepages, policy, lease_ms, lease_ms_min, "
+            "lease_ms_max, no_lease, dead_share, access_tracking, report_share, threads, daemon, user, "
+            "pidfile, verbose, log_level, log_format, crash_request, drop_privileges\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
             "unit as a text, like \"10s\" (us, ms, s, m, h, d)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",

@@ -297,6 +297,9 @@ void test_conflicts() {
     tap::is(parse(daemon, {"--config", memory.path}).err, memory.path + ":1:16: memory_limit: " + sentence, "the other one");
     tap::is(parse(daemon, {"--config", item.path, "-I", "41m"}).err, sentence, "the command line overrides the file");
     tap::is(parse(daemon, {"--memcached-conf", flags.path}).err, flags.path + ":3: " + sentence, "a file of flags");
+    tap::is(read(daemon, "max-item-siz = 1").errors, "f:1:1: unknown key 'max-item-siz', did you mean 'max_item_size'?\n",
+            "the nearest key");
+    tap::is(read(daemon, "[pointer-table]\nentries = 128\n").errors, "", "a table's name may have - too");
     for (const char* key : {"enable-sasl = true", "auth_file = \"/x\"", "enable_ssl = true", "memory-file = \"/x\""}) {
         const std::string got = read(daemon, key).errors;
         tap::ok(got.starts_with("f:1:1: ") && got.ends_with("is not implemented.\n"), std::string("refused as its flag: ") + key);

@@ -270,7 +270,7 @@ std::string effective_keys() {
     std::string names;
     for (const Option& option : table) {
         if (!is_key(option) || option.section == Section::compat) continue;
-        const std::string name(key_of(option).substr(0, key_of(option).find('.')));
+        const std::string name = file_key(option).substr(0, file_key(option).find('.'));
         if (!names.ends_with(name)) names += (names.empty() ? "" : ", ") + name;
     }
     return names;
