@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The crash report of a daemon that ends by a bug, and the exit by that signal. One daemon gets the signal from outside. The
 program with faults crashes by a failed CHECK, an invalid pointer, a stack overflow and a division by zero."""
+import contextlib
 import ctypes
 import os
 import re
@@ -25,7 +26,8 @@ def threads_of(pid):
     """{name: thread}; for a name of several threads, one of them."""
     found = {}
     for thread in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/comm" % (pid, thread)) as f:
+        # The thread that logs the start ends then.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open("/proc/%d/task/%s/comm" % (pid, thread)) as f:
             found[f.read().strip()] = int(thread)
     return found
 
