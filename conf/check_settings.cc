@@ -65,14 +65,28 @@ Refusal check_napi_ids(const Settings& settings) {
 
 }  // namespace
 
-std::vector<Problem> check_settings(const Settings& settings) {
-    std::vector<Problem> problems;
-    for (Refusal refusal : {check_admin_path(settings, settings.listen.unix_path, "-s"), check_item_size(settings),
-                            check_evictions(settings), check_chunk_size(settings), check_lru_shares(settings),
-                            check_napi_ids(settings), check_listens(settings)}) {
-        if (refusal) problems.push_back(std::move(*refusal));
+std::vector<Conflict> check_settings(const Settings& settings) {
+    std::vector<Conflict> conflicts;
+    const auto add = [&](Refusal refusal, std::vector<std::string_view> keys) {
+        if (refusal) conflicts.push_back({std::move(*refusal), std::move(keys)});
+    };
+    add(check_admin_path(settings, settings.listen.unix_path, "-s"), {"admin", "unix-socket"});
+    add(check_item_size(settings), {"max-item-size", "memory-limit"});
+    add(check_evictions(settings), {"disable-evictions"});
+    add(check_chunk_size(settings), {"slab_chunk_max", "max-item-size"});
+    add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
+    add(check_napi_ids(settings), {"napi-ids", "threads"});
+    add(check_listens(settings), {"listen"});
+    return conflicts;
+}
+
+std::string conflict_text(const Conflict& conflict, const Origins& origins) {
+    for (std::string_view key : conflict.keys) {
+        const auto at = origins.find(key);
+        if (at == origins.end() || at->second.empty()) continue;
+        return at->second + ": " + conflict.problem.text;
     }
-    return problems;
+    return conflict.problem.text;
 }
 
 std::string remarks(const Settings& settings) {
@@ -101,7 +115,7 @@ bool can_change(const Option& option, const Settings& running, const Settings& w
 }  // namespace
 
 ReloadPlan plan_reload(std::span<const Option> table, const Program& program, const Settings& running,
-                       const Settings& wanted) {
+                       const Settings& wanted, const Origins& origins) {
     ReloadPlan plan;
     plan.settings = running;
     for (const Option& option : table) {
@@ -111,7 +125,7 @@ ReloadPlan plan_reload(std::span<const Option> table, const Program& program, co
         if (changes) copy_value(option, wanted, plan.settings);
     }
     // Live changes may conflict with settings that wait for a restart.
-    for (const Problem& problem : program.check(plan.settings)) plan.errors.push_back(problem.text);
+    for (const Conflict& conflict : program.check(plan.settings)) plan.errors.push_back(conflict_text(conflict, origins));
     for (const std::string& complaint : check_nodes(plan.settings.proxy)) plan.errors.push_back(complaint);
     for (std::string& error : plan.errors) {
         while (error.ends_with('\n')) error.pop_back();

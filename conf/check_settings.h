@@ -20,7 +20,9 @@
 
 namespace farcached::conf {
 
-std::vector<Problem> check_settings(const Settings& settings);
+std::vector<Conflict> check_settings(const Settings& settings);
+// Begins with the place of its first key that a file gives: "far.toml:3:8: max_item_size: ...".
+std::string conflict_text(const Conflict& conflict, const Origins& origins);
 // Checks that the admin socket's path differs from the other one.
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
 Refusal check_item_size(const Settings& settings);  // the part that all daemons need
@@ -36,10 +38,10 @@ struct ReloadPlan {
     std::vector<std::string> waiting;  // keys that differ, and need a restart
 };
 
-// running: the daemon's current settings. wanted: checked settings.
+// running: the daemon's current settings. wanted: checked settings, and where their keys were given.
 // A list of nodes that becomes empty, or nonempty, waits for a restart: with nodes the process stores no items.
 ReloadPlan plan_reload(std::span<const Option> table, const Program& program, const Settings& running,
-                       const Settings& wanted);
+                       const Settings& wanted, const Origins& origins = {});
 
 // The maximum resources of a daemon, for the limits of its control group (--print-limits).
 struct ResourceLimits {

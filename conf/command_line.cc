@@ -26,6 +26,7 @@ struct Grammar {
     std::span<const Option> table;
     const Program& program;
     std::string folder;
+    std::string place = {};  // of the words in a file; empty: the command line
 };
 
 // getopt_long's result for the first row without a letter: above every character.
@@ -106,17 +107,42 @@ Refusal set_suboption(const Suboptions::Token& token, const char* value, Command
     return o.kind.set(o, line.settings, value, line.err);
 }
 
-Refusal set_suboptions(const char* list, std::span<const Option> table, CommandLine& line) {
-    Suboptions known = suboptions_of(table);
+// The option that a misspelt one probably means: "--conn-limit", "-o idle_timeout". Empty: none is near.
+std::string near_option(std::string_view name, std::span<const Option> table) {
+    constexpr size_t name_bytes_max = 64;
+    if (name.size() > name_bytes_max) return {};
+    for (const Where where : {Where::flag, Where::suboption}) {
+        std::vector<std::string_view> names;
+        for (const Option& option : table)
+            if (option.where == where && option.section != Section::hidden && !option.name.empty()) names.push_back(option.name);
+        const std::string_view near = nearest(name, names);
+        if (near == name && where == Where::flag) return {};  // it lacks a value
+        if (!near.empty()) return (where == Where::flag ? "--" : "-o ") + std::string(near);
+    }
+    return {};
+}
+
+// A line before memcached's own.
+std::string near_option_line(std::string_view name, std::span<const Option> table) {
+    const std::string near = near_option(name, table);
+    return near.empty() ? near : "did you mean " + near + "?\n";
+}
+
+Refusal set_suboptions(const char* list, const Grammar& grammar, CommandLine& line) {
+    Suboptions known = suboptions_of(grammar.table);
     std::string writable(list);
     char* rest = writable.data();
     while (*rest != '\0') {
         char* value = nullptr;
         int found = getsubopt(&rest, known.tokens.data(), &value);
         if (found < 0) {
-            return Problem{exit_illegal, "Illegal suboption \"" + std::string(value) + "\"\n"};
+            const std::string given(value);
+            return Problem{exit_illegal, near_option_line(given.substr(0, given.find('=')), grammar.table) +
+                                             "Illegal suboption \"" + given + "\"\n"};
         }
-        if (Refusal refusal = set_suboption(known.rows[size_t(found)], value, line)) return refusal;
+        const Suboptions::Token& token = known.rows[size_t(found)];
+        if (Refusal refusal = set_suboption(token, value, line)) return refusal;
+        line.origins[std::string(key_of(*token.option))] = grammar.place;
     }
     return {};
 }
@@ -145,7 +171,7 @@ bool take(const Option& option, const char* text, const Grammar& grammar, Comman
     Refusal refusal;
     switch (option.action) {
         case Action::none: refusal = option.kind.set(option, line.settings, text, line.err); break;
-        case Action::extended: refusal = set_suboptions(text, grammar.table, line); break;
+        case Action::extended: refusal = set_suboptions(text, grammar, line); break;
         case Action::check_config:
             line.check = true;
             refusal = option.kind.set(option, line.settings, text, line.err);
@@ -155,6 +181,7 @@ bool take(const Option& option, const char* text, const Grammar& grammar, Comman
         default: answer(option.action, grammar, line); return false;
     }
     if (refusal) fail(*refusal, line);
+    else line.origins[std::string(key_of(option))] = grammar.place;
     return !refusal;
 }
 
@@ -182,6 +209,11 @@ class Words {
     }
     // The first word after all options.
     const char* stray() const { return words_[size_t(optind)]; }
+    // The name of the long option that next() did not know: "prot" of "--prot=5". Empty: a short one.
+    std::string_view unknown_name() const {
+        const std::string_view word = words_[size_t(optind) - 1];
+        return word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+    }
 
   private:
     std::span<const Option> table_;
@@ -195,13 +227,16 @@ bool take_words(std::span<const char* const> argv, const Grammar& grammar, Comma
     for (;;) {
         const Option* option = nullptr;
         const Words::Found found = words.next(option);
-        if (found == Words::Found::end) return true;
+        if (found == Words::Found::end) break;
         if (found == Words::Found::unknown) {
-            fail({exit_illegal, "Illegal argument \"?\"\n"}, line);
+            fail({exit_illegal, near_option_line(words.unknown_name(), grammar.table) + "Illegal argument \"?\"\n"}, line);
             return false;
         }
         if (!take(*option, optarg, grammar, line)) return false;
     }
+    if (words.stray() == nullptr) return true;
+    fail({exit_usage, "'" + std::string(words.stray()) + "' is not an option\n"}, line);
+    return false;
 }
 
 // -- Files -----------------------------------------------------------------------------------------------
@@ -213,21 +248,23 @@ void add(Errors& errors, std::string text) {
     if (std::find(errors.begin(), errors.end(), text) == errors.end()) errors.push_back(std::move(text));
 }
 
+// A file's errors have one line each.
+std::string one_line(std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) text.replace(end, 1, " ");
+    return text;
+}
+
 std::string unknown_flag(const std::string& word, std::span<const Option> table) {
-    std::vector<std::string_view> names;
-    for (const Option& option : table) {
-        if (option.where == Where::flag && option.section != Section::hidden && !option.name.empty())
-            names.push_back(option.name);
-    }
     const std::string_view given = std::string_view(word).substr(0, word.find('='));
-    const std::string_view near = given.starts_with("--") ? nearest(given.substr(2), names) : "";
+    const std::string near = given.starts_with("--") ? near_option(given.substr(2), table) : "";
     return "unknown option " + std::string(given) + ", or its value is missing" +
-           (near.empty() ? "" : "; did you mean --" + std::string(near) + "?");
+           (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
 // Applies one line of /etc/memcached.conf; errors include its place.
-void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& grammar, CommandLine& line,
-                    Errors& errors) {
+void take_conf_line(const ConfLine& said, const Grammar& grammar, CommandLine& line, Errors& errors) {
+    const std::string at = grammar.place + ": ";
     if (!said.error.empty()) return add(errors, at + said.error);
     std::vector<const char*> argv = {grammar.program.name.data()};
     for (const std::string& word : said.words) argv.push_back(word.c_str());
@@ -243,8 +280,9 @@ void take_conf_line(const ConfLine& said, const std::string& at, const Grammar& 
         one.settings = std::move(line.settings);
         (void)take(*option, optarg, grammar, one);
         line.settings = std::move(one.settings);
-        if (one.exit_status) return add(errors, at + one.err);
+        if (one.exit_status) return add(errors, at + one_line(std::move(one.err)));
         line.err += one.err;
+        for (auto& [key, place] : one.origins) line.origins[key] = std::move(place);
     }
     if (words.stray() != nullptr) add(errors, at + "'" + words.stray() + "' is not an option");
 }
@@ -255,8 +293,11 @@ std::string path_in(const std::string& folder, const std::string& path) {
 
 void take_memcached_conf(const std::string& text, const std::string& path, const Grammar& grammar, CommandLine& line,
                          Errors& errors) {
-    for (const ConfLine& said : memcached_conf_lines(text, path, line.err))
-        take_conf_line(said, path + ":" + std::to_string(said.number) + ": ", grammar, line, errors);
+    Grammar in_file = grammar;
+    for (const ConfLine& said : memcached_conf_lines(text, path, line.err)) {
+        in_file.place = path + ":" + std::to_string(said.number);
+        take_conf_line(said, in_file, line, errors);
+    }
 }
 
 bool read_or_fail(const std::string& path, std::string& text, CommandLine& line) {
@@ -285,7 +326,8 @@ bool take_files(std::span<const char* const> argv, const Grammar& grammar, Comma
     if (!named.config_path.empty()) {
         const std::string path = path_in(grammar.folder, named.config_path);
         if (!read_or_fail(path, text, line)) return false;
-        for (std::string& error : read_config_text(text, path, grammar.table, line.settings)) add(errors, std::move(error));
+        for (std::string& error : read_config_text(text, path, grammar.table, line.settings, &line.origins))
+            add(errors, std::move(error));
     }
     std::string interfaces = std::exchange(line.settings.listen.interfaces, {});
     const bool taken = take_words(argv, grammar, line);
@@ -297,9 +339,9 @@ bool take_files(std::span<const char* const> argv, const Grammar& grammar, Comma
 // Runs the checks between options.
 void check_all(const Grammar& grammar, CommandLine& line, Errors& errors) {
     int status = errors.empty() ? exit_ok : exit_usage;
-    for (Problem& problem : grammar.program.check(line.settings)) {
-        if (status == exit_ok) status = problem.exit_status;
-        add(errors, std::move(problem.text));
+    for (const Conflict& conflict : grammar.program.check(line.settings)) {
+        if (status == exit_ok) status = conflict.problem.exit_status;
+        add(errors, conflict_text(conflict, line.origins));
     }
     for (std::string& complaint : check_nodes(line.settings.proxy)) add(errors, std::move(complaint));
     if (errors.empty()) return;

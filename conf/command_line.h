@@ -19,6 +19,7 @@ struct CommandLine {
     std::optional<int> exit_status;
     std::string out;  // for stdout
     std::string err;  // for stderr; warnings when running
+    Origins origins;
     bool check = false;  // --check-config: only report errors
     bool print = false;  // --print-config: only print the resulting settings
     bool limits = false; // --print-limits: only print the resource limits

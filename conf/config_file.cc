@@ -86,10 +86,18 @@ bool is_named(const Option& option, std::string_view key) {
     return same_name(key_of(option), key) || (!option.old_name.empty() && same_name(option.old_name, key));
 }
 
+// Of names that outlive the statement.
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
+std::string whole_line(Problem problem) {
+    while (problem.text.ends_with('\n')) problem.text.pop_back();
+    return std::move(problem.text);
+}
+
 class Reader {
   public:
-    Reader(const std::string& name, std::span<const Option> table, Settings& settings)
-        : name_(name), table_(table), settings_(settings) {}
+    Reader(const std::string& name, std::span<const Option> table, Settings& settings, Origins* origins)
+        : name_(name), table_(table), settings_(settings), origins_(origins) {}
 
     void read(std::string_view text);
     std::vector<std::string> errors();
@@ -114,34 +122,37 @@ class Reader {
         return name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
     }
 
-    std::vector<std::string_view> names_under(const std::string& prefix, bool all = true) const;
+    std::vector<std::string> names_under(const std::string& prefix, bool all = true) const;
     std::string unknown_key(const std::string& prefix, std::string_view key) const;
     void read_table(const toml::table& table, const std::string& prefix);
     void read_entry(const toml::key& key, const toml::node& value, const std::string& prefix);
     void read_values();
-    void read_value(const Option& option, const toml::node& value);
+    struct Said {
+        const Option* option;
+        const toml::node* value;
+        std::string name;  // as the file spells the key
+    };
+    void read_value(const Said& said);
     void read_nodes(const std::string& key, const toml::node& value);
     void read_node(const std::string& key, const toml::table& table);
 
     const std::string& name_;
     std::span<const Option> table_;
     Settings& settings_;
-    struct Said {
-        const Option* option;
-        const toml::node* value;
-    };
+    Origins* origins_;  // nullptr: not asked for
     std::vector<Said> said_;  // the file's values, before they are applied
     std::vector<Error> errors_;
 };
 
 // Allowed names in the table of that prefix: under "pointer_table.", path and entries. all: include keys without effect.
-std::vector<std::string_view> Reader::names_under(const std::string& prefix, bool all) const {
-    std::vector<std::string_view> names;
+std::vector<std::string> Reader::names_under(const std::string& prefix, bool all) const {
+    const std::string start = file_spelling(prefix);
+    std::vector<std::string> names;
     for (const Option& option : table_) {
-        if (!is_key(option) || !key_of(option).starts_with(prefix)) continue;
+        const std::string key = file_key(option);
+        if (!is_key(option) || !key.starts_with(start)) continue;
         if (!all && option.section == Section::compat) continue;
-        std::string_view rest = key_of(option).substr(prefix.size());
-        std::string_view name = rest.substr(0, rest.find('.'));
+        const std::string rest = key.substr(start.size()), name = rest.substr(0, rest.find('.'));
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
     return names;
@@ -157,13 +168,17 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
         if (!is_key(option) || !is_named(option, name)) continue;
         const auto same = [&](const Said& said) { return said.option == &option; };
         if (std::any_of(said_.begin(), said_.end(), same)) return complain(key.source(), name + ": given twice");
-        said_.push_back({&option, &value});
+        said_.push_back({&option, &value, name});
         return;
     }
+    for (const Option& option : table_) {
+        if (option.kind.set == set_unavailable && is_named(option, name))
+            return complain(key.source(), name + ": " + whole_line(refuse(option, "")));
+    }
     const std::string inner = name + ".";
-    if (std::vector<std::string_view> names = names_under(inner); !names.empty()) {
+    if (const std::vector<std::string> names = names_under(inner); !names.empty()) {
         if (const toml::table* table = value.as_table()) return read_table(*table, inner);
-        return complain_of(value, name, "a table of " + listed(names));
+        return complain_of(value, name, "a table of " + listed(views_of(names)));
     }
     complain(key.source(), unknown_key(prefix, key.str()));
 }
@@ -172,12 +187,12 @@ void Reader::read_entry(const toml::key& key, const toml::node& value, const std
 std::string Reader::unknown_key(const std::string& prefix, std::string_view key) const {
     constexpr size_t few = 32;
     const std::string where = prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
-    const std::vector<std::string_view> names = names_under(prefix);
-    if (names.size() <= few) return unknown_word(where, key, names);
-    const std::string_view near = nearest(key.substr(0, shown_bytes_max), names);
-    if (near.empty()) return unknown_word(where, key.substr(0, shown_bytes_max), names_under(prefix, /* all= */ false));
-    return "unknown " + where + " '" + std::string(key.substr(0, shown_bytes_max)) + "', did you mean '" +
-           std::string(near) + "'?";
+    const std::vector<std::string> names = names_under(prefix);
+    if (names.size() <= few) return unknown_word(where, key, views_of(names));
+    const std::string_view shown = key.substr(0, shown_bytes_max);
+    const std::string near(nearest(file_spelling(shown), views_of(names)));
+    if (near.empty()) return unknown_word(where, shown, views_of(names_under(prefix, /* all= */ false)));
+    return "unknown " + where + " '" + std::string(shown) + "', did you mean '" + near + "'?";
 }
 
 // In table order, not file order: an option may set other fields, too, which their own keys then override.
@@ -185,14 +200,15 @@ void Reader::read_values() {
     for (const Option& option : table_) {
         for (const Said& said : said_) {
             if (said.option != &option) continue;
-            const std::string name(key_of(option));
-            option.kind.value == Value::tables ? read_nodes(name, *said.value) : read_value(option, *said.value);
+            option.kind.value == Value::tables ? read_nodes(said.name, *said.value) : read_value(said);
         }
     }
 }
 
-void Reader::read_value(const Option& option, const toml::node& value) {
-    const std::string name(key_of(option));
+void Reader::read_value(const Said& said) {
+    const Option& option = *said.option;
+    const toml::node& value = *said.value;
+    const std::string& name = said.name;
     std::optional<std::string> text = text_of(value, option.kind);
     if (!text) return complain_of(value, name, allowed_text(option));
     std::string warnings;  // a warning counts as an error in a file
@@ -200,6 +216,7 @@ void Reader::read_value(const Option& option, const toml::node& value) {
     const bool refused = option.kind.set(option, tried, text->c_str(), warnings).has_value();
     if (!refused && warnings.empty()) {
         settings_ = std::move(tried);
+        if (origins_ != nullptr) (*origins_)[std::string(key_of(option))] = origin(value.source().begin) + ": " + name;
         return;
     }
     const bool worded = !option.kind.choices.empty() || option.kind.value == Value::integer || !option.allowed.empty();
@@ -256,7 +273,9 @@ void Reader::read(std::string_view text) {
         read_table(table, "");
         read_values();
     } catch (const toml::parse_error& error) {
-        complain(error.source(), "not valid TOML: " + std::string(error.description()));
+        const std::string_view what = error.description();
+        const bool too_large = what.find("not representable in 64 bits") != what.npos;
+        complain(error.source(), (too_large ? "a number is out of range: " : "not valid TOML: ") + std::string(what));
     }
 }
 
@@ -276,8 +295,8 @@ struct CloseFile {
 }  // namespace
 
 std::vector<std::string> read_config_text(std::string_view text, const std::string& name,
-                                          std::span<const Option> table, Settings& settings) {
-    Reader reader(name, table, settings);
+                                          std::span<const Option> table, Settings& settings, Origins* origins) {
+    Reader reader(name, table, settings, origins);
     reader.read(text);
     std::vector<std::string> lines = reader.errors();
     for (std::string& complaint : check_nodes(settings.proxy)) lines.push_back(std::move(complaint));

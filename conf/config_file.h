@@ -21,8 +21,9 @@ Result<std::string> read_whole_file(const std::string& path);
 // Sets all valid values. Returns all errors in the text's order, each a line without its end: "NAME:LINE:COLUMN: key: what was
 // found; what is allowed". Empty: all values are set. A TOML syntax error is the only error reported: the rest cannot be
 // parsed.
+// origins, if any, gets the places of the keys that are set.
 std::vector<std::string> read_config_text(std::string_view text, const std::string& name,
-                                          std::span<const Option> table, Settings& settings);
+                                          std::span<const Option> table, Settings& settings, Origins* origins = nullptr);
 
 // Parses Debian's /etc/memcached.conf: command-line words, one flag per line.
 struct ConfLine {

@@ -155,6 +155,35 @@ std::string sample_value(const Option& option) {
     return quoted(name == "name" ? "a" : "...");
 }
 
+// The keys that a sample begins with, in this order.
+constexpr std::string_view usual_keys[] = {"name", "listen", "port", "shm", "tcp", "verbs", "memory-limit", "node"};
+
+bool is_usual(const Option& option) {
+    return std::find(std::begin(usual_keys), std::end(usual_keys), key_of(option)) != std::end(usual_keys);
+}
+
+// Comments that are a list of nodes without their #. A table [[node]] would end the keys before it.
+std::string sample_nodes(const Option& option) {
+    std::string out = "\n# nodes that store the items; without any, this process stores them.\n";
+    for (const NodeKey& one : node_keys())
+        out += remark(std::string(one.name) + ": " + std::string(one.help) + ".\nAllowed: " + std::string(one.allowed) + ".");
+    return out + remark("Changed by a reload.\n" + file_key(option) +
+                        " = [\n"
+                        "    {name = \"a\", address = \"shm:/run/farnode/a.sock\"},\n"
+                        "    {name = \"b\", address = \"tcp:10.0.0.1:11300\", weight = 2, hash_as = \"10.0.0.1:11211\"},\n"
+                        "]");
+}
+
+std::string sample_key(const Option& option, const Settings& settings) {
+    if (option.kind.value == Value::tables) return sample_nodes(option);
+    const std::string value = written(option, settings), key = file_key(option);
+    const bool effective = option.section != Section::compat;
+    std::string out = (effective ? "\n" : "") + remark(option.help);
+    if (effective) out += remark(key_facts(option));
+    if (value.empty()) return out + (is_needed(option) ? "" : "# ") + key + " = " + sample_value(option) + "\n";
+    return out + key + " = " + file_value(option, value) + "\n";
+}
+
 }  // namespace
 
 std::string config_text(std::span<const Option> table, const Program& program, const Settings& settings) {
@@ -162,7 +191,7 @@ std::string config_text(std::span<const Option> table, const Program& program, c
     each_key(
         table, [&](Section section) { out += "\n# " + title_in_file(section) + "\n"; },
         [&](const Option& option) {
-            const std::string value = written(option, settings), key(key_of(option));
+            const std::string value = written(option, settings), key = file_key(option);
             out += value.empty() ? "# " + key + " is not given\n" : key + " = " + file_value(option, value) + "\n";
         });
     const Option* list = list_of_nodes(table);
@@ -177,33 +206,19 @@ std::string config_sample(std::span<const Option> table, const Program& program)
     std::string out = "# SPDX-License-Identifier: BSD-3-Clause\n# A file for " + name + " --config, checked by " + name +
                       " --check-config. It contains the defaults;\n"
                       "# keys without a default are comments with an example. The command line overrides this file. Sizes and\n"
-                      "# durations are numbers, or texts with a unit: \"64MB\", \"10s\".\n";
+                      "# durations are numbers, or texts with a unit: \"64MB\", \"4g\", \"10s\", \"5m\". Keys may have - instead\n"
+                      "# of _.\n";
+    out += "\n# ---- Usual settings ----\n";
+    for (std::string_view key : usual_keys) {
+        for (const Option& option : table)
+            if (is_key(option) && key_of(option) == key) out += sample_key(option, settings);
+    }
     each_key(
-        table,
-        [&](Section section) { out += "\n# ---- " + title_in_file(section) + " ----\n"; },
+        table, [&](Section section) { out += "\n# ---- " + title_in_file(section) + " ----\n"; },
         [&](const Option& option) {
-            const std::string value = written(option, settings), key(key_of(option));
-            if (option.section != Section::compat) out += "\n";
-            out += remark(option.help);
-            if (option.section != Section::compat) out += remark(key_facts(option));
-            out += value.empty() ? (is_needed(option) ? "" : "# ") + key + " = " + sample_value(option) + "\n"
-                                 : key + " = " + file_value(option, value) + "\n";
+            if (!is_usual(option)) out += sample_key(option, settings);
         });
-    const Option* list = list_of_nodes(table);
-    if (list == nullptr) return out;
-    const std::string key(key_of(*list));
-    out += "\n# ---- Nodes; without any, items are stored in this process ----\n#\n";
-    for (const NodeKey& one : node_keys())
-        out += remark(std::string(one.name) + ": " + std::string(one.help) + "\nAllowed: " + std::string(one.allowed) + ".");
-    NodeSpec near, far;
-    near.name = "a";
-    near.path = "/run/farnode/a.sock";
-    far.name = "b";
-    far.channel = NodeChannel::tcp;
-    far.host = "10.0.0.1";
-    far.port = 11300;
-    far.hash_as = "10.0.0.1:11211";
-    return out + node_text(key, near) + node_text(key, far);
+    return out;
 }
 
 std::string config_man(std::span<const Option> table) {
@@ -213,7 +228,7 @@ std::string config_man(std::span<const Option> table) {
         table, [&](Section section) { out += ".SS \"" + roff(title_in_file(section)) + "\"\n"; },
         [&](const Option& option) {
             const std::string value = written(option, settings);
-            out += ".TP\n.B " + roff(key_of(option)) + "\n" + filled(std::string(option.help) + ".");
+            out += ".TP\n.B " + roff(file_key(option)) + "\n" + filled(std::string(option.help) + ".");
             out += filled(key_facts(option));
             if (!value.empty()) out += filled("Default: " + file_value(option, value) + ".");
         });

@@ -30,24 +30,42 @@ std::string_view word_behind(const char* text) {
 
 }  // namespace
 
-NumberRead read_number(const Option& option, const char* text, std::string& warnings) {
-    CHECK(text != nullptr);
+namespace {
+
+NumberFault fault_of(const Option& option, int64_t value) {
+    if (double(value) < option.kind.min) return NumberFault::too_small;
+    if (double(value) > option.kind.max) return NumberFault::too_large;
+    const bool wrong = option.kind.power_of_two && !std::has_single_bit(uint64_t(value));
+    return wrong ? NumberFault::no_power_of_two : NumberFault::none;
+}
+
+}  // namespace
+
+NumberRead read_number(const Option& option, const std::string& text) {
     char* end = nullptr;
     errno = 0;
-    long long value = std::strtoll(text, &end, 10);
-    if (end == text) return {};
-    if (errno == ERANGE) return {};
-    const Measured measured = measure(value, word_behind(end), option.kind.unit);
-    if (measured.known && !measured.whole) return {};
-    if (measured.known) value = measured.value;
-    bool in_range = double(value) >= option.kind.min && double(value) <= option.kind.max;
-    if (!in_range && option.initial != text) return {};
-    if (option.kind.power_of_two && !std::has_single_bit(uint64_t(value))) return {};
-    if (!measured.known && !only_blanks(end)) {
-        warnings += "WARNING: " + spelled(option) + ": '" + text + "' is read as " +
-                    std::to_string(value) + "\n";
+    NumberRead read;
+    read.value = std::strtoll(text.c_str(), &end, 10);
+    if (end == text.c_str()) return read;
+    const bool overflows = errno == ERANGE;
+    const Measured measured = measure(read.value, word_behind(end), option.kind.unit);
+    read.cut = !measured.known && !only_blanks(end);
+    if (overflows || (measured.known && !measured.fits)) {
+        read.fault = read.value < 0 ? NumberFault::too_small : NumberFault::too_large;
+        return read;
     }
-    return {true, value};
+    if (measured.known && !measured.whole) return read;
+    if (measured.known) read.value = measured.value;
+    read.fault = option.initial == text ? NumberFault::none : fault_of(option, read.value);
+    return read;
+}
+
+NumberRead read_number(const Option& option, const char* text, std::string& warnings) {
+    CHECK(text != nullptr);
+    const NumberRead read = read_number(option, std::string(text));
+    if (read.good() && read.cut)
+        warnings += "WARNING: " + spelled(option) + ": '" + text + "' is read as " + std::to_string(read.value) + "\n";
+    return read;
 }
 
 bool read_real(const Option& option, const char* text, double& value) {
@@ -70,26 +88,6 @@ bool read_octal(const Option& option, const char* text, uint32_t& value) {
     if (end == text || !only_blanks(end) || errno != 0) return false;
     if (double(read) < option.kind.min || double(read) > option.kind.max) return false;
     value = uint32_t(read);
-    return true;
-}
-
-bool read_size(const char* text, uint64_t& bytes) {
-    CHECK(text != nullptr);
-    char* end = nullptr;
-    errno = 0;
-    long long read = std::strtoll(text, &end, 10);
-    if (end == text || read < 0 || errno != 0) return false;
-    if (const Measured measured = measure(read, word_behind(end), Unit::bytes); measured.known) {
-        bytes = uint64_t(measured.value);
-        return measured.whole;
-    }
-    uint64_t unit = 1;
-    if (*end == 'k' || *end == 'K') unit = 1024;
-    if (*end == 'm' || *end == 'M') unit = 1024 * 1024;
-    if (unit != 1) end++;
-    if (!only_blanks(end)) return false;
-    if (uint64_t(read) > UINT64_MAX / unit) return false;
-    bytes = uint64_t(read) * unit;
     return true;
 }
 
@@ -139,7 +137,7 @@ Refusal set_compat_toggle(const Option& option, Settings& settings, const char* 
 Refusal set_compat_number(const Option& option, Settings& settings, const char* text,
                           std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
-    if (!read.good) return refuse(option, text);
+    if (!read.good()) return refuse(option, text);
     return keep_compat(option, settings, std::to_string(uint64_t(read.value) * option.kind.scale));
 }
 
@@ -168,7 +166,7 @@ std::string write_compat_number(const Option& option, const Settings& settings) 
 
 Refusal set_udp_port(const Option& option, Settings&, const char* text, std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
-    if (!read.good) return refuse(option, text);
+    if (!read.good()) return refuse(option, text);
     return {};
 }
 
@@ -223,13 +221,10 @@ std::string show_protocol(const Option&, const Settings& settings) {
 }
 
 Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string&) {
-    uint64_t bytes = 0;
-    if (!read_size(text, bytes)) return refuse(option, text);
-    if (double(bytes) < option.kind.min) return refuse(option, text);
-    if (double(bytes) > option.kind.max) {
-        return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
-    }
-    settings.memory.item_bytes_max = bytes;
+    const NumberRead read = read_number(option, std::string(text));
+    if (read.fault == NumberFault::too_large) return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
+    if (!read.good() || read.cut) return refuse(option, text);
+    settings.memory.item_bytes_max = uint64_t(read.value);
     return {};
 }
 
@@ -254,7 +249,7 @@ Refusal set_louder(const Option& option, Settings& settings, const char* text, s
         return {};
     }
     const NumberRead read = read_number(option, text, warnings);
-    if (!read.good) return refuse(option, text);
+    if (!read.good()) return refuse(option, text);
     verbosity = uint32_t(read.value);
     return {};
 }
@@ -297,7 +292,7 @@ std::string write_temporary_ttl(const Option& option, const Settings& settings) 
 Refusal set_tls_version(const Option& option, Settings& settings, const char* text,
                         std::string& warnings) {
     NumberRead read = read_number(option, text, warnings);
-    if (!read.good) return refuse(option, text);
+    if (!read.good()) return refuse(option, text);
     return keep_compat(option, settings, "tlsv1." + std::to_string(read.value));
 }
 

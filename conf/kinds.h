@@ -35,15 +35,18 @@ void copy_field(const Settings& from, Settings& to) {
 // -- Shared functions (conf/kinds.cc) -------------------------------------------------------------------
 
 struct NumberRead {
-    bool good = false;        // a number within the option's range
+    NumberFault fault = NumberFault::no_number;
     int64_t value = 0;        // in the option's unit
+    bool cut = false;         // other characters follow
+
+    bool good() const { return fault == NumberFault::none; }
 };
-// Reads the leading digits, as memcached does; warns if other characters follow.
+// Reads the leading digits, as memcached does, and a unit.
+NumberRead read_number(const Option& option, const std::string& text);
+// The same, and warns if other characters follow.
 NumberRead read_number(const Option& option, const char* text, std::string& warnings);
 bool read_real(const Option& option, const char* text, double& value);
 bool read_octal(const Option& option, const char* text, uint32_t& value);
-// "512", "512k", "1m", "1MB".
-bool read_size(const char* text, uint64_t& bytes);
 
 // An address to listen on. full: `given` with a host.
 Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port);
@@ -82,7 +85,7 @@ constexpr Kind number(double min, double max, uint64_t scale = 1) {
     return {.set = [](const Option& option, Settings& settings, const char* text,
                       std::string& warnings) -> Refusal {
                 NumberRead read = read_number(option, text, warnings);
-                if (!read.good) return refuse(option, text);
+                if (!read.good()) return refuse(option, text);
                 auto& value = at<module, field>(settings);
                 value = std::remove_reference_t<decltype(value)>(read.value * int64_t(option.kind.scale));
                 return {};
@@ -303,7 +306,7 @@ constexpr Option log_format_option(Section section) {
                     "in options are always text"};
 }
 
-constexpr std::string_view item_size_allowed = "a number of bytes, or one with k or m, from 1k to 1024m";
+constexpr std::string_view item_size_allowed = "a number of bytes, or one with its unit, from 1k to 1024m";
 
 // Crash reports, of both daemons.
 constexpr Option crash_request_option(Section section) {

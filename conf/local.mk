@@ -27,4 +27,5 @@ conf_libconf_a_SOURCES = \
 	conf/words.h
 
 # Samples; a test loads each.
-EXTRA_DIST += conf/farcached.toml conf/farnode.toml
+examplesdir = $(docdir)/examples
+dist_examples_DATA = conf/farcached.toml conf/farnode.toml

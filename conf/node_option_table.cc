@@ -105,8 +105,8 @@ constexpr Option table[] = {
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m",
      .kind = item_size, .section = Section::memory,
      .exit_status = exit_usage, .allowed = item_size_allowed,
-     .help = "maximum item size including the key, in bytes or with k\n"
-             "or m: 1k to 1024m, at most half of -m"},
+     .help = "maximum item size including the key: 1k to 1024m, at most\n"
+             "half of -m"},
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
      .help = "use huge pages if available"},
@@ -205,13 +205,16 @@ Refusal check_listens(const Settings& settings) {
                    "or several.\n"};
 }
 
-std::vector<Problem> check_node_settings(const Settings& settings) {
-    std::vector<Problem> problems;
-    for (Refusal refusal : {check_item_size(settings), check_admin_path(settings, settings.node.shm_path, "--shm"),
-                            check_terms(settings), check_listens(settings)}) {
-        if (refusal) problems.push_back(std::move(*refusal));
-    }
-    return problems;
+std::vector<Conflict> check_node_settings(const Settings& settings) {
+    std::vector<Conflict> conflicts;
+    const auto add = [&](Refusal refusal, std::vector<std::string_view> keys) {
+        if (refusal) conflicts.push_back({std::move(*refusal), std::move(keys)});
+    };
+    add(check_item_size(settings), {"max-item-size", "memory-limit"});
+    add(check_admin_path(settings, settings.node.shm_path, "--shm"), {"admin", "shm"});
+    add(check_terms(settings), {"lease-ms-max", "lease-ms-min"});
+    add(check_listens(settings), {});
+    return conflicts;
 }
 
 std::string version_line() { return "farnode " + std::string(farcached_version()) + "\n"; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/option.h"
 
+#include <algorithm>
 #include <charconv>
 #include <span>
 
@@ -18,6 +19,12 @@ std::string spelled(const Option& option) {
 }
 
 std::string_view key_of(const Option& option) { return option.key.empty() ? option.name : option.key; }
+
+std::string file_spelling(std::string_view key) {
+    std::string spelled(key);
+    std::replace(spelled.begin(), spelled.end(), '-', '_');
+    return spelled;
+}
 
 bool is_key(const Option& option) {
     return option.in_file && option.where != Where::stat && option.kind.value != Value::none && !key_of(option).empty();
@@ -43,10 +50,11 @@ void copy_value(const Option& option, const Settings& from, Settings& to) {
 
 namespace {
 
+std::string bounds(const Option& option) { return fixed(option.kind.min, 0) + " to " + fixed(option.kind.max, 0); }
+
 // For a number: "number from 1 to 9".
 std::string range(const Option& option) {
-    std::string what = option.kind.power_of_two ? "power of two" : "number";
-    return what + " from " + fixed(option.kind.min, 0) + " to " + fixed(option.kind.max, 0);
+    return (option.kind.power_of_two ? "power of two from " : "number from ") + bounds(option);
 }
 
 }  // namespace
@@ -65,15 +73,33 @@ std::string allowed_text(const Option& option) {
     return "text";
 }
 
+namespace {
+
+bool is_out_of_range(NumberFault fault) { return fault == NumberFault::too_small || fault == NumberFault::too_large; }
+
+NumberFault fault_of(const Option& option, std::string_view value) {
+    const Value type = option.kind.value;
+    if (type != Value::integer && type != Value::size) return NumberFault::none;
+    return read_number(option, std::string(value)).fault;
+}
+
+}  // namespace
+
 std::string complaint(const Option& option, std::string_view value) {
     constexpr size_t value_bytes_max = 64;
     if (!option.kind.choices.empty()) return unknown_word("word", value, option.kind.choices);
     std::string found = "'" + std::string(value.substr(0, value_bytes_max)) + "'";
-    if (option.allowed.empty()) return found + " is not a " + range(option);
+    if (option.allowed.empty()) {
+        if (!is_out_of_range(fault_of(option, value))) return found + " is not a " + range(option);
+        const std::string_view unit = name_of(option.kind.unit);
+        return found + " is out of range: " + bounds(option) + (unit.empty() ? "" : " ") + std::string(unit);
+    }
     return "found " + found + "; allowed: " + std::string(option.allowed);
 }
 
 Problem refuse(const Option& option, std::string_view value) {
+    if (option.refuses_low && fault_of(option, value) == NumberFault::too_large)
+        return {option.exit_status, spelled(option) + ": " + complaint(option, value) + "\n"};
     if (option.refusal.empty()) {
         return {option.exit_status, "could not parse argument to " + std::string(option.name) + ": " +
                                         complaint(option, value) + "\n"};
@@ -127,8 +153,10 @@ constexpr Word sizes[] = {{"B", 1},
                           {"MB", INT64_C(1) << 20},
                           {"GB", INT64_C(1) << 30},
                           {"TB", INT64_C(1) << 40}};
-constexpr Word durations[] = {
-    {"us", 1}, {"ms", 1000}, {"s", 1'000'000}, {"min", 60'000'000}, {"h", INT64_C(3'600'000'000)}};
+constexpr Word durations[] = {{"us", 1},           {"ms", 1000},
+                              {"s", 1'000'000},    {"m", 60'000'000},
+                              {"min", 60'000'000}, {"h", INT64_C(3'600'000'000)},
+                              {"d", INT64_C(86'400'000'000)}};
 
 struct UnitRow {
     std::string_view name;
@@ -138,7 +166,7 @@ struct UnitRow {
 };
 
 constexpr std::string_view size_words = "B, KB, MB, GB, TB";
-constexpr std::string_view duration_words = "us, ms, s, min, h";
+constexpr std::string_view duration_words = "us, ms, s, m, h, d";
 
 constexpr UnitRow rows[] = {
     {"", {}, "", "", 1},
@@ -159,12 +187,27 @@ std::string_view name_of(Unit unit) { return row_of(unit).name; }
 std::string_view words_of(Unit unit) { return row_of(unit).listed; }
 std::string_view example_of(Unit unit) { return row_of(unit).example; }
 
+namespace {
+
+char upper(char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; }
+
+bool is_word(std::span<const Word> words, std::string_view known, std::string_view given) {
+    if (words.data() != sizes) return known == given;
+    const std::string_view letter = known.substr(0, 1);
+    const auto same = [](char a, char b) { return a == upper(b); };
+    return std::equal(known.begin(), known.end(), given.begin(), given.end(), same) ||
+           std::equal(letter.begin(), letter.end(), given.begin(), given.end(), same);
+}
+
+}  // namespace
+
 Measured measure(int64_t number, std::string_view word, Unit unit) {
     for (const Word& known : row_of(unit).words) {
-        if (known.word != word) continue;
+        if (!is_word(row_of(unit).words, known.word, word)) continue;
         Measured found{.known = true};
         int64_t smallest = 0;
         if (__builtin_mul_overflow(number, known.factor, &smallest)) return found;
+        found.fits = true;
         found.whole = smallest % row_of(unit).factor == 0;
         found.value = smallest / row_of(unit).factor;
         return found;

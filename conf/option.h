@@ -24,23 +24,25 @@
 
 namespace farcached::conf {
 
-// The unit of a plain number, and the unit words allowed after a number: "64MB", "10s", "1ms". Sizes are powers of 1024, as
+// The unit of a plain number, and the unit words allowed after a number: "64MB", "4g", "10s", "5m". Sizes are powers of 1024, as
 // memcached's megabytes.
 enum class Unit : uint8_t { none, bytes, kilobytes, megabytes, microseconds, milliseconds, seconds };
 
 // "megabytes"; empty for none.
 std::string_view name_of(Unit unit);
-// The unit words allowed with such a number: "B, KB, MB, GB, TB".
+// The unit words allowed with such a number, without other spellings: "B, KB, MB, GB, TB".
 std::string_view words_of(Unit unit);
 // A valid example: "64MB", "10s".
 std::string_view example_of(Unit unit);
 
 struct Measured {
     bool known = false;  // the word is a unit of that kind
-    bool whole = false;  // and the value is an integer in `unit`, without overflow
+    bool fits = false;   // and the value does not overflow
+    bool whole = false;  // and is an integer in `unit`
     int64_t value = 0;   // in `unit`
 };
-// Converts `number` in the unit `word` to `unit`. Words are exact: "MB", not "mb" or "m".
+// Converts `number` in the unit `word` to `unit`. Words of sizes have any case, and may be their first letter: "MB", "mb", "m".
+// Words of durations are exact: "m" is minutes.
 Measured measure(int64_t number, std::string_view word, Unit unit);
 
 // The shortest text with a unit: 65536 kilobytes are "64MB". Numbers up to zero, and numbers without a unit: digits alone.
@@ -73,6 +75,9 @@ enum class Action : uint8_t {
     check_config, print_config, print_limits,  // after all words and files were read
     config_sample, config_man, completion_bash, completion_zsh,
 };
+
+// Why a number is refused.
+enum class NumberFault : uint8_t { none, no_number, too_small, too_large, no_power_of_two };
 
 // The type of a value in a file, where the command line has text.
 enum class Value : uint8_t {
@@ -128,6 +133,7 @@ struct Option {
     Show* stat_show = nullptr;         // instead of kind.show
     int exit_status = exit_illegal;    // of a refused value
     std::string_view refusal = {};          // message; {} is the value; empty: generated from the allowed values
+    bool refuses_low = false;          // the refusal is about a number that is too small
     std::string_view allowed = {};          // allowed texts, for messages; numbers and choices generate theirs
     std::string_view help = {};             // \n begins a new line
 };
@@ -141,6 +147,9 @@ std::span<const Option> node_option_table();
 
 // The name in a file.
 std::string_view key_of(const Option& option);
+// A key with _ between words, as in memcached's -o: our spelling in files, which may have - instead.
+std::string file_spelling(std::string_view key);
+inline std::string file_key(const Option& option) { return file_spelling(key_of(option)); }
 // Whether the option is a key of the file.
 bool is_key(const Option& option);
 // The value in the syntax of `set`; empty: not given. For keys.
@@ -157,7 +166,7 @@ Settings defaults(std::span<const Option> table);
 std::string spelled(const Option& option);
 // "a whole number from 1 to 1024", "true or false", "one of rpc, index".
 std::string allowed_text(const Option& option);
-// Describes a refused value: "'0' is not a number from 1 to 1024".
+// Describes a refused value: "'0' is out of range: 1 to 1024".
 std::string complaint(const Option& option, std::string_view value);
 // The error for a refused value, in the option's words.
 Problem refuse(const Option& option, std::string_view value);

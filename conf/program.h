@@ -2,6 +2,7 @@
 // Program: the properties of one daemon's command line, except its option table.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,9 @@
 
 namespace farcached::conf {
 
+using farcached::Problem;
+using farcached::Refusal;
+
 // The two versions: memcached's, reported to clients and tools, and this program's.
 // Clients choose the commands they send by this number.
 constexpr std::string_view memcached_version = "1.6.45";
@@ -19,11 +23,20 @@ std::string_view farcached_version();  // from configure.ac
 
 struct ResourceLimits;  // conf/check_settings.h
 
+// An error between options.
+struct Conflict {
+    Problem problem;
+    std::vector<std::string_view> keys;  // that it is about, the one to change first
+};
+
+// Where keys were given: "far.toml:3:8: max_item_size". Empty, or no entry: on the command line, or by default.
+using Origins = std::map<std::string, std::string, std::less<>>;
+
 struct Program {
     std::string_view name;                       // command name
     std::string (*version)() = nullptr;          // for -V, and above the help: one line
     // Checks between options; returns all errors.
-    std::vector<Problem> (*check)(const Settings&) = nullptr;
+    std::vector<Conflict> (*check)(const Settings&) = nullptr;
     std::string (*remarks)(const Settings&) = nullptr; // warnings for stderr
     ResourceLimits (*limits)(const Settings&) = nullptr;
 };
@@ -38,8 +51,5 @@ constexpr int exit_illegal = 1;       // an illegal argument or a value out of i
 constexpr int exit_usage = 64;        // EX_USAGE
 constexpr int exit_no_user = 67;      // EX_NOUSER
 constexpr int exit_system = 71;       // EX_OSERR: the system refused (sockets, limits, users)
-
-using farcached::Problem;
-using farcached::Refusal;
 
 }  // namespace farcached::conf

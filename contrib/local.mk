@@ -4,13 +4,17 @@ EXTRA_DIST += \
 	contrib/check \
 	contrib/class-sizes \
 	contrib/common.sh \
-	contrib/grafana/farcached.json \
 	contrib/image \
-	contrib/kubernetes/farcached.yaml \
-	contrib/prometheus/farcached.rules.yml \
-	contrib/prometheus/prometheus.yml \
 	contrib/try \
 	contrib/vm
+
+# For monitoring and for Kubernetes, to copy and to adapt.
+grafanadir = $(examplesdir)/grafana
+dist_grafana_DATA = contrib/grafana/farcached.json
+prometheusdir = $(examplesdir)/prometheus
+dist_prometheus_DATA = contrib/prometheus/farcached.rules.yml contrib/prometheus/prometheus.yml
+kubernetesdir = $(examplesdir)/kubernetes
+dist_kubernetes_DATA = contrib/kubernetes/farcached.yaml
 
 # Units are made here, because they name where the programs are; what all have in common is written once.
 systemd_units = \

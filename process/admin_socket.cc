@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "process/socket_holder.h"
 
 namespace farcached::process {
 
@@ -76,7 +77,7 @@ Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path
     struct stat there {};
     if (lstat(path.c_str(), &there) == 0) {
         if (!S_ISSOCK(there.st_mode)) return refusal(path, "a file exists that is not a socket");
-        if (is_served(address)) return refusal(path, "in use by another process");
+        if (is_served(address)) return refusal(path, "in use" + holder_words(unix_holder(path)));
         unlink(path.c_str());
     }
     const int fd = unix_socket();

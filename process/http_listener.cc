@@ -25,6 +25,7 @@
 #include "conf/addresses.h"
 #include "process/fatal.h"
 #include "process/process.h"
+#include "process/socket_holder.h"
 
 namespace farcached::process {
 
@@ -134,11 +135,16 @@ Result<std::unique_ptr<HttpListener>> HttpListener::listen(const std::string& ho
     if (failed != 0) return refusal(host, port, gai_strerror(failed));
     const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
     int fd = -1;
+    std::string why;
     // For "*", IPv6 first, which accepts IPv4 too.
-    for (const int family : {AF_INET6, AF_INET})
-        for (const addrinfo* at = found; at != nullptr && fd < 0; at = at->ai_next)
-            if (at->ai_family == family) fd = bind_one(*at);
-    if (fd < 0) return refusal(host, port, std::strerror(errno));
+    for (const int family : {AF_INET6, AF_INET}) {
+        for (const addrinfo* at = found; at != nullptr && fd < 0; at = at->ai_next) {
+            if (at->ai_family != family) continue;
+            fd = bind_one(*at);
+            if (fd < 0) why = bind_error(errno, at->ai_addr);
+        }
+    }
+    if (fd < 0) return refusal(host, port, why);
     return std::unique_ptr<HttpListener>(new HttpListener(fd, std::move(names)));
 }
 

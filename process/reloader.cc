@@ -79,7 +79,7 @@ bool Reloader::try_reload(Apply apply) {
     for (const std::string& word : words_) argv.push_back(word.c_str());
     const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
     if (line.exit_status) return failed(lines_of(line.err)), false;
-    conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings);
+    conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings, line.origins);
     if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
     if (!plan.errors.empty()) return failed(plan.errors), false;
     succeeded(std::move(plan));

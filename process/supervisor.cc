@@ -25,6 +25,9 @@ constexpr microseconds ready_period{10'000};       // between checks while not r
 constexpr microseconds ready_patience{10'000'000}; // for the nodes: ready without them is better than killed
 constexpr int feedings_per_watchdog = 4;           // two would do; one may be late
 
+// A journal shows starts of services. memcached prints none on stderr, where programs may read it.
+Level start_level() { return stderr_is_journal() ? Level::notice : Level::info; }
+
 microseconds period_of(const ServiceManager& manager) {
     if (manager.watchdog_us() == 0) return status_period;
     const microseconds hungry(manager.watchdog_us() / feedings_per_watchdog);
@@ -56,7 +59,7 @@ Supervisor::Supervisor(ServiceManager& manager, Service service)
 Supervisor::~Supervisor() { stop(); }
 
 void Supervisor::start(std::vector<Watched> watched) {
-    if (!manager_.listens()) return;  // V1
+    if (!manager_.listens() && !is_said(start_level())) return;  // V1
     for (Watched& one : watched) threads_.push_back({std::move(one)});
     thread_ = std::thread([this] { run(); });
 }
@@ -100,6 +103,8 @@ void Supervisor::run() {
     }
     with_memory([&] { told_ = service_.status(); });
     manager_.tell_ready(told_);
+    say_made(start_level(), service_.started);
+    if (!manager_.listens()) return;
     for (Thread& one : threads_) {
         one.asked = Clock::now();
         one.watched.heartbeat->ask();

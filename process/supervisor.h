@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Supervisor: the thread that reports to the service manager: readiness, status, and for the watchdog that every
-// serving thread still runs its loop.
+// serving thread still runs its loop. When the daemon is ready, it logs one line with version and addresses.
 //
-// V1  Without a service manager there is no thread.
+// V1  Without a service manager the thread only logs the start line, and ends. If the log omits that line, no thread starts.
 // V2  The watchdog is fed only if each thread has answered (Heartbeat) since the last feeding. Sleeping threads are woken
 //     for that.
 // V3  A thread that does not answer is logged by name, once until it answers again, and is in the status. The status is
@@ -74,10 +74,11 @@ class LoopWaker {
 
 class Supervisor {
   public:
-    // The reported state. The supervisor's thread calls both.
+    // The reported state. The supervisor's thread calls these.
     struct Service {
         std::function<bool()> is_ready;         // does it serve, and has it tried its nodes?
         std::function<std::string()> status;    // "3/4 nodes up, 120 clients"
+        std::function<std::string()> started;   // the start line
     };
     // manager: outlives this.
     Supervisor(ServiceManager& manager, Service service);

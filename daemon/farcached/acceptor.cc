@@ -20,6 +20,7 @@
 #include "base/recorder.h"
 #include "fabric/socket.h"
 #include "process/node_time.h"
+#include "process/socket_holder.h"
 
 namespace farcached::daemon {
 
@@ -134,22 +135,37 @@ conf::Refusal Acceptor::listen_tcp(const ListenAt& at) {
         return problem;
     }
     const size_t before = listeners_.size();
-    int last_error = EADDRNOTAVAIL;
+    conf::Problem last = failed(options_.interfaces, at.port, EADDRNOTAVAIL);
     for (const auto& address : std::get<std::vector<fabric::SocketAddress>>(found)) {
         const int fd = bind_one(address, options_.backlog);
         if (fd >= 0) {
             add_listener(fd, at.protocol);
             continue;
         }
-        last_error = errno;
-        if (errno == EADDRINUSE) return failed(options_.interfaces, at.port, EADDRINUSE);
+        const int error = errno;
+        last = failed(options_.interfaces, at.port, error);
+        last.text = "bind(): " + describe(address) + ": " + process::bind_error(error, address.get()) + "\n" + last.text;
+        if (error == EADDRINUSE) return last;
         // else the host lacks this address family
     }
-    if (listeners_.size() == before) return failed(options_.interfaces, at.port, last_error);
+    if (listeners_.size() == before) return last;
     return {};
 }
 
-// Replaces a stale socket file, but no other file.
+namespace {
+
+// As memcached, also the socket of a process that runs: that one keeps its clients, and gets no more.
+void replace_unix_socket(const std::string& path) {
+    const std::string holder = process::unix_holder(path);
+    if (!holder.empty())
+        process::say(process::Level::warning, "replacing the Unix socket " + path + ", in use by " + holder +
+                                                  ": new clients connect to this process");
+    unlink(path.c_str());
+}
+
+}  // namespace
+
+// Replaces a socket file, but no other file.
 conf::Refusal Acceptor::listen_unix() {
     const std::string& path = options_.unix_path;
     auto refuse = [&](const char* call) {
@@ -168,8 +184,15 @@ conf::Refusal Acceptor::listen_unix() {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return refuse("socket()");
     struct stat old {};
-    if (lstat(path.c_str(), &old) == 0)
-        if (S_ISSOCK(old.st_mode)) unlink(path.c_str());
+    const bool exists = lstat(path.c_str(), &old) == 0;
+    if (exists && !S_ISSOCK(old.st_mode)) {
+        errno = EADDRINUSE;
+        conf::Problem problem = refuse("bind()");
+        problem.text = path + ": a file exists that is not a socket\n" + problem.text;
+        close(fd);
+        return problem;
+    }
+    if (exists) replace_unix_socket(path);
     mode_t before = umask(mode_t(~options_.unix_mode & 0777));
     int bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
     umask(before);

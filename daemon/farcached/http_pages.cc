@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/random_word.h"
+#include "conf/program.h"
 #include "daemon/stats/metrics.h"
 
 namespace farcached::daemon {
@@ -45,7 +46,7 @@ std::string nodes_words(const NodesView& nodes) {
     std::string words = std::to_string(up) + "/" + std::to_string(all.size()) + " nodes up";
     if (!down.empty()) words += " (" + down + ")";
     if (drained != 0) words += ", " + std::to_string(drained) + " drained";
-    return words + ", ";
+    return words;
 }
 
 // The page runs its own script and style only, and connects to this server only.
@@ -97,9 +98,18 @@ void ServiceStatus::measure() {
 std::string ServiceStatus::text() {
     measure();
     const uint64_t clients = server_.clients();
-    std::string words = nodes_ == nullptr ? "" : nodes_words(*nodes_);
+    std::string words = nodes_ == nullptr ? "" : nodes_words(*nodes_) + ", ";
     words += std::to_string(clients) + (clients == 1 ? " client, " : " clients, ");
     return words + std::to_string(per_second_) + " requests/s";
+}
+
+std::string ServiceStatus::started(std::string_view http) const {
+    std::string places;
+    server_.each_listener([&](const ConnectionInfo& one) { places += (places.empty() ? "" : ", ") + std::string(one.addr); });
+    if (!http.empty()) places += (places.empty() ? "http:" : ", http:") + std::string(http);
+    return "farcached " + std::string(conf::farcached_version()) + ", as memcached " + std::string(conf::memcached_version) +
+           ": listening at " + (places.empty() ? "no address" : places) + "; " + std::to_string(server_.worker_count()) +
+           " workers; " + (nodes_ == nullptr ? "items are in this process" : nodes_words(*nodes_));
 }
 
 void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }

@@ -41,6 +41,8 @@ class ServiceStatus {
     ServiceStatus(const Server& server, const NodesView* nodes) : server_(server), nodes_(nodes) {}
 
     std::string text();
+    // The line of a start: version, addresses, workers, nodes up. http: the address of HTTP; empty: none.
+    std::string started(std::string_view http) const;
 
   private:
     void measure();

@@ -333,8 +333,10 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     if (embedded != nullptr) embedded->node.observe(&watch);
     ServiceStatus status(server, nodes);
+    const std::string http_at = http == nullptr ? "" : conf::host_and_port(settings.admin.http_host, http->port());
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
-                                             [&] { return status.text(); }});
+                                             [&] { return status.text(); },
+                                             [&] { return status.started(http_at); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
     start_or_exit([&] {
         watch.start();

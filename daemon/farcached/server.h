@@ -84,6 +84,7 @@ class Server final : public ServerView, public SessionEvents {
     HotKeys* hot_keys(uint32_t worker) override { return &workers_[worker]->hot_keys(); }
     ServerNumbers numbers() const override;
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
+    void each_listener(FunctionRef<void(const ConnectionInfo&)> visit) const { acceptor_.each_listener(visit); }
     void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
     NodesView* nodes() const override { return nodes_; }

@@ -135,6 +135,13 @@ std::string status_text(const Node& node, const FarnodeServer& server) {
            std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
 }
 
+// The line of a start.
+std::string started_text(const NodeFacts& facts, const FarnodeServer& server, const conf::Settings& settings) {
+    return "farnode " + std::string(conf::farcached_version()) + ", node " + facts.name + ": listening at " + server.places() +
+           "; " + std::to_string(settings.session.threads) + " threads; " +
+           std::to_string(settings.memory.bytes_max >> 20) + " MB";
+}
+
 conf::Refusal raise_limits(const conf::Settings& settings) {
     return process::raise_file_limit(settings.session.connections_max,
                                      settings.session.connections_max * (files_per_connection - 1) + files_other);
@@ -235,7 +242,8 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     crawling.enabled = broken::faults.sweeps;
     Crawler crawler(node, process::node_now, crawling);
     FarnodeHttp pages(stats, process::node_reading);
-    process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); }});
+    process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
+                                             [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
     server = std::make_unique<FarnodeServer>(
         node, stats, facts, process::node_reading,

@@ -12,6 +12,7 @@
 #include "conf/program.h"
 #include "fabric/socket.h"
 #include "process/process.h"
+#include "process/socket_holder.h"
 
 namespace farcached::node {
 
@@ -85,6 +86,12 @@ uint64_t FarnodeServer::connections() const {
         opened += loop->counters().connections_opened.get();
     }
     return opened > over ? opened - over : 0;
+}
+
+std::string FarnodeServer::places() const {
+    std::string text;
+    for (const Listener& one : listeners_) text += (text.empty() ? "" : ", ") + one.listener->describe();
+    return text;
 }
 
 std::vector<process::Watched> FarnodeServer::watched() {
@@ -198,7 +205,8 @@ Result<std::vector<std::unique_ptr<Listener>>> listen_at_each(const std::vector<
         } else {
             error = std::get<Problem>(listener).text;
             // Other errors may mean an address family that this host lacks.
-            if (error.ends_with(std::strerror(EADDRINUSE))) return problem(error);
+            if (error.ends_with(std::strerror(EADDRINUSE)))
+                return problem(error + process::holder_words(process::tcp_holder(address.get())));
         }
     }
     if (listeners.empty()) return problem(error);

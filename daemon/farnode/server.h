@@ -55,6 +55,7 @@ class FarnodeServer {
     // After start(): the serving threads, which the supervisor watches until stop().
     std::vector<process::Watched> watched();
     uint64_t connections() const;
+    std::string places() const;  // "shm:/run/a.sock, tcp:127.0.0.1:11300"
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 

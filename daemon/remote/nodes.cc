@@ -325,6 +325,16 @@ void Nodes::tell_event(Line&& line) const noexcept {
     if (watched()) tell_if_memory([&] { watch_->proxy_event(line()); });
 }
 
+namespace {
+
+// Of a node that is down.
+std::string consequence(bool failover, uint64_t retry_s) {
+    const std::string keys = failover ? "its keys go to the next node" : "its keys miss and cannot be changed";
+    return "; " + keys + " until it is back; reconnecting in " + std::to_string(std::max<uint64_t>(retry_s, 1)) + " s";
+}
+
+}  // namespace
+
 void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
     note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
@@ -337,7 +347,9 @@ void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
     node.told_down = true;
     tell_event([&] { return backend_bad_line(place_of(node), loss.retry_s); });
     tell_if_memory([&] {
-        node.lines.say(process::Level::warning, "node " + node.name + " is down: " + std::string(loss.reason),
+        node.lines.say(process::Level::warning,
+                       "node " + node.name + " is down: " + std::string(loss.reason) +
+                           consequence(set_->options.failover, loss.retry_s),
                        {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
     });
 }

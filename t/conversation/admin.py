@@ -99,12 +99,13 @@ def check_strangers(daemon, path, name):
 
 def check_file(start, binary, path, name):
     """Files that may exist at the path before the start, and the file's state afterwards."""
-    with start():
+    with start() as daemon:
         mode = os.stat(path).st_mode
         tap.ok(stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600, name + ": the socket's mode is 0600", oct(mode))
         more = ["--tcp", "127.0.0.1:0"] if binary else ["-l", "127.0.0.1", "-p", "-1"]
         status, _, err = run_binary("--admin", path, *more, binary=binary)
-        tap.is_((status, err.decode()), (71, "--admin %s: in use by another process\n" % path),
+        tap.is_((status, err.decode()), (71, "--admin %s: in use by %s, process %d; stop it, or choose another address\n"
+                                        % (path, os.path.basename(binary or "farcached"), daemon.pid)),
                 "  one at which a process answers is left to it")
     tap.ok(not os.path.exists(path), "  it is removed at the end")
     with open(path, "w") as f:

@@ -4,11 +4,13 @@ and refused arguments. t/unit/conf/conf.cc has every flag and suboption."""
 import os
 import socket
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import run_binary, tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 ROOT = os.geteuid() == 0
 LOOPBACK = ["-l", "127.0.0.1", "-p", "-1"]
 
@@ -42,8 +44,11 @@ else:
     tap.skip("root without -u", "not root")
     tap.skip("-u nosuchuser", "not root")
 
+HELD = "Address already in use by %s, process %d; stop it, or choose another address\n"
+with open("/proc/self/comm", encoding="latin-1") as comm:
+    HELD %= comm.read().strip(), os.getpid()
 taken, port = occupied()
-ends("-l 127.0.0.1 -p %d" % port, 71,
+ends("-l 127.0.0.1 -p %d" % port, 71, "bind(): tcp:127.0.0.1:%d: %s" % (port, HELD) +
      "failed to listen on one of interface(s) 127.0.0.1: Address already in use\n", name="port in use")
 ends("-l 127.0.0.2:0,127.0.0.1:%d -p -1" % port, 71, "failed to listen on one of interface(s) "
      "127.0.0.2:0,127.0.0.1:%d: Address already in use\n" % port, name="one of two ports in use")
@@ -58,7 +63,18 @@ everywhere.listen()
 port = everywhere.getsockname()[1]
 ends("-p %d" % port, 71, "failed to listen on TCP port %d: Address already in use\n" % port,
      name="port in use, without -l")
+for at in ("127.0.0.1", "[::1]"):
+    ends(["-l", "%s:%d" % (at, port)], 71, "%s:%d: %sfailed to listen on one of interface(s) %s:%d: Address already in use\n"
+         % (at, port, HELD, at, port), name="a port in use at all addresses, at " + at)
+ends(["-l", "127.0.0.1", "-p", "-1", "--http", str(port)], 71, "--http 127.0.0.1:%d: %s" % (port, HELD), name="--http in use")
+status, out, got = run_binary("--tcp", "127.0.0.1:%d" % port, binary=os.path.join(BUILD, "farnode"))
+tap.is_((status, got.decode()), (71, "bind: cannot listen at tcp:127.0.0.1:%d: %s" % (port, HELD)), "a node's port in use")
 everywhere.close()
+ends("-l 192.0.2.1:5", 71, "bind(): tcp:192.0.2.1:5: Cannot assign requested address\nfailed to listen on one of interface(s) "
+     "192.0.2.1:5: Cannot assign requested address\n", name="an address of no interface")
+with tempfile.NamedTemporaryFile() as plain:
+    ends(["-s", plain.name], 71, "%s: a file exists that is not a socket\nbind(): Address already in use\nfailed to listen on "
+         "UNIX socket: %s: Address already in use\n" % (plain.name, plain.name), name="-s of another file")
 
 status, out, got = run_binary("-l", "300.1.1.1", "-p", "-1")
 tap.is_(status, 71, "-l 300.1.1.1: exit status")
@@ -74,11 +90,17 @@ ends(LOOPBACK + ["-t", "0"], 1, "Number of threads must be greater than 0\n")
 ends(LOOPBACK + ["-c", "0"], 1, "Maximum connections must be greater than 0\n")
 ends(LOOPBACK + ["-f", "1"], 1, "Factor must be greater than 1\n")
 ends(LOOPBACK + ["-I", "512"], 64, "Item max size cannot be less than 1024 bytes.\n")
-ends(LOOPBACK + ["-I", "10g"], 64, "Item max size cannot be less than 1024 bytes.\n")
+ends(LOOPBACK + ["-I", "10g"], 64, "Cannot set item size limit higher than 1024 mb.\n")
 ends(LOOPBACK + ["-B", "foo"], 64,
      "Invalid value for binding protocol: foo\n -- should be one of auto, binary, or ascii\n")
 ends(["--foo"], 1, "Illegal argument \"?\"\n")
 ends(["-o", "foo"], 1, "Illegal suboption \"foo\"\n")
+for program in ("farcached", "farnode"):
+    status, out, got = run_binary("--memory-limt=5", binary=os.path.join(BUILD, program))
+    tap.is_((status, got.decode().split("\n", 1)[1]), (1, "did you mean --memory-limit?\nIllegal argument \"?\"\n"),
+            program + " names the nearest option")
+    status, out, got = run_binary("here", "-t", "2", binary=os.path.join(BUILD, program))
+    tap.is_((status, got), (64, b"'here' is not an option\n"), program + " refuses further words")
 ends(["-l", "127.0.0.1:x"], 71, "failed to listen on one of interface(s) 127.0.0.1:x: Invalid argument\n")
 ends(["-c", "2000000000"], 71, "failed to set rlimit for open files. Try starting as root or requesting "
      "smaller maxconns value.\n", name="-c above the system's limit")

@@ -44,7 +44,7 @@ def test_options():
             (("--nosuch",), 1, "unrecognized option"),
             (("--tcp", "127.0.0.1"), 64, "needs a host and a port"),
             (("--tcp", "no.such.host.invalid:1"), 71, "the host is not known"),
-            (("--tcp", "127.0.0.1:0", "-t", "0"), 64, "'0' is not a number from 1 to 64"),
+            (("--tcp", "127.0.0.1:0", "-t", "0"), 64, "'0' is out of range: 1 to 64"),
             (("--tcp", "127.0.0.1:0", "--name", "a b"), 64, "letters, digits"),
             (("--shm", "/nonexistent/a.sock"), 71, "/nonexistent/a.sock"),
             (("--config", "/nonexistent/f"), 64, "/nonexistent/f: cannot be opened")):

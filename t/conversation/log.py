@@ -19,6 +19,11 @@ STRANGERS = 60
 AS_JOURNAL = 'export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2); exec "$0" "$@"'
 
 
+def started(daemon, workers, http=""):
+    return r"farcached \d+\.\d+\.\d+, as memcached 1\.6\.45: listening at tcp:127\.0\.0\.1:%d%s; %d workers" % (
+        daemon.port, http, workers)
+
+
 class InJournal(Daemon):
     """A daemon with $JOURNAL_STREAM naming its stderr."""
 
@@ -38,13 +43,17 @@ def levels():
         path = os.path.join(folder, "admin")
         for kind, mark in ((Daemon, False), (InJournal, True)):
             with kind(*node, "--admin", path, "-t", "1") as d:
-                until(d.stderr, lambda text: b"is down" in text)
+                until(d.stderr, lambda text: (b"listening at" if mark else b"is down") in text)
                 with Client(path) as c:
                     c.ask("drain a")
                 lines = d.stderr().decode().splitlines()
+                if mark:
+                    tap.like(lines.pop(1), r"\A<5>%s; 0/1 nodes up \(a is down: .*Connection refused\)\)\Z" % started(d, 1),
+                             "the journal has a line of the start")
                 tap.is_(len(lines), 2, "%s: two lines" % kind.__name__)
                 warning, notice = ("<4>", "<5>") if mark else ("", "")
-                tap.like(lines[0], r"\A%snode a is down: .* node=a cause=channel_ended\Z" % warning,
+                tap.like(lines[0], r"\A%snode a is down: tcp:127\.0\.0\.1:\d+: .*Connection refused\); its keys miss and cannot be "
+                         r"changed until it is back; reconnecting in \d+ s node=a cause=channel_ended\Z" % warning,
                          kind.__name__ + ": a node that is down is a warning")
                 tap.like(lines[1], r"\A%snode a is drained node=a\Z" % notice,
                          kind.__name__ + ": an operator's command is a notice")
@@ -83,6 +92,24 @@ def shown(said):
     """Names and values of a logfmt line, in order."""
     return {name: json.loads(value) if value.startswith('"') else value
             for name, value in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)', said)}
+
+
+def starts():
+    """The line of a start. It is in the journal; elsewhere -v shows it, and by default nothing does, as with memcached."""
+    def first_line(daemon, has=b"\n"):
+        return until(daemon.stderr, lambda text: has in text).decode()
+
+    with InJournal("--http", "0", "-t", "2") as d:
+        tap.like(first_line(d), r"\A<5>%s; items are in this process\n\Z" % started(d, 2, r", http:127\.0\.0\.1:\d+"),
+                 "an embedded node")
+    with Daemon("-v", "-t", "1") as d:
+        tap.like(first_line(d), r"\A%s; items are in this process\n\Z" % started(d, 1), "-v")
+    with Daemon("--node", "a=tcp:127.0.0.1:%d" % nobody_listens(), "-o", "failover", "-t", "1") as d:
+        tap.like(first_line(d), r"; its keys go to the next node until it is back; ", "failover")
+    tap.is_(d.stderr_at_end.count(b"\n"), 1, "by default there is no line of the start")
+    with Farnode("--name", "n", "-v") as node:
+        tap.like(first_line(node, b"farnode"), r"(?m)^farnode \d+\.\d+\.\d+, node n: listening at (shm:.*, )?tcp:127\.0\.0\.1:%d; "
+                 r"\d+ threads; 64 MB$" % node.port, "farnode")
 
 
 def forms():
@@ -131,6 +158,7 @@ def chosen_levels():
 
 def main():
     levels()
+    starts()
     forms()
     chosen_levels()
     refusals()

@@ -115,6 +115,8 @@ def test_unix_socket():
         works(d.client(), "and answers")
         with Daemon("-s", path) as successor:
             until(lambda: pid_that_answers(successor), lambda pid: pid == str(successor.pid))
+            tap.is_(successor.stderr().decode(), "replacing the Unix socket %s, in use by farcached, process %d: new clients "
+                    "connect to this process\n" % (path, d.pid), "a socket in use is replaced, with a warning")
             d.stop()
             works(successor.client(), "a daemon that stops leaves its successor's socket alone")
     tap.ok(not os.path.exists(path), "and removes its own")

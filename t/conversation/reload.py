@@ -189,17 +189,17 @@ def test_bad():
         stats = reload(d)
         tap.is_((stats["config_last_result"], stats["config_reload_failures"], stats["config_reloads"]),
                 ("failed", "1", "0"), "a bad file is refused")
-        tap.is_(stats["config_last_error"], "%s:2:1: unknown key 'conn_limits', did you mean 'conn-limit'? (and 2 more)"
+        tap.is_(stats["config_last_error"], "%s:2:1: unknown key 'conn_limits', did you mean 'conn_limit'? (and 2 more)"
                 % file.path, "with the first reason")
         for line, key in (("2:1", "unknown key"), ("3:16", "idle_timeout"), ("4:1", "node.address")):
             tap.like(d.stderr(), ("(?m)^reload: %s:%s: %s" % (file.path, line, key)), "stderr has " + key)
         tap.is_(d.stats("settings"), before, "and nothing changed")
         tap.is_(stays.set("k", "v"), "STORED", "for nobody")
         for text, why in (("memory_limit = \"1000TB\"\n", "memory-limit: "), ("x = [\n", file.path + ":"),
-                          ("memory_limit = 1\n", "Cannot set item size limit higher than 1/2"),
+                          ("memory_limit = 1\n", file.path + ":1:16: memory_limit: Cannot set item size limit higher than 1/2"),
                           ("conn_limit = 2000000000\n", "failed to set rlimit for open files"),
                           ("conn_limit = 51\nmax_item_size = \"2m\"\nmemory_limit = 4\nslab_chunk_max = \"2MB\"\n",
-                           "-I (item_size_max: 1048576) must be evenly divisible")):
+                           file.path + ":4:18: slab_chunk_max: -I (item_size_max: 1048576) must be evenly divisible")):
             file.write_text(text)
             stats = reload(d)
             tap.is_(stats["config_last_result"], "failed", "refused: " + text.split("\n")[0])
@@ -242,7 +242,7 @@ def test_farctl():
         file.write(conn_limit=60, slab_min_size=64)
         tap.is_(asked("reload", *at("p"))[0]["stats"]["config_needs_restart"], "slab-min-size", "as JSON, too")
         file.write_text("conn_limit = 0\n")
-        refused(["reload", *at("p")], "%s: refused, nothing changed: %s:1:14: conn-limit: '0' is not a number from 1 to "
+        refused(["reload", *at("p")], "%s: refused, nothing changed: %s:1:14: conn_limit: '0' is out of range: 1 to "
                 "2147483647" % (path_of("p"), file.path), "and why nothing did")
 
 
@@ -269,8 +269,8 @@ def test_farnode():
                 "and reported")
         tap.ok(c.set(b"k", b"x"), "connected clients stay")
         file.write(memory_limit='"1000000MB"')
-        refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory-limit: '1000000MB' is not a number from "
-                "1 to 262144" % (path_of("n"), file.path), "a bad file changes nothing")
+        refused(["reload", *at("n")], "%s: refused, nothing changed: %s:1:16: memory_limit: '1000000MB' is out of range: "
+                "1 to 262144 megabytes" % (path_of("n"), file.path), "a bad file changes nothing")
         tap.is_(asked("stats", "-", "config", *at("n"))[0]["stats"]["config_reload_failures"], 1, "and is counted")
 
 

@@ -53,6 +53,9 @@ def check_files(paths):
     for user, mode in (("farcached", "0755 farcached farcached"), ("farnode", "0750 farnode farcached")):
         tap.like(read(find(paths, "sysusers.d/farcached.conf")), r"(?m)^u %s - " % user, "the user %s is made" % user)
         tap.like(read(find(paths, "tmpfiles.d/farcached.conf")), r"(?m)^d /run/%s %s " % (user, mode), "and its folder of sockets")
+    for name in ("farcached.toml", "farnode.toml", "grafana/farcached.json", "prometheus/farcached.rules.yml",
+                 "prometheus/prometheus.yml", "kubernetes/farcached.yaml"):
+        find(paths, "/examples/" + name)
     for name, path in units.items():
         tap.ok(not re.search(r"@\w+@", read(path)), "nothing is left to be filled in in " + name)
     return units
@@ -74,6 +77,8 @@ def check_settings(units):
             limits = re.search(r"(?ms)^%s=(\S*/set-limits .*?[^\\])$" % when, text)
             tap.ok(limits and all(word in start for word in limits.group(1).split()[2:]), "%s: %s sets limits" % (name, when),
                    limits and limits.group(1))
+        tap.like(text, r"(?m)^ExecReload=\S*/farctl --timeout=60 --socket=%s reload$" % re.search(r"--admin=(\S+)", start).group(1),
+                 name + ": a reload that is refused fails")
         used = set(re.findall(r"\$\{?(\w+)\}?", start))
         given = set(re.findall(r'[ ="](\w+)=', re.search("(?m)^Environment(=.*)$", text).group(1)))
         tap.is_(used - given, {"USER"}, name + ": every variable has a default; USER's is of User=")

@@ -137,7 +137,6 @@ const Accepted accepted[] = {
     {"-o modern", ""},
     {"--extended=modern", ""},
     {"--disable-wat", ""},            // abbreviated
-    {"stray -C words", "cas_enabled no"},
     {"-CMF", "evictions off, cas_enabled no, flush_enabled no"},
     {"-o maxconns_fast", ""},
     {"-o no_maxconns_fast", "maxconns_fast no"},
@@ -232,6 +231,13 @@ struct Refused {
 
 const Refused refused[] = {
     {"--foo", 1, "Illegal argument \"?\"\n"},
+    {"--conn-limt=5", 1, "did you mean --conn-limit?\nIllegal argument \"?\"\n"},
+    {"--idle-timeout 5", 1, "did you mean -o idle_timeout?\nIllegal argument \"?\"\n"},
+    {"-o conn_limit=5", 1, "did you mean --conn-limit?\nIllegal suboption \"conn_limit=5\"\n"},
+    {"--conn-limit", 1, "Illegal argument \"?\"\n"},  // its value is missing
+    {"stray -C words", 64, "'stray' is not an option\n"},
+    {"-t 2 more", 64, "'more' is not an option\n"},
+    {"-- -t", 64, "'-t' is not an option\n"},
     {"-z", 1, "Illegal argument \"?\"\n"},
     {"-p", 1, "Illegal argument \"?\"\n"},
     {"--dis", 1, "Illegal argument \"?\"\n"},
@@ -252,9 +258,12 @@ const Refused refused[] = {
     {"-m 4096 -I 1025m", 64, "Cannot set item size limit higher than 1024 mb.\n"},
     {"-I 512", 64, "Item max size cannot be less than 1024 bytes.\n"},
     {"-I 1023", 64, "Item max size cannot be less than 1024 bytes.\n"},
-    {"-I 10g", 64, "Item max size cannot be less than 1024 bytes.\n"},
+    {"-I 10g", 64, "Cannot set item size limit higher than 1024 mb.\n"},
     {"-I -5", 64, "Item max size cannot be less than 1024 bytes.\n"},
-    {"-I 99999999999999999999m", 64, "Item max size cannot be less than 1024 bytes.\n"},
+    {"-I 99999999999999999999m", 64, "Cannot set item size limit higher than 1024 mb.\n"},
+    {"-t 99999999999999999999", 1, "-t, --threads: '99999999999999999999' is out of range: 1 to 1024\n"},
+    {"-t 1025", 1, "-t, --threads: '1025' is out of range: 1 to 1024\n"},
+    {"-m 2000000g", 64, "-m, --memory-limit: '2000000g' is out of range: 0 to 1073741824 megabytes\n"},
     {"-c 0", 1, "Maximum connections must be greater than 0\n"},
     {"-c -1", 1, "Maximum connections must be greater than 0\n"},
     {"-c x", 1, "Maximum connections must be greater than 0\n"},
@@ -284,7 +293,7 @@ const Refused refused[] = {
     {"-o foo=bar", 1, "Illegal suboption \"foo=bar\"\n"},
     {"-o foo,bar", 1, "Illegal suboption \"foo\"\n"},
     {"-o lru_crawler,,modern", 1, "Illegal suboption \"\"\n"},
-    {"-o no_idle_timeout", 1, "Illegal suboption \"no_idle_timeout\"\n"},
+    {"-o no_idle_timeout", 1, "did you mean -o idle_timeout?\nIllegal suboption \"no_idle_timeout\"\n"},
     {"-o idle_timeout", 1, "Missing idle_timeout argument\n"},
     {"-o hashpower", 1, "Missing hashpower argument\n"},
     {"-o ssl_key", 1, "Missing ssl_key argument\n"},
@@ -292,8 +301,8 @@ const Refused refused[] = {
     {"-o slab_chunk_max=100", 64,
      "-I (item_size_max: 1048576) must be evenly divisible by slab_chunk_max (bytes: 100)\n"},
     {"-o slab_chunk_max=0", 1,
-     "could not parse argument to slab_chunk_max: '0' is not a number from 1 to 4294967295\n"},
-    {"-o hashpower=5", 1, "could not parse argument to hashpower: '5' is not a number from 12 to 32\n"},
+     "could not parse argument to slab_chunk_max: '0' is out of range: 1 to 4294967295 bytes\n"},
+    {"-o hashpower=5", 1, "could not parse argument to hashpower: '5' is out of range: 12 to 32\n"},
     {"-o slab_automove=3", 1, "slab_automove must be between 0 and 2\n"},
     {"-o slab_automove=x", 1, "slab_automove must be between 0 and 2\n"},
     {"-o slab_automove_ratio=2", 1, "slab_automove_ratio must be > 0 and < 1\n"},
@@ -311,7 +320,7 @@ const Refused refused[] = {
     {"-o ssl_verify_mode=7", 1, "Invalid ssl_verify_mode. Use help to see valid options.\n"},
     {"-o ssl_min_version=9", 1, "Invalid ssl_min_version. Use help to see valid options.\n"},
     {"-o idle_timeout=-1", 1,
-     "could not parse argument to idle_timeout: '-1' is not a number from 0 to 2147483647\n"},
+     "could not parse argument to idle_timeout: '-1' is out of range: 0 to 2147483647 seconds\n"},
     {"-o ext_threads=x", 1,
      "could not parse argument to ext_threads: 'x' is not a number from 0 to 4294967295\n"},
     {"-C -o foo -V", 1, "Illegal suboption \"foo\"\n"},  // in the order of the words
@@ -329,8 +338,9 @@ void test_refused() {
 
 void test_warnings() {
     tap::is(parse({"-m", "64"}).err, "", "no warning for what is right");
-    tap::is(parse({"-m", "100m"}).err, "WARNING: -m, --memory-limit: '100m' is read as 100\n",
-            "-m 100m is megabytes, with a warning");
+    tap::is(parse({"-m", "100x"}).err, "WARNING: -m, --memory-limit: '100x' is read as 100\n",
+            "-m 100x is megabytes, with a warning");
+    tap::is(parse({"-m", "100m"}).err, "", "m is a unit");
     tap::is(stat_of(parse({"-m", "100m"}).settings, "maxbytes"), "104857600", "and works");
     tap::ok(parse({"-t", "65"}).err.starts_with("WARNING: Setting a high number of workerthreads"),
             "-t 65 is not recommended");

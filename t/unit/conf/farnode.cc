@@ -93,10 +93,10 @@ void refusals() {
         {{shm, ""},
          "could not parse argument to shm: found ''; allowed: the path of a Unix socket, 1 to 107 printable "
          "bytes\n"},
-        {{"-m", "0"}, "could not parse argument to memory-limit: '0' is not a number from 1 to 262144\n"},
-        {{"-t", "65"}, "could not parse argument to threads: '65' is not a number from 1 to 64\n"},
+        {{"-m", "0"}, "could not parse argument to memory-limit: '0' is out of range: 1 to 262144 megabytes\n"},
+        {{"-t", "65"}, "could not parse argument to threads: '65' is out of range: 1 to 64\n"},
         {{"-I", "1"},
-         "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with k or m, from "
+         "could not parse argument to max-item-size: found '1'; allowed: a number of bytes, or one with its unit, from "
          "1k to 1024m\n"},
         {{shm, "/a", "-I", "40m"}, "Cannot set item size limit higher than 1/2 of memory max.\n"},
         {{"--access_tracking", "all"},
@@ -105,9 +105,9 @@ void refusals() {
          "could not parse argument to policy: unknown word 'strict_lru'. Allowed: clock, lru, approx_lru, pdla, mq, "
          "fixed_lease, original, s3fifo, pdla_paper\n"},
         {{shm, "/a", "--lease-ms-min", "8", "--lease-ms-max", "7"}, "--lease-ms-max is less than --lease-ms-min.\n"},
-        {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is not a number from 1 to 256000\n"},
+        {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is out of range: 1 to 256000 milliseconds\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
-        {{"-c", "0"}, "could not parse argument to conn-limit: '0' is not a number from 1 to 1048576\n"},
+        {{"-c", "0"}, "could not parse argument to conn-limit: '0' is out of range: 1 to 1048576\n"},
         {{"--config", "/nonexistent/f"}, "/nonexistent/f: cannot be opened: No such file or directory\n"},
     };
     for (const Row& row : rows) {
@@ -138,14 +138,14 @@ void files() {
     tap::is(file_errors("lease-ms = 8000\nlease_ms = 4000\n", s), "f:2:1: lease_ms: given twice\n",
             "and not another option");
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
-            "f:1:11: threads: '0' is not a number from 1 to 64\n"
-            "f:2:1: unknown key 'colour'. Allowed: name, shm, shm-group, tcp, verbs, conn-limit, greeting-timeout-ms, admin, "
-            "http, http-names, memory-limit, "
-            "disable-evictions, max-item-size, enable-largepages, policy, lease-ms, lease-ms-min, "
-            "lease-ms-max, no-lease, dead-share, access_tracking, report-share, threads, daemon, user, "
-            "pidfile, verbose, log-level, log-format, crash-request, drop-privileges\n"
+            "f:1:11: threads: '0' is out of range: 1 to 64\n"
+            "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
+            "http, http_names, memory_limit, "
+            "disable_evictions, max_item_size, enable_largepages, policy, lease_ms, lease_ms_min, "
+            "lease_ms_max, no_lease, dead_share, access_tracking, report_share, threads, daemon, user, "
+            "pidfile, verbose, log_level, log_format, crash_request, drop_privileges\n"
             "f:3:12: lease-ms: found the text '4'; allowed: a number from 1 to 256000 (milliseconds), or one with its "
-            "unit as a text, like \"10s\" (us, ms, s, min, h)\n"
+            "unit as a text, like \"10s\" (us, ms, s, m, h, d)\n"
             "f:4:7: tcp: found 'x'; allowed: ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535\n",
             "all errors of one file are reported at once");
 }

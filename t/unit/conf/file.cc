@@ -85,7 +85,8 @@ void refuses(const Daemon& daemon, const Option& option, const std::string& valu
     const std::string start = "f:1:" + std::to_string(key_of(option).size() + 4) + ": " + std::string(key_of(option)) + ": ";
     tap::ok(got.errors.starts_with(start), daemon.name + " refuses " + line_of(option, value));
     if (!got.errors.starts_with(start)) tap::note("said: %s", got.errors.c_str());
-    const bool says = got.errors.find("llowed: ") != std::string::npos || got.errors.find(" is not ") != std::string::npos;
+    bool says = false;
+    for (const char* words : {"llowed: ", " is not ", " is out of range: "}) says |= got.errors.find(words) != std::string::npos;
     tap::ok(says, "and the error lists what is allowed");
     tap::is(written(option, got.settings), written(option, defaults(daemon.table)), "and keeps what held");
 }
@@ -107,7 +108,7 @@ void sweep_number(const Daemon& daemon, const Option& option) {
     const bool is_size = words_of(kind.unit) == words_of(Unit::bytes);
     refuses(daemon, option, is_size ? "\"1ms\"" : "\"1MB\"");
     refuses(daemon, option, "\"1 parsec\"");
-    refuses(daemon, option, is_size ? "\"1mb\"" : "\"1S\"");
+    refuses(daemon, option, is_size ? "\"1mib\"" : "\"1S\"");
     const std::string large = with_unit(int64_t(kind.max), kind.unit);
     if (large.find_first_not_of("0123456789") != large.npos) accepts(daemon, option, "\"" + large + "\"", whole(kind.max));
 }
@@ -246,9 +247,9 @@ void test_printed() {
     const Daemon daemon = daemons()[0];
     const CommandLine line = parse(daemon, {"-m", "100", "-o", "idle_timeout=600", "--node", "a=shm:/x", "--print-config"});
     tap::is(line.exit_status.value_or(-1), 0, "--print-config ends");
-    tap::ok(line.out.find("\nmemory-limit = \"100MB\"\n") != std::string::npos, "with units");
+    tap::ok(line.out.find("\nmemory_limit = \"100MB\"\n") != std::string::npos, "with units");
     tap::ok(line.out.find("\nidle_timeout = \"600s\"\n") != std::string::npos, "of time, too");
-    tap::ok(line.out.find("\nlisten-backlog = 1024\n") != std::string::npos, "defaults, too");
+    tap::ok(line.out.find("\nlisten_backlog = 1024\n") != std::string::npos, "defaults, too");
     tap::ok(line.out.find("\n[[node]]\nname = \"a\"\naddress = \"shm:/x\"\n") != std::string::npos, "and nodes");
     tap::ok(line.out.find("\n# user is not given\n") != std::string::npos, "what is not given is a remark");
     const TemporaryFile file("memory-limit = \"96MB\"\nlisten = [\"127.0.0.1\", \"127.0.0.2:5\"]\nverbose = 2\nthreads = 3\n");
@@ -278,11 +279,31 @@ void test_checked() {
             bad.path + ":1:1: unknown key 'thread', did you mean 'threads'?\n" +
             bad.path + ":2:16: memory-limit: found the text '64 parsecs'; allowed: a number from 0 to 1073741824 "
             "(megabytes), or one with its unit as a text, like \"64MB\" (B, KB, MB, GB, TB)\n" +
-            bad.path + ":8:11: node.address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n"
-            "Cannot set item size limit higher than 1/2 of memory max.\n"
-            "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"
-            "Invalid port number: \"x\"\nfailed to listen on one of interface(s) h:x: Invalid argument\n",
+            bad.path + ":8:11: node.address: tcp: needs a host and a port, as in tcp:10.0.0.1:11300; found 'h'\n" +
+            bad.path + ":3:17: max-item-size: Cannot set item size limit higher than 1/2 of memory max.\n" +
+            bad.path + ":4:15: hot_lru_pct: hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n" +
+            bad.path + ":5:10: listen: Invalid port number: \"x\"\n"
+            "failed to listen on one of interface(s) h:x: Invalid argument\n",
             "reports all errors at once");
+}
+
+// An error between options names the place of the one that a file gives.
+void test_conflicts() {
+    const Daemon daemon = daemons()[0];
+    const TemporaryFile item("threads = 2\nmax_item_size = \"40MB\"\n"), memory("memory_limit = 1\n"), flags("-m 9\n\n-I 5m\n");
+    const std::string sentence = "Cannot set item size limit higher than 1/2 of memory max.\n";
+    tap::is(parse(daemon, {"--config", item.path}).err, item.path + ":2:17: max_item_size: " + sentence,
+            "the key, as the file spells it");
+    tap::is(parse(daemon, {"--config", memory.path}).err, memory.path + ":1:16: memory_limit: " + sentence, "the other one");
+    tap::is(parse(daemon, {"--config", item.path, "-I", "41m"}).err, sentence, "the command line overrides the file");
+    tap::is(parse(daemon, {"--memcached-conf", flags.path}).err, flags.path + ":3: " + sentence, "a file of flags");
+    tap::is(read(daemon, "max-item-siz = 1").errors, "f:1:1: unknown key 'max-item-siz', did you mean 'max_item_size'?\n",
+            "the nearest key");
+    tap::is(read(daemon, "[pointer-table]\nentries = 128\n").errors, "", "a table's name may have - too");
+    for (const char* key : {"enable-sasl = true", "auth_file = \"/x\"", "enable_ssl = true", "memory-file = \"/x\""}) {
+        const std::string got = read(daemon, key).errors;
+        tap::ok(got.starts_with("f:1:1: ") && got.ends_with("is not implemented.\n"), std::string("refused as its flag: ") + key);
+    }
 }
 
 // ---- units ------------------------------------------------------------------------------------------------
@@ -293,6 +314,19 @@ void test_units() {
     tap::is(memory("64MB"), uint64_t(64), "-m 64MB");
     tap::is(memory("2GB"), uint64_t(2048), "-m 2GB");
     tap::is(memory("65536KB"), uint64_t(64), "-m 65536KB");
+    for (const char* word : {"4gb", "4GB", "4Gb", "4g", "4G", "4096m", "4096mb", "4194304k", "4 gb"})
+        tap::is(memory(word), uint64_t(4096), std::string("-m ") + word);
+    tap::is(memory("1t"), uint64_t(1) << 20, "-m 1t");
+    for (const char* word : {"60000ms", "60s", "1m", "1min"})
+        tap::is(parse(daemon, {"-o", std::string("idle_timeout=") + word}).settings.session.idle_timeout_s, 60u, word);
+    tap::is(parse(daemon, {"-o", "idle_timeout=2h"}).settings.session.idle_timeout_s, 7200u, "two hours");
+    tap::is(parse(daemon, {"-o", "idle_timeout=3d"}).settings.session.idle_timeout_s, 259200u, "three days");
+    tap::is(read(daemon, "memory-limit = \"4gb\"\nidle_timeout = \"5m\"\nmax-item-size = \"2M\"\n").errors, "",
+            "the same in a file");
+    tap::is(read(daemon, "node_timeout_ms = 9999999999999").errors,
+            "f:1:19: node_timeout_ms: '9999999999999' is out of range: 1 to 60000 milliseconds\n", "a number that is too large");
+    tap::ok(read(daemon, "threads = 99999999999999999999").errors.find(": a number is out of range: ") == 6,
+            "as is one that TOML cannot have");
     tap::is(parse(daemon, {"-m", "64MB"}).err, "", "without a warning");
     tap::is(parse(daemon, {"-m", "1500KB"}).exit_status.value_or(-1), 64, "a part of a megabyte is none");
     tap::is(parse(daemon, {"-m", "99999999999999TB"}).exit_status.value_or(-1), 64, "nor is what cannot be counted");
@@ -398,21 +432,51 @@ void test_memcached_conf() {
 
 // ---- texts ------------------------------------------------------------------------------------------------
 
+// A sample begins with what is usually set, and ends with what has no effect. Its list of nodes is one without its #.
+void test_samples() {
+    for (const Daemon& daemon : daemons()) {
+        const std::string sample = config_sample(daemon.table, daemon.program);
+        size_t at = 0;
+        const bool proxy = daemon.name == "farcached";
+        const std::vector<const char*> first = {"# listen = ", "port = ", "memory_limit = ", "# node = [", "# ---- Network"};
+        const std::vector<const char*> first_of_node = {"# name = ", "shm = ", "# tcp = ", "memory_limit = ", "# ---- Network"};
+        for (const char* key : proxy ? first : first_of_node) {
+            const size_t found = sample.find(std::string("\n") + key);
+            tap::ok(found != sample.npos && found >= at, daemon.name + "'s sample goes on with " + key);
+            at = found;
+        }
+        size_t effects = 0;
+        for (const Option& option : daemon.table) effects += is_key(option) && option.section == Section::compat;
+        const size_t end = sample.find("\n# ---- For compatibility with memcached, without effect ----\n");
+        tap::is(end != sample.npos, effects != 0, "keys without effect come last");
+        if (end != sample.npos) tap::ok(sample.find("# ----", end + 8) == sample.npos, "after them is nothing else");
+        if (!proxy) continue;
+        std::string nodes = sample.substr(sample.find("# node = ["));
+        nodes.resize(nodes.find("\n# ]") + 5);
+        for (size_t mark = nodes.find("# "); mark != nodes.npos; mark = nodes.find("\n# ")) nodes.erase(mark + (mark != 0), 2);
+        const Read got = read(daemon, nodes);
+        tap::is(got.errors + std::to_string(got.settings.proxy.nodes.size()), "2", "the list of nodes is one");
+    }
+}
+
 void test_texts() {
     for (const Daemon& daemon : daemons()) {
         const std::string sample = config_sample(daemon.table, daemon.program), man = config_man(daemon.table);
-        tap::is(read(daemon, sample).errors, "", daemon.name + "'s sample loads");
+        const Read of_sample = read(daemon, sample);
+        tap::is(of_sample.errors, "", daemon.name + "'s sample loads");
+        Read defaulted{defaults(daemon.table), {}};
+        defaulted.settings.node.shm_path = of_sample.settings.node.shm_path;  // which a farnode needs
+        tap::is(all_written(daemon, of_sample.settings), all_written(daemon, defaulted.settings), "and has the defaults");
         const std::string bash = bash_completion(completed_program(daemon.table, daemon.program));
         const std::string zsh = zsh_completion(completed_program(daemon.table, daemon.program));
         for (const Option& option : daemon.table) {
-            const std::string name(key_of(option));
+            std::string name(key_of(option));
+            for (char& c : name) c = c == '-' ? '_' : c;
             if (is_key(option) && option.kind.value != Value::tables) {
                 const bool set = sample.find("\n" + name + " = ") != std::string::npos;
                 const bool shown = sample.find("\n# " + name + " = ") != std::string::npos;
                 tap::ok(set || shown, "it has " + name);
-                std::string bold;
-                for (char c : name) bold += c == '-' ? "\\-" : std::string(1, c);
-                tap::ok(man.find("\n.B " + bold + "\n") != std::string::npos, "the man page has it");
+                tap::ok(man.find("\n.B " + name + "\n") != std::string::npos, "the man page has it");
             }
             if (option.section == Section::hidden || option.name.empty()) continue;
             const std::string typed = (option.where == Where::flag ? "--" : "") + std::string(option.name);
@@ -429,9 +493,11 @@ int main() {
     test_round_trip();
     test_printed();
     test_checked();
+    test_conflicts();
     test_units();
     test_reload();
     test_memcached_conf();
+    test_samples();
     test_texts();
     return tap::done();
 }
