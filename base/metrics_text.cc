@@ -31,10 +31,17 @@ constexpr Renamed renamed[] = {
 };
 
 struct Unit {
-    std::string_view suffix;
+    std::string_view suffix, word;
     double per_second;
 };
-constexpr Unit units[] = {{"_us", 1e6}, {"_ms", 1e3}, {"_s", 1}};
+constexpr Unit units[] = {{"_us", "microseconds", 1e6}, {"_ms", "milliseconds", 1e3}, {"_s", "seconds", 1}};
+
+std::string in_seconds(std::string_view help, const Unit& unit) {
+    std::string text(help);
+    const size_t at = text.find(unit.word);
+    if (at != text.npos) text.replace(at, unit.word.size(), "seconds");
+    return text;
+}
 
 std::string real_text(double value) {
     char digits[32];
@@ -76,13 +83,13 @@ constexpr std::string_view openmetrics_type = "application/openmetrics-text";
 }  // namespace
 
 MetricsText::Family& MetricsText::family(Kind kind, std::string_view name, std::string_view help) {
-    const auto at = by_name_.find(name);
-    if (at != by_name_.end()) {
+    std::string full = prefix_ + std::string(name);
+    const auto [at, is_new] = by_name_.emplace(full, families_.size());
+    if (!is_new) {
         CHECK(families_[at->second].kind == kind);
         return families_[at->second];
     }
-    by_name_.emplace(name, families_.size());
-    return families_.emplace_back(Family{prefix_ + std::string(name), std::string(help), kind, ""});
+    return families_.emplace_back(Family{std::move(full), std::string(help), kind, ""});
 }
 
 void MetricsText::sample(Family& family, std::string_view suffix, const Labels& labels, std::string_view value) {
@@ -120,7 +127,7 @@ void MetricsText::stat(Kind kind, std::string_view stat, std::string_view help, 
     for (const Unit& unit : units) {
         if (!stat.ends_with(unit.suffix)) continue;
         const std::string name = std::string(stat.substr(0, stat.size() - unit.suffix.size())) + "_seconds";
-        return real(kind, name, help, double(value) / unit.per_second, labels);
+        return real(kind, name, in_seconds(help, unit), double(value) / unit.per_second, labels);
     }
     number(kind, stat, help, value, labels);
 }

@@ -5,7 +5,8 @@
 // printed with all of its samples; families keep the order of their first calls.
 //
 // T1  Callers pass names without the program's prefix and without `_total`. The first call for a family sets its help text.
-// T2  stat() takes a statistic's own name and converts it to Prometheus' conventions: base units, the unit last.
+// T2  stat() takes a statistic's own name and converts it to Prometheus' conventions: base units, also in the help text, and the
+//     unit last.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,8 @@ class MetricsText {
 
     // "farcached_"
     explicit MetricsText(std::string prefix) : prefix_(std::move(prefix)) {}
+    // For the families that follow; returns the last one.
+    std::string use_prefix(std::string prefix) { return std::exchange(prefix_, std::move(prefix)); }
 
     void number(Kind kind, std::string_view name, std::string_view help, uint64_t value, const Labels& labels = {});
     void real(Kind kind, std::string_view name, std::string_view help, double value, const Labels& labels = {});
@@ -63,9 +66,9 @@ class MetricsText {
     Family& family(Kind kind, std::string_view name, std::string_view help);
     void sample(Family& family, std::string_view suffix, const Labels& labels, std::string_view value);
 
-    const std::string prefix_;
+    std::string prefix_;
     std::vector<Family> families_;
-    std::map<std::string, size_t, std::less<>> by_name_;
+    std::map<std::string, size_t> by_name_;  // with its prefix
 };
 
 }  // namespace farcached

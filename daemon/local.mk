@@ -39,6 +39,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
 	daemon/farcached/tune.cc \
+	daemon/http/history.cc \
+	daemon/http/history.h \
+	daemon/http/shared_pages.cc \
+	daemon/http/shared_pages.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \
@@ -78,15 +82,15 @@ daemon_libdaemon_a_SOURCES += \
 	daemon/session/ring.h
 endif
 
-# The status page, as it is in the sources, between the quotes of a C++ literal.
-nodist_daemon_libdaemon_a_SOURCES = daemon/stats/status_page.cc
-CLEANFILES += daemon/stats/status_page.cc
-EXTRA_DIST += daemon/stats/status_page.html
-daemon/stats/status_page.cc: daemon/stats/status_page.html daemon/local.mk
-	$(AM_V_GEN)$(MKDIR_P) daemon/stats && { \
-		echo '#include "daemon/stats/metrics.h"'; \
-		echo 'const std::string_view farcached::daemon::status_page = R"status_page('; \
-		cat $(srcdir)/daemon/stats/status_page.html; \
+# The status page with its script, between the quotes of a C++ literal.
+nodist_daemon_libdaemon_a_SOURCES = daemon/http/status_page.cc
+CLEANFILES += daemon/http/status_page.cc
+EXTRA_DIST += daemon/http/status_page.html daemon/http/status_page.js
+daemon/http/status_page.cc: daemon/http/status_page.html daemon/http/status_page.js daemon/local.mk
+	$(AM_V_GEN)$(MKDIR_P) daemon/http && { \
+		echo '#include "daemon/http/shared_pages.h"'; \
+		echo 'const std::string_view farcached::http::status_page = R"status_page('; \
+		sed -e '/^@SCRIPT@$$/{r $(srcdir)/daemon/http/status_page.js' -e 'd;}' $(srcdir)/daemon/http/status_page.html; \
 		echo ')status_page";'; } >$@.new && mv $@.new $@
 
 bin_PROGRAMS += farcached
@@ -98,6 +102,8 @@ bin_PROGRAMS += farnode
 farnode_SOURCES = \
 	daemon/farnode/admin.cc \
 	daemon/farnode/admin.h \
+	daemon/farnode/http_pages.cc \
+	daemon/farnode/http_pages.h \
 	daemon/farnode/loop.cc \
 	daemon/farnode/loop.h \
 	daemon/farnode/main.cc \

@@ -88,13 +88,13 @@ namespace farcached::proxy {
 // Gauges: a reset of the counters leaves them unchanged.
 //
 //        name          help
-#define LINK_GAUGES(X)                                                                             \
-    X(reporter, "threads that report to a node for all farcached processes of this host; a gauge") \
-    X(arc_t1, "keys recently read one-sided once, at the last report; a gauge")                    \
-    X(arc_t2, "keys recently read one-sided twice or more, at the last report; a gauge")           \
-    X(arc_b1, "keys recently removed from arc_t1, at the last report; a gauge")                    \
-    X(arc_b2, "keys recently removed from arc_t2, at the last report; a gauge")                    \
-    X(arc_target, "target size of arc_t1 in keys, at the last report; a gauge")
+#define LINK_GAUGES(X)                                                                    \
+    X(reporter, "threads that report to a node for all farcached processes of this host") \
+    X(arc_t1, "keys recently read one-sided once, at the last report")                    \
+    X(arc_t2, "keys recently read one-sided twice or more, at the last report")           \
+    X(arc_b1, "keys recently removed from arc_t1, at the last report")                    \
+    X(arc_b2, "keys recently removed from arc_t2, at the last report")                    \
+    X(arc_target, "target size of arc_t1 in keys, at the last report")
 
 // Why a connection to a node ended.
 //

@@ -127,6 +127,10 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
+check_PROGRAMS += t/unit/daemon/history
+TESTS += t/unit/daemon/history
+t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
+
 check_PROGRAMS += t/unit/daemon/hot_keys
 TESTS += t/unit/daemon/hot_keys
 t_unit_daemon_hot_keys_SOURCES = t/unit/daemon/hot_keys.cc t/lib/tap.h
@@ -275,6 +279,7 @@ EXTRA_DIST += \
 	t/clients/pipeline_replies.py \
 	t/clients/pipeline_differences.py \
 	t/clients/observability.py \
+	t/clients/status_page.py \
 	t/clients/packages \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \

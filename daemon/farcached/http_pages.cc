@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <utility>
 
-#include "base/random_word.h"
 #include "conf/program.h"
+#include "daemon/http/shared_pages.h"
 #include "daemon/stats/metrics.h"
 
 namespace farcached::daemon {
@@ -47,26 +46,6 @@ std::string nodes_words(const NodesView& nodes) {
     if (!down.empty()) words += " (" + down + ")";
     if (drained != 0) words += ", " + std::to_string(drained) + " drained";
     return words;
-}
-
-// The page runs its own script and style only, and connects to this server only.
-HttpAnswer page() {
-    char nonce[33];
-    std::snprintf(nonce, sizeof nonce, "%016llx%016llx", static_cast<unsigned long long>(random_word()),
-                  static_cast<unsigned long long>(random_word()));
-    HttpAnswer answer;
-    answer.type = "text/html; charset=utf-8";
-    answer.body = status_page;
-    constexpr std::string_view place = "@NONCE@";
-    for (size_t at = answer.body.find(place); at != std::string::npos; at = answer.body.find(place, at))
-        answer.body.replace(at, place.size(), nonce);
-    const std::string own = std::string("'nonce-") + nonce + "'";
-    answer.headers.emplace_back("Content-Security-Policy",
-                                "default-src 'none'; script-src " + own + "; style-src " + own +
-                                    "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-                                    "frame-ancestors 'none'");
-    answer.headers.emplace_back("Referrer-Policy", "no-referrer");
-    return answer;
 }
 
 template <class Make>
@@ -114,7 +93,7 @@ std::string ServiceStatus::started(std::string_view http) const {
 
 void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }
 
-HttpPages::HttpPages(const Parts& parts) : parts_(parts) {
+HttpPages::HttpPages(const Parts& parts) : parts_(parts), history_(parts.base, [this] { return read_history(); }) {
     event_assign(&late_event_, parts_.base, -1, 0, on_late, this);
 }
 
@@ -131,10 +110,12 @@ void HttpPages::answer(const HttpRequest& request, process::HttpListener::Reply 
     if (request.path == "/status.json")
         return ask_nodes(
             [this, reply](const std::string& told) { answer_if_memory(reply, [&] { return status(told); }); });
-    if (request.path == "/") return reply(page());
+    if (request.path == "/history.json")
+        return answer_if_memory(reply, [&] { return HttpAnswer{200, "application/json", history_.json(), {}}; });
+    if (request.path == "/") return reply(http::page());
     if (request.path == "/healthz") return reply({200, {}, "ok\n", {}});
     if (request.path == "/readyz") return reply(ready());
-    reply({404, {}, "available: / /status.json /metrics /healthz /readyz\n", {}});
+    reply({404, {}, "available: / /status.json /history.json /metrics /healthz /readyz\n", {}});
 }
 
 // ---- answers ----------------------------------------------------------------------------------------
@@ -171,8 +152,40 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
 HttpAnswer HttpPages::status(const std::string& told) const {
     Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
+    const http::Who who{"farcached", {}, parts_.version, http::tcp_port(parts_.server.ports())};
     return {200, "application/json",
-            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, not_ready()), {}};
+            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, who, not_ready()), {}};
+}
+
+// P2: reads counters, and takes the short lock of the set of nodes. Unlike a Sample it does not visit the embedded node.
+http::HistoryReading HttpPages::read_history() {
+    http::HistoryReading reading;
+    LatencyTotals latency;
+    const Server& server = parts_.server;
+    for (uint32_t worker = 0; worker < server.worker_count(); worker++) {
+        const WorkerCounters& counters = server.worker_counters(worker);
+        reading.requests += counters.requests.get();
+        reading.gets += counters.get_cmds.get();
+        for (const ClassCounters& one : counters.classes) reading.hits += one.get_hits.get();
+        if (const LatencyCounters* measured = server.latency_counters(worker)) latency.add(*measured);
+    }
+    if (const NodesView* nodes = server.nodes()) {
+        const auto add = [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters&) {
+            const uint64_t one_sided = link.get_onesided.get() + link.get_index.get();
+            reading.gets_one_sided += one_sided;
+            reading.gets_through_links += one_sided + link.get_twosided.get();
+        };
+        for (const NodeShown& node : nodes->all()) nodes->each_link(node.number, add);
+        nodes->each_past_link(add);
+    }
+    LatencyTotals recent = latency;
+    recent.subtract(std::exchange(latency_before_, latency));
+    LatencyTotals::One all;
+    for (const auto& way : recent.of)
+        for (const LatencyTotals::One& verb : way)
+            for (size_t i = 0; i < all.counts.size(); i++) all.counts[i] += verb.counts[i];
+    if (all.count() != 0) reading.p99_us = all.quantile_us(0.99);
+    return reading;
 }
 
 // ---- asking nodes -----------------------------------------------------------------------------------

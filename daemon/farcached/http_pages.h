@@ -2,11 +2,12 @@
 // What farcached shows of its state to others than clients. ServiceStatus: the status line for the service manager.
 // HttpPages: the pages that it serves over HTTP (process/http_listener.h):
 //
-//     /             status page in HTML, which fetches /status.json every two seconds
-//     /status.json  its numbers
-//     /metrics      all numbers, in Prometheus's format or in OpenMetrics
-//     /healthz      200: the process answers
-//     /readyz       200: clients are served; 503: they are not, with the reason
+//     /              status page in HTML, which fetches the next two every two seconds
+//     /status.json   its numbers
+//     /history.json  its charts: the last ten minutes
+//     /metrics       all numbers, in Prometheus's format or in OpenMetrics
+//     /healthz       200: the process answers
+//     /readyz        200: clients are served; 503: they are not, with the reason
 //
 // Owner: the listener's thread, except for set_stopping(); of ServiceStatus the supervisor's.
 // P1  An internal session with a worker sends each node `stats node NAME all`, once for all waiting requests. Nodes that do not
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "daemon/farcached/server.h"
+#include "daemon/http/history.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "process/http_listener.h"
@@ -86,6 +88,7 @@ class HttpPages {
 
     process::HttpAnswer metrics(const std::string& accept, const std::string& told) const;
     process::HttpAnswer status(const std::string& told) const;
+    http::HistoryReading read_history();
     process::HttpAnswer ready() const;
     std::string not_ready() const;
 
@@ -100,6 +103,8 @@ class HttpPages {
     void finish();
 
     const Parts parts_;
+    LatencyTotals latency_before_;  // of the last reading
+    http::HistorySampler history_;
     std::atomic<bool> stopping_{false};
     std::unique_ptr<bufferevent, FreeStream> stream_;  // P1
     event late_event_{};

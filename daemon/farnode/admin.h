@@ -16,7 +16,6 @@
 
 #include <event2/event.h>
 
-#include <atomic>
 #include <list>
 #include <memory>
 #include <string>
@@ -25,7 +24,6 @@
 #include "base/node_clock.h"
 #include "node/service/node_stats.h"
 #include "process/admin_socket.h"
-#include "process/http_listener.h"
 #include "process/log.h"
 #include "process/reloader.h"
 
@@ -60,23 +58,6 @@ class FarnodeAdmin {
     NodeReading (*const clock_)();
     std::list<Connection> connections_;
     process::LimitedLines no_memory_lines_;
-};
-
-// FarnodeHttp: farnode's HTTP endpoints (process/http_listener.h): /metrics for Prometheus, /healthz, and /readyz, which
-// returns 503 once the node begins to stop.
-//
-// Owner: main; answer() is called in the listener's thread.
-
-class FarnodeHttp {
-  public:
-    FarnodeHttp(const NodeStats& stats, NodeReading (*clock)()) : stats_(stats), clock_(clock) {}
-    void answer(const process::HttpRequest& request, const process::HttpListener::Reply& reply) const;
-    void set_stopping() { stopping_ = true; }
-
-  private:
-    const NodeStats& stats_;
-    NodeReading (*const clock_)();
-    std::atomic<bool> stopping_{false};
 };
 
 }  // namespace farcached::node

@@ -20,7 +20,9 @@
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"
+#include "daemon/farnode/http_pages.h"
 #include "daemon/farnode/server.h"
+#include "daemon/http/shared_pages.h"
 #include "fabric/owner.h"
 #include "fabric/verbs/verbs_device.h"
 #include "node/service/connection.h"
@@ -234,14 +236,14 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         offer.landing = {fetches->data(), fetches->size()};
     }
     VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer, devices));
-    write_ports(listeners, over_rdma);
+    const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
     CrawlerOptions crawling;
     crawling.enabled = broken::faults.sweeps;
     Crawler crawler(node, process::node_now, crawling);
-    FarnodeHttp pages(stats, process::node_reading);
+    std::unique_ptr<FarnodeHttp> pages;
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
@@ -258,7 +260,11 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     server->start();
     crawler.start();
     limit_or_exit(settings);  // before readiness is reported
-    if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages.answer(request, reply); });
+    if (http != nullptr) {
+        pages = std::make_unique<FarnodeHttp>(
+            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
+        http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
+    }
     supervisor.start(server->watched());
     const process::PidFile pid_file(settings.process.pid_file);
     starting.over();
@@ -268,7 +274,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, node, facts, *server);
     });
-    pages.set_stopping();
+    if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);

@@ -250,7 +250,7 @@ Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSett
     return std::get<0>(std::move(listener));
 }
 
-void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {
+std::vector<process::BoundPort> write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {
     std::vector<process::BoundPort> ports;
     auto add = [&](const SocketAddress& address, const char* transport) {
         ports.push_back({address.storage.ss_family == AF_INET6, address.port(), transport});
@@ -258,6 +258,7 @@ void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs) {
     for (const auto& one : tcp) add(one->address(), "TCP");
     for (const auto& one : verbs) add(one->address(), "VERBS");
     process::write_port_file(std::getenv("FARNODE_PORT_FILENAME"), ports);
+    return ports;
 }
 
 }  // namespace farcached::node

@@ -25,6 +25,7 @@
 #include "node/service/service.h"
 #include "node/store/flush_schedule.h"
 #include "process/log.h"
+#include "process/process.h"
 #include "process/service_manager.h"
 #include "process/supervisor.h"
 
@@ -107,7 +108,7 @@ Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fa
 Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
                                                             const fabric::Region& region);
 
-// Writes the port numbers to $FARNODE_PORT_FILENAME.
-void write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);
+// The bound ports; writes their numbers to $FARNODE_PORT_FILENAME.
+std::vector<process::BoundPort> write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);
 
 }  // namespace farcached::node

@@ -387,7 +387,10 @@ void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounte
 std::vector<NodeShown> Nodes::all() const {
     std::lock_guard hold(lock_);
     std::vector<NodeShown> all;
-    for (const NodeSet::Member& member : set_->members) all.push_back(shown_of(member));
+    for (const NodeSet::Member& member : set_->members) {
+        all.push_back(shown_of(member));
+        all.back().ways = ways_of(set_->options, *member.one);
+    }
     return all;
 }
 
@@ -455,14 +458,23 @@ Route Nodes::route(std::string_view key) const {
     return route;
 }
 
+// nullptr: GETs of its keys use no pointers.
+const proxy::PointerTable* Nodes::table_for(const NodeOptions& options, const OneNode& node) const {
+    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
+    return node.channel == conf::NodeChannel::tcp || mapped ? nullptr : pointer_table();
+}
+
+std::string Nodes::ways_of(const NodeOptions& options, const OneNode& node) const {
+    const bool readable = node.channel != conf::NodeChannel::tcp;
+    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
+    std::string ways = mapped ? "local, " : table_for(options, node) != nullptr ? "one_sided, " : "";
+    if (readable && !mapped && options.probe_index) ways += "index, ";
+    return ways + "two_sided";
+}
+
 void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const {
-    const bool shm = node.channel == conf::NodeChannel::shm;
-    const bool readable = shm || node.channel == conf::NodeChannel::verbs;
-    const bool mapped = shm && options.local_read;
-    const proxy::PointerTable* table = readable && !mapped ? pointer_table() : nullptr;
-    route.ways = mapped ? "local, " : table != nullptr ? "one_sided, " : "";
-    if (readable && !mapped && options.probe_index) route.ways += "index, ";
-    route.ways += "two_sided";
+    const proxy::PointerTable* table = table_for(options, node);
+    route.ways = ways_of(options, node);
     if (table == nullptr) return;
     uint64_t incarnation = 0, hash_seed = 0;
     {

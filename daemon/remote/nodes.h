@@ -163,6 +163,8 @@ class Nodes final : public NodesView {
     void tell_event(Line&& line) const noexcept;
     bool watched() const { return watch_ != nullptr && watch_->wants(watch_proxyevents); }
     static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
+    const proxy::PointerTable* table_for(const NodeOptions& options, const OneNode& node) const;
+    std::string ways_of(const NodeOptions& options, const OneNode& node) const;
     void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
     static void visit_links(const OneNode& node, LinkVisit visit);
 

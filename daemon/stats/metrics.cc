@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/stats/metrics.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -80,13 +78,10 @@ class Rows {
 };
 
 void write_process(MetricsText& out, const MetricsSource& source) {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    auto seconds = [](const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) / 1e6; };
     out.number(gauge, "build_info", "1; its version is a label", 1, {{"version", source.version}});
-    out.real(counter, "process_cpu_seconds", "user and system CPU time of the process",
-             seconds(usage.ru_utime) + seconds(usage.ru_stime));
-    out.real(gauge, "process_start_time_seconds", "start time of the process, in seconds since 1970",
+    http::write_process_metrics(out);
+    out.real(counter, "process_cpu_seconds", old_name_help("process_cpu_seconds_total"), http::cpu_seconds());
+    out.real(gauge, "process_start_time_seconds", old_name_help("process_start_time_seconds"),
              double(source.sample.started_unix + 2));
     out.number(gauge, "workers", "worker threads", source.sample.workers_running);
 }
@@ -237,21 +232,9 @@ void add_latency(JsonText& out, const LatencyTotals& latency, bool nodes) {
     out.end(']');
 }
 
-// Reads that failed their checks or were not made, by counter name.
-void add_failed_reads(JsonText& out, const Sample& sample) {
-    out.begin("failed_reads", '{');
-    for (const auto& row : LocalTotals::rows())
-        if (row.name != "local_hits") out.add(row.name, row.of(sample.local));
-    const LinkTotals links = sample.all_links();
-    for (const auto& row : proxy::LinkCells<uint64_t>::rows())
-        if (row.name.starts_with("read_") || row.name.starts_with("reads_failed_") || row.name == "index_not_found" ||
-            row.name == "index_unproven")
-            out.add(row.name, row.of(links));
-    out.end('}');
-}
-
-// The reasons for GETs without a one-sided read, and for denied pointers; none without nodes.
-void add_reasons(JsonText& out, const LinkTotals& links, bool nodes) {
+// The reasons for GETs that lock-free reads of mapped memory could not answer, for GETs without a one-sided read, and for denied
+// pointers; the latter two without nodes are empty. A key that was not found is a miss, and no reason.
+void add_reasons(JsonText& out, const Sample& sample, const LinkTotals& links, bool nodes) {
     const auto add = [&](std::string_view name, std::string_view help, uint64_t count) {
         out.begin('{');
         out.add("reason", name);
@@ -259,55 +242,67 @@ void add_reasons(JsonText& out, const LinkTotals& links, bool nodes) {
         out.add("count", count);
         out.end('}');
     };
+    out.begin("not_lock_free", '[');
+    for (const auto& row : LocalTotals::rows())
+        if (row.name != "local_hits" && row.name != "local_not_found") add(row.name, row.help, row.of(sample.local));
+    out.end(']');
     out.begin("not_one_sided", '[');
-    if (nodes) proxy::each_onesided_reason(links, add);
+    if (nodes)
+        proxy::each_onesided_reason(links, [&](std::string_view name, std::string_view help, uint64_t count) {
+            if (name != "index") add(name, help, count);
+        });
     out.end(']');
     out.begin("pointer_denials", '[');
     if (nodes) proxy::each_pointer_denial(links, add);
     out.end(']');
 }
 
-void add_memory(JsonText& out, const node::Stats& s, const node::ClassStats& classes) {
-    out.begin("memory", '{');
-    out.add("items", s.items);
-    out.add("bytes", s.bytes);
-    out.add("memory_limit_bytes", s.memory_limit_bytes);
-    out.add("pages_used", s.pages_used);
-    out.add("pages_limit", s.pages_limit);
-    out.add("evictions", classes.evicted);
-    out.add("lease_bytes", s.leases.bytes);
-    out.add("reclaim_pending_bytes", s.leases.dead_bytes);
-    out.end('}');
-}
-
-void add_node(JsonText& out, const NodeShown& shown, const std::vector<NodeNumbers>& told) {
+// Requests are those of this process. Its one-sided GETs are hits; the node counts the two-sided GETs of every proxy.
+void add_node(JsonText& out, const NodeTotals& node, const std::vector<NodeNumbers>& told) {
+    const NodeShown& shown = node.shown;
+    const uint64_t one_sided = proxy::gets_onesided(node.link) + node.local.local_hits;
     out.begin('{');
     out.add("name", shown.name);
     out.add("state", node_state_name(shown.state));
     out.add("address", shown.address);
+    out.add("weight", shown.weight);
     out.add("links", shown.links);
     out.add("links_up", shown.links_up);
     out.add("down_reason", shown.down_reason);
+    out.add("ways", shown.ways);
+    out.add("requests", one_sided + node.link.get_twosided + node.link.set_twosided + node.link.other_twosided);
+    out.add("gets_one_sided", one_sided);
+    out.add("gets_two_sided", node.link.get_twosided);
     const auto of_node = std::ranges::find(told, shown.name, &NodeNumbers::name);
-    if (of_node == told.end())
-        out.add_null("memory");
-    else
-        add_memory(out, of_node->stats, of_node->all_classes);
+    if (of_node == told.end()) {
+        for (const std::string_view name : {"uptime_s", "gets", "get_hits", "memory"}) out.add_null(name);
+    } else {
+        out.add("uptime_s", of_node->uptime_s);
+        out.add("gets", one_sided + of_node->gets_asked);
+        out.add("get_hits", one_sided + of_node->hits_asked);
+        http::add_memory(out, of_node->stats, of_node->all_classes.evicted);
+    }
+    out.end('}');
+}
+
+void add_embedded(JsonText& out, const Sample& s) {
+    out.begin('{');
+    out.add("name", "embedded");
+    out.add("state", "up");
+    out.add("address", "in this process");
+    out.add("ways", way_names[size_t(Way::local)]);
+    out.add("requests", s.workers.requests);
+    out.add("uptime_s", s.now);
+    out.add("gets", s.workers.get_cmds);
+    out.add("get_hits", s.all_classes().get_hits);
+    http::add_memory(out, s.node, s.node_classes.evicted);
     out.end('}');
 }
 
 void add_nodes(JsonText& out, const MetricsSource& source) {
     out.begin("nodes", '[');
-    if (source.nodes == nullptr) {
-        out.begin('{');
-        out.add("name", "embedded");
-        out.add("state", "up");
-        out.add("address", "in this process");
-        add_memory(out, source.sample.node, source.sample.node_classes);
-        out.end('}');
-    } else {
-        for (const NodeShown& shown : source.nodes->all()) add_node(out, shown, source.told);
-    }
+    if (source.nodes == nullptr) add_embedded(out, source.sample);
+    for (const NodeTotals& node : source.sample.nodes) add_node(out, node, source.told);
     out.end(']');
 }
 
@@ -338,13 +333,13 @@ void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
 
 }  // namespace
 
-std::string status_json(const MetricsSource& source, const std::string& not_ready) {
+std::string status_json(const MetricsSource& source, const http::Who& who, const std::string& not_ready) {
     const Sample& s = source.sample;
     const LinkTotals links = s.all_links();
     const bool nodes = source.nodes != nullptr;
     JsonText out;
     out.begin('{');
-    out.add("version", source.version);
+    http::add_identity(out, who);
     out.add("ready", not_ready.empty());
     out.add("not_ready_reason", not_ready);
     out.add("started_unix", s.started_unix);
@@ -352,13 +347,13 @@ std::string status_json(const MetricsSource& source, const std::string& not_read
     out.add("workers", s.workers_running);
     out.add("connections", s.server.curr_connections);
     out.add("connections_limit", s.server.connections_max);
+    out.add("accepting_connections", s.server.accepting_conns);
     add_requests(out, s, links);
-    add_reasons(out, links, nodes);
+    add_reasons(out, s, links, nodes);
     out.begin("latency_bounds_us", '[');
     for (size_t i = 0; i < LatencyHistogram::bounds; i++) out.value(LatencyHistogram::bound_us(i));
     out.end(']');
     add_latency(out, s.latency, nodes);
-    add_failed_reads(out, s);
     add_nodes(out, source);
     out.end('}');
     return out.text() + "\n";

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/metrics_text.h"
+#include "daemon/http/shared_pages.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 
@@ -26,11 +27,8 @@ struct MetricsSource {
 
 void write_metrics(MetricsText& out, const MetricsSource& source);
 
-// The status page, daemon/stats/status_page.html at build time. @NONCE@ in it stands for a word that differs in each answer.
-extern const std::string_view status_page;
-
-// Its numbers, as JSON. Counters are since the start: clients compute rates from differences, as the page does.
+// The numbers of the status page, as JSON. Counters are since the start: clients compute rates from differences, as the page does.
 // not_ready: why clients are not served; empty: they are served.
-std::string status_json(const MetricsSource& source, const std::string& not_ready);
+std::string status_json(const MetricsSource& source, const http::Who& who, const std::string& not_ready);
 
 }  // namespace farcached::daemon

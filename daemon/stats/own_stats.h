@@ -53,16 +53,16 @@ inline constexpr SampleRow own_rows[] = {
     {"cmd_delete_prefix", "deletes by prefix requested here",
      [](const Sample& s) { return s.workers.cmd_delete_prefix; }},
     {"node_prefix_deletes", "deletes by prefix", [](const Sample& s) { return s.node.prefix_deletes; }},
-    {"node_prefixes_pending", "deleted prefixes whose items hold memory until a sweep has finished; a gauge",
+    {"node_prefixes_pending", "deleted prefixes whose items hold memory until a sweep has finished",
      [](const Sample& s) { return s.node.prefixes_pending; }},
     {"node_prefix_items", "items removed by a delete by prefix", [](const Sample& s) { return s.node.prefix_items; }},
 };
 
 // With nodes; LINK_COUNTERS and the reasons of connection losses precede them.
 inline constexpr SampleRow nodes_own_rows[] = {
-    {"lease_bytes", "bytes of items under leases, as reported by nodes; a gauge",
+    {"lease_bytes", "bytes of items under leases, as reported by nodes",
      [](const Sample& s) { return s.node.leases.bytes; }},
-    {"reclaim_pending_bytes", "bytes of dead slots under leases, as reported by nodes; a gauge",
+    {"reclaim_pending_bytes", "bytes of dead slots under leases, as reported by nodes",
      [](const Sample& s) { return s.node.leases.dead_bytes; }},
     {"nodes_unavailable", "nodes without statistics: down or silent; missing from sums",
      [](const Sample& s) { return s.nodes_unavailable; }},

@@ -51,6 +51,7 @@ struct NodeShown {
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
     std::string down_reason;    // reason of the last connection loss; empty: none
+    std::string ways;           // ways that its GETs can have, as in `stats latency`: "one_sided, two_sided"
 };
 
 struct Route {

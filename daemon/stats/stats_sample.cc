@@ -40,6 +40,9 @@ void take_line(NodeNumbers& node, std::string_view name, std::string_view value)
     uint64_t number = 0;
     if (name == "incarnation" && parse(value, 16, number)) node.incarnation = number;
     if (!parse(value, 10, number)) return;
+    if (name == "uptime") node.uptime_s = number;
+    if (name == "cmd_get") node.gets_asked = number;
+    if (name == "get_hits") node.hits_asked = number;
     const size_t colon = name.find(':');
     uint64_t id = 0;
     if (colon == name.npos) {

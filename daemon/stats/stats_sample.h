@@ -52,6 +52,8 @@ struct NodeNumbers {
     uint64_t incarnation = 0;       // 0: missing
     node::Stats stats;              // classes: 64 of them
     node::ClassStats all_classes;   // counters of classes, summed over them
+    uint64_t uptime_s = 0;
+    uint64_t gets_asked = 0, hits_asked = 0;  // two-sided ones, of every proxy
 };
 
 // Of each node that answered. From the group `all`; `general` leaves classes empty, `leases` all but leases.

@@ -170,15 +170,19 @@ class NodeStats {
     // The same numbers in Prometheus format (node/service/node_metrics.cc).
     void append_metrics(NodeSeconds now, MetricsText& out) const;
 
-    using Group = StatRow<void (NodeStats::*)(NodeSeconds now, std::string& text) const>;
-    static std::span<const Group> groups();
-
-  private:
+    const std::string& name() const { return name_; }
+    NodeSeconds started() const { return started_; }
+    // A counter's sum over the threads.
     uint64_t total(auto counter_of) const {
         uint64_t sum = 0;
         for (const ServiceCounters* one : counters_) sum += std::invoke(counter_of, *one).get();
         return sum;
     }
+
+    using Group = StatRow<void (NodeStats::*)(NodeSeconds now, std::string& text) const>;
+    static std::span<const Group> groups();
+
+  private:
     void each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const;
     void append_general(NodeSeconds now, std::string& text) const;
     void append_leases(NodeSeconds now, std::string& text) const;

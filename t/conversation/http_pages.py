@@ -46,6 +46,7 @@ def test_options():
 
 def test_paths(port):
     for path, status, kind in (("/", 200, "text/html"), ("/status.json", 200, "application/json"),
+                               ("/history.json", 200, "application/json"),
                                ("/metrics", 200, "text/plain; version=0.0.4"), ("/healthz", 200, "text/plain"),
                                ("/readyz", 200, "text/plain"), ("/readyz?verbose", 200, "text/plain"),
                                ("/nothing", 404, "text/plain"), ("/metrics/", 404, "text/plain")):
@@ -267,7 +268,11 @@ def test_numbers(daemon, port):
     tap.is_(sorted(samples(opened[2])), sorted(samples(get(port, "/metrics")[2])), "  the same samples")
     status = json.loads(get(port, "/status.json")[2])
     tap.is_((status["gets"], status["get_hits"], status["sets"], status["ready"]), (60, 50, 50, True), "the page's numbers")
-    tap.is_([node["name"] for node in status["nodes"]], ["embedded"], "its one node")
+    tap.is_([status[name] for name in ("program", "port", "pid")], ["farcached", daemon.port, daemon.pid], "its identity")
+    tap.is_([(node["name"], node["gets"], node["get_hits"]) for node in status["nodes"]], [("embedded", 60, 50)], "its one node")
+    tap.is_(sum(row["count"] for row in status["not_lock_free"]), 0, "keys that are not there are misses, and no fallbacks")
+    history = until(lambda: json.loads(get(port, "/history.json")[2])["requests_per_s"], lambda points: any(points))
+    tap.ok(len(history) <= 300 and max(history) > 0, "its history", str(history))
     tap.is_(sum(sum(row["counts"]) for row in status["latency"]), 110, "its latencies")
     with daemon.client() as c:
         c.ask("stats reset")
@@ -381,8 +386,16 @@ def test_farnode():
         text = metrics_until(port, lambda text: value(text, "farnode_items") == 1)
         tap.is_((value(text, "farnode_items"), value(text, "farnode_cmd_set_total")), (1.0, 1.0), "farnode's own numbers")
         tap.is_(value(text, "farnode_info", node="a"), 1.0, "and its name")
-        for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 404), ("/status.json", 404)):
+        for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 200), ("/status.json", 200), ("/history.json", 200),
+                             ("/nothing", 404)):
             tap.is_(get(port, path)[0], status, "%s: %d" % (path, status))
+        test_page(port)
+        status = json.loads(get(port, "/status.json")[2])
+        tap.is_([status[name] for name in ("program", "name", "port", "pid", "ready", "sets")],
+                ["farnode", "a", node.port, node.pid, True, 1], "farnode's page: its identity and numbers")
+        tap.is_(status["nodes"][0]["memory"]["items"], 1, "  and its memory")
+        history = until(lambda: json.loads(get(port, "/history.json")[2])["requests_per_s"], bool)
+        tap.ok(history and len(history) <= 300, "  and its history", str(history))
         test_host(port, ["cache.example", "Other:8080"], ["cache"])
         tap.is_(get(port, "/metrics", method="POST")[0], 405, "POST: 405")
         tap.like(get(port, "/metrics", headers={"Accept": OPEN})[2], r"\n# EOF\n$", "OpenMetrics")

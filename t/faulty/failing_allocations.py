@@ -172,7 +172,7 @@ def tap_status(port, path):
         raise AssertionError("%s: %d" % (path, status))
 
 
-PAGES = ("/", "/status.json", "/metrics", "/healthz", "/readyz", "/none")
+PAGES = ("/", "/status.json", "/history.json", "/metrics", "/healthz", "/readyz", "/none")
 
 
 # -- Parts of the test ---------------------------------------------------------------------------------------

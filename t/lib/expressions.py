@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-OURS = re.compile(r"\b(?:farcached|farnode)_\w+")
+OURS = re.compile(r"\b(?:farcached|farnode|process)_\w+")
 OTHERS = {"up"}
 
 
@@ -51,4 +51,4 @@ def names_in(expression):
 def labels_in(expression):
     """{metric: labels that its selector compares}."""
     return {name: set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", inner or ""))
-            for name, inner in re.findall(r"\b((?:farcached|farnode)_\w+)(?:\{([^}]*)\})?", expression)}
+            for name, inner in re.findall(r"\b((?:farcached|farnode|process)_\w+)(?:\{([^}]*)\})?", expression)}

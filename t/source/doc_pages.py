@@ -34,7 +34,8 @@ daemon/stats/worker_counters.h daemon/stats/stats.cc
 daemon/engine/engine.cc daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
-daemon/farnode/admin.cc node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
+daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
+node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
 node/service/service_counters.h
 base/stat_row.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/meta.cc protocol/op.h protocol/text.cc protocol/text.h

@@ -16,6 +16,9 @@ from http_get import get, http_args, http_env, http_port, samples, value  # noqa
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = tempfile.mkdtemp(prefix="farcached-names-")
 BY_PROMETHEUS = {"instance", "job"}  # labels that a scrape adds
+# Prometheus' own names for what every process has.
+PROCESS = ["process_cpu_seconds_total", "process_max_fds", "process_open_fds", "process_resident_memory_bytes",
+           "process_start_time_seconds", "process_virtual_memory_bytes"]
 ABBREVIATED = {"s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "h", "d", "pct"}
 
 
@@ -38,12 +41,15 @@ def texts():
 
 def check_conventions(text, prefix):
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
-    helped = set(re.findall(r"^# HELP (\S+) \S", text, re.M))
-    tap.is_(sorted(set(kinds) - helped), [], "%s: each has a help text" % prefix)
+    helped = dict(re.findall(r"^# HELP (\S+) (\S.*)$", text, re.M))
+    tap.is_(sorted(set(kinds) - set(helped)), [], "%s: each has a help text" % prefix)
+    tap.is_([name for name, words in helped.items() if re.search(r"(micro|milli)seconds|; a gauge", words)], [],
+            "%s: help texts have the units of the metrics, and leave the kind to TYPE" % prefix)
+    tap.is_(sorted(name for name in kinds if name.startswith("process_")), PROCESS, "%s: the metrics of any process" % prefix)
     bad = []
     for name, kind in kinds.items():
         words = name.split("_")
-        if not name.startswith(prefix) or name != name.lower() or ABBREVIATED & set(words):
+        if not name.startswith((prefix, "process_")) or name != name.lower() or ABBREVIATED & set(words):
             bad.append(name)
         if (kind == "counter") != name.endswith("_total") or {"counter", "gauge", "milliseconds", "microseconds"} & set(words):
             bad.append(name)
@@ -73,7 +79,8 @@ def main():
     for text in (proxy, node, alone):
         for name, labels in samples(text):
             known.setdefault(name, set()).update(label for label, _ in labels)
-    for old in ("farcached_change_unavailable_total", "farcached_answers_unasked_total", "farnode_report_refused_stranger_total"):
+    for old in ("farcached_change_unavailable_total", "farcached_answers_unasked_total", "farnode_report_refused_stranger_total",
+                "farcached_process_cpu_seconds_total", "farcached_process_start_time_seconds"):
         tap.ok(old in known, "renamed since the last release: " + old)
     board, rules = contrib_expressions(TOP)
     check_expressions(board, known, "dashboard")

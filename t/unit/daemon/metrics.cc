@@ -27,13 +27,13 @@ void test_formats() {
     text.number(Kind::counter, "reads", "reads of \"a\\b\"\nand c", 3, {{"node", "a\"\\\n"}});
     text.number(Kind::gauge, "size_bytes", "size", UINT64_MAX);
     text.number(Kind::counter, "reads", "ignored", 4, {{"node", "b"}, {"way", "c"}});
-    text.stat(Kind::counter, "report_us", "time", 1'500'000);
+    text.stat(Kind::counter, "report_us", "microseconds of it", 1'500'000);
     text.stat(Kind::counter, "bytes_read", "bytes", 9);
     tap::is(text.text(Format::prometheus),
             std::string("# HELP x_reads_total reads of \"a\\\\b\"\\nand c\n# TYPE x_reads_total counter\n"
                         "x_reads_total{node=\"a\\\"\\\\\\n\"} 3\nx_reads_total{node=\"b\",way=\"c\"} 4\n"
                         "# HELP x_size_bytes size\n# TYPE x_size_bytes gauge\nx_size_bytes 18446744073709551615\n"
-                        "# HELP x_report_seconds_total time\n# TYPE x_report_seconds_total counter\n"
+                        "# HELP x_report_seconds_total seconds of it\n# TYPE x_report_seconds_total counter\n"
                         "x_report_seconds_total 1.5\n"
                         "# HELP x_received_bytes_total bytes\n# TYPE x_received_bytes_total counter\n"
                         "x_received_bytes_total 9\n"),
@@ -236,7 +236,10 @@ void fill_local(proxy::LocalGetCounters& local, Values& values) {
 std::string metrics_of(fixture::Rig& rig, const std::vector<daemon::NodeNumbers>& told) {
     const daemon::Sample sample = daemon::take_sample(&rig.embedded, rig.server, rig.watch);
     const daemon::MetricsSource source{sample, rig.server.behind, told, "1.2.3"};
-    tap::ok(daemon::status_json(source, "").starts_with("{\"version\":\"1.2.3\",\"ready\":true"), "the page's numbers");
+    const std::string status = daemon::status_json(source, {"farcached", "", "1.2.3", 11211}, "");
+    tap::ok(status.starts_with("{\"program\":\"farcached\",\"name\":\"\",\"version\":\"1.2.3\",\"host\":\"") &&
+                has(status, "\"port\":11211,\"pid\":") && has(status, "\"ready\":true"),
+            "the page's numbers");
     MetricsText text("farcached_");
     daemon::write_metrics(text, source);
     return text.text(Format::prometheus);
@@ -261,7 +264,9 @@ void test_embedded_counters() {
     rig.store("key", "value");
     const std::string text = metrics_of(rig, {});
     values.expect_in(text, "every counter of an embedded node's farcached is there");
-    for (const char* part : {"farcached_node_items{node=\"embedded\"} 1\n", "farcached_build_info{version=\"1.2.3\"} 1\n",
+    for (const char* part : {"farcached_node_items{node=\"embedded\"} 1\n", "\nprocess_open_fds ",
+                             "\nprocess_resident_memory_bytes ", "# TYPE process_cpu_seconds_total counter\n",
+                             "farcached_build_info{version=\"1.2.3\"} 1\n",
                              "farcached_connections_closed_total{reason=\"client_quit\"}",
                              "farcached_class_pages{node=\"embedded\",class=\""})
         tap::ok(has(text, part), part);
