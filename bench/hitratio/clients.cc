@@ -183,7 +183,7 @@ class Clients {
     }
 
     void answered(Client& client, const Answered& answer, uint64_t took_ns) {
-        if (answer.asked == Asked::set) {
+        if (answer.kind == RequestKind::set) {
             counted_.latencies.sets.add(took_ns);
         } else {
             counted_.gets++;

@@ -50,31 +50,31 @@ void Batch::add_set(OutBuffer& out, uint64_t key, uint64_t sequence) {
     uint32_t bytes = values_.size(sequence);
     auto fill = [&](char* to) { values_.fill(to, bytes, key, sequence); };
     writer_.set(out, key, bytes, fill);
-    requests_.push_back({Asked::set, uint32_t(keys_.size()), 1});
+    requests_.push_back({RequestKind::set, uint32_t(keys_.size()), 1});
     keys_.push_back(key);
 }
 
 void Batch::add_get(OutBuffer& out, std::span<const uint64_t> keys) {
-    Asked asked = keys.size() == 1 ? Asked::get : Asked::get_many;
-    if (asked == Asked::get)
+    RequestKind kind = keys.size() == 1 ? RequestKind::get : RequestKind::get_many;
+    if (kind == RequestKind::get)
         writer_.get(out, keys[0]);
     else
         writer_.get_many(out, keys);
-    requests_.push_back({asked, uint32_t(keys_.size()), uint32_t(keys.size())});
+    requests_.push_back({kind, uint32_t(keys_.size()), uint32_t(keys.size())});
     keys_.insert(keys_.end(), keys.begin(), keys.end());
 }
 
 void Batch::add_remove(OutBuffer& out, uint64_t key) {
     writer_.remove(out, key);
-    requests_.push_back({Asked::remove, uint32_t(keys_.size()), 1});
+    requests_.push_back({RequestKind::remove, uint32_t(keys_.size()), 1});
     keys_.push_back(key);
 }
 
 // At the request's last piece: records the keys without a value as missed.
 void Batch::note_missed(const Request& request, const Piece& piece) {
-    if (!reads(request.asked) || piece.kind == Piece::Kind::refused) return;
-    if (request.asked == Asked::get && hits_ > 0) return;
-    const uint32_t from = request.asked == Asked::get ? 0 : key_next_;
+    if (!reads(request.kind) || piece.kind == Piece::Kind::refused) return;
+    if (request.kind == RequestKind::get && hits_ > 0) return;
+    const uint32_t from = request.kind == RequestKind::get ? 0 : key_next_;
     const auto keys = keys_.begin() + request.first_key;
     missed_.insert(missed_.end(), keys + from, keys + request.keys);
 }
@@ -105,7 +105,7 @@ void Batch::check_value(const Request& request, const Piece& piece, Failures& fa
 Batch::Step Batch::step(std::string_view input, Failures& failures) {
     CHECK(!done());
     const Request& request = requests_[next_];
-    Piece piece = next_piece(wire_, request.asked, input);
+    Piece piece = next_piece(wire_, request.kind, input);
     Step step;
     if (piece.kind == Piece::Kind::need_more) {
         step.wanted = piece.bytes;
@@ -123,7 +123,7 @@ Batch::Step Batch::step(std::string_view input, Failures& failures) {
     if (piece.last) {
         note_missed(request, piece);
         step.answered = true;
-        step.answer = {request.asked, request.keys, hits_};
+        step.answer = {request.kind, request.keys, hits_};
         next_++;
         key_next_ = 0;
         hits_ = 0;

@@ -23,7 +23,7 @@ namespace farcached::bench {
 
 // One request answered.
 struct Answered {
-    Asked asked;
+    RequestKind kind;
     uint32_t keys;
     uint32_t hits;
 };
@@ -71,7 +71,7 @@ class Batch {
 
   private:
     struct Request {
-        Asked asked;
+        RequestKind kind;
         uint32_t first_key;
         uint32_t keys;
     };

@@ -167,13 +167,13 @@ Piece text_value(std::string_view input, std::string_view line) {
 }
 
 // "VA bytes" and, if requested, "kKEY"
-Piece meta_value(std::string_view input, std::string_view line, Asked asked) {
+Piece meta_value(std::string_view input, std::string_view line, RequestKind kind) {
     std::string_view rest = line.substr(3);
     size_t value_bytes = 0;
     if (!to_size(take_word(rest), value_bytes)) return plain(Piece::Kind::broken, 0, line);
     std::string_view key = take_word(rest);
     Piece piece = value_behind(input, line.size() + 2, value_bytes);
-    if (asked == Asked::get_many) {
+    if (kind == RequestKind::get_many) {
         if (!key.starts_with('k')) return plain(Piece::Kind::broken, 0, line);
         piece.last = false;
         piece.has_key = true;
@@ -193,7 +193,7 @@ bool is_refusal(std::string_view line) {
            line == "NS" || line == "EX" || line == "NF";
 }
 
-Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
+Piece next_line_piece(Wire wire, RequestKind kind, std::string_view input) {
     size_t end = input.substr(0, line_bytes_max).find("\r\n");
     if (end == input.npos) {
         if (input.size() >= line_bytes_max)
@@ -202,23 +202,23 @@ Piece next_line_piece(Wire wire, Asked asked, std::string_view input) {
     }
     std::string_view line = input.substr(0, end);
     size_t bytes = end + 2;
-    const bool reading = reads(asked);
-    if (asked == Asked::remove && is_removed(wire, line)) return plain(Piece::Kind::done, bytes);
+    const bool reading = reads(kind);
+    if (kind == RequestKind::remove && is_removed(wire, line)) return plain(Piece::Kind::done, bytes);
     if (is_refusal(line)) {
         Piece piece = plain(Piece::Kind::refused, bytes, line);
         piece.last =
-            wire != Wire::meta || asked != Asked::get_many;  // otherwise MN follows
+            wire != Wire::meta || kind != RequestKind::get_many;  // otherwise MN follows
         return piece;
     }
     if (wire == Wire::text) {
         if (reading && line.starts_with("VALUE ")) return text_value(input, line);
         if (reading && line == "END") return plain(Piece::Kind::end, bytes);
-        if (asked == Asked::set && line == "STORED") return plain(Piece::Kind::done, bytes);
+        if (kind == RequestKind::set && line == "STORED") return plain(Piece::Kind::done, bytes);
     } else {
-        if (reading && line.starts_with("VA ")) return meta_value(input, line, asked);
-        if (asked == Asked::get && line == "EN") return plain(Piece::Kind::end, bytes);
-        if (asked == Asked::get_many && line == "MN") return plain(Piece::Kind::end, bytes);
-        if (asked == Asked::set && line == "HD") return plain(Piece::Kind::done, bytes);
+        if (reading && line.starts_with("VA ")) return meta_value(input, line, kind);
+        if (kind == RequestKind::get && line == "EN") return plain(Piece::Kind::end, bytes);
+        if (kind == RequestKind::get_many && line == "MN") return plain(Piece::Kind::end, bytes);
+        if (kind == RequestKind::set && line == "HD") return plain(Piece::Kind::done, bytes);
     }
     return plain(Piece::Kind::broken, 0, line);
 }
@@ -230,7 +230,7 @@ Number from_big_endian(const char* at) {
     return n;
 }
 
-Piece next_packet_piece(Asked asked, std::string_view input) {
+Piece next_packet_piece(RequestKind kind, std::string_view input) {
     using protocol::binary_header_bytes;
     if (input.empty()) return need(binary_header_bytes);
     if (uint8_t(input[0]) != protocol::binary_reply_magic)
@@ -248,21 +248,21 @@ Piece next_packet_piece(Asked asked, std::string_view input) {
     std::string_view value = input.substr(binary_header_bytes + extras_bytes + key_bytes,
                                           body_bytes - extras_bytes - key_bytes);
     uint8_t opcode = uint8_t(input[1]);
-    constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq, opcode_delete};  // indexed by Asked
-    bool ends_many = asked == Asked::get_many && opcode == opcode_noop;
-    if (opcode != opcodes[size_t(asked)] && !ends_many)
+    constexpr uint8_t opcodes[] = {opcode_set, opcode_get, opcode_getkq, opcode_delete};  // indexed by RequestKind
+    bool ends_many = kind == RequestKind::get_many && opcode == opcode_noop;
+    if (opcode != opcodes[size_t(kind)] && !ends_many)
         return plain(Piece::Kind::broken, 0, "the reply of another command");
     if (ends_many) return plain(Piece::Kind::end, total);
-    if (status == 1 && asked == Asked::get) return plain(Piece::Kind::end, total);
-    if (asked == Asked::remove && status <= 1) return plain(Piece::Kind::done, total);
+    if (status == 1 && kind == RequestKind::get) return plain(Piece::Kind::end, total);
+    if (kind == RequestKind::remove && status <= 1) return plain(Piece::Kind::done, total);
     if (status != 0) {
         Piece piece = plain(Piece::Kind::refused, total, value);
-        piece.last = asked != Asked::get_many;
+        piece.last = kind != RequestKind::get_many;
         return piece;
     }
-    if (asked == Asked::set) return plain(Piece::Kind::done, total);
+    if (kind == RequestKind::set) return plain(Piece::Kind::done, total);
     Piece piece = plain(Piece::Kind::value, total, value);
-    if (asked == Asked::get_many) {
+    if (kind == RequestKind::get_many) {
         piece.last = false;
         piece.has_key = true;
         piece.key = input.substr(binary_header_bytes + extras_bytes, key_bytes);
@@ -272,9 +272,9 @@ Piece next_packet_piece(Asked asked, std::string_view input) {
 
 }  // namespace
 
-Piece next_piece(Wire wire, Asked asked, std::string_view input) {
-    if (wire == Wire::binary) return next_packet_piece(asked, input);
-    return next_line_piece(wire, asked, input);
+Piece next_piece(Wire wire, RequestKind kind, std::string_view input) {
+    if (wire == Wire::binary) return next_packet_piece(kind, input);
+    return next_line_piece(wire, kind, input);
 }
 
 }  // namespace farcached::bench

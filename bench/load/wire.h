@@ -26,8 +26,8 @@ enum class Wire : uint8_t { text, meta, binary };
 constexpr std::string_view wire_names[] = {"text", "meta", "binary"};
 
 // The kind of a request, as far as it shapes the reply.
-enum class Asked : uint8_t { set, get, get_many, remove };
-constexpr bool reads(Asked asked) { return asked == Asked::get || asked == Asked::get_many; }
+enum class RequestKind : uint8_t { set, get, get_many, remove };
+constexpr bool reads(RequestKind kind) { return kind == RequestKind::get || kind == RequestKind::get_many; }
 
 class RequestWriter {
   public:
@@ -74,6 +74,6 @@ struct Piece {
     std::string_view value;
 };
 
-Piece next_piece(Wire wire, Asked asked, std::string_view input);
+Piece next_piece(Wire wire, RequestKind kind, std::string_view input);
 
 }  // namespace farcached::bench

@@ -269,14 +269,14 @@ void Worker::take_replies(Connection& connection) {
 
 void Worker::count(const Answered& answer, uint64_t since_ns, uint64_t at_ns) {
     operations.add(1);
-    const bool reading = reads(answer.asked);
+    const bool reading = reads(answer.kind);
     if (reading) {
         keys_read.add(answer.keys);
         hits.add(answer.hits);
     }
     if (since_ns < window_.from_ns) return;
     if (at_ns > window_.to_ns && !window_.open_loop) return;
-    (reading ? tally_.gets : answer.asked == Asked::set ? tally_.sets : tally_.deletes).add(at_ns - since_ns);
+    (reading ? tally_.gets : answer.kind == RequestKind::set ? tally_.sets : tally_.deletes).add(at_ns - since_ns);
     if (reading) {
         tally_.keys_read += answer.keys;
         tally_.hits += answer.hits;

@@ -152,9 +152,9 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
 HttpAnswer HttpPages::status(const std::string& told) const {
     Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
-    const http::Who who{"farcached", {}, parts_.version, http::tcp_port(parts_.server.ports())};
+    const http::Identity identity{"farcached", {}, parts_.version, http::tcp_port(parts_.server.ports())};
     return {200, "application/json",
-            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, who, not_ready()), {}};
+            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, identity, not_ready()), {}};
 }
 
 // P2: reads counters, and takes the short lock of the set of nodes. Unlike a Sample it does not visit the embedded node.

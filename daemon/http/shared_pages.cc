@@ -40,14 +40,14 @@ HttpAnswer page() {
     return answer;
 }
 
-void add_identity(process::JsonText& out, const Who& who) {
+void add_identity(process::JsonText& out, const Identity& identity) {
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-    out.add("program", who.program);
-    out.add("name", who.name);
-    out.add("version", who.version);
+    out.add("program", identity.program);
+    out.add("name", identity.name);
+    out.add("version", identity.version);
     out.add("host", static_cast<const char*>(host));
-    out.add("port", who.port);
+    out.add("port", identity.port);
     out.add("pid", getpid());
 }
 

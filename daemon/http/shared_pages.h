@@ -24,12 +24,12 @@ extern const std::string_view status_page;
 process::HttpAnswer page();
 
 // A program as its page names it.
-struct Who {
+struct Identity {
     std::string_view program, name, version;  // name: of a node, or empty
     uint16_t port = 0;                        // for clients or proxies; 0: no TCP port
 };
 // Members of an open object: program, name, version, host, port and pid.
-void add_identity(process::JsonText& out, const Who& who);
+void add_identity(process::JsonText& out, const Identity& identity);
 // The first TCP port; 0: none.
 uint16_t tcp_port(std::span<const process::BoundPort> ports);
 

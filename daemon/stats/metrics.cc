@@ -333,13 +333,13 @@ void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
 
 }  // namespace
 
-std::string status_json(const MetricsSource& source, const http::Who& who, const std::string& not_ready) {
+std::string status_json(const MetricsSource& source, const http::Identity& identity, const std::string& not_ready) {
     const Sample& s = source.sample;
     const LinkTotals links = s.all_links();
     const bool nodes = source.nodes != nullptr;
     JsonText out;
     out.begin('{');
-    http::add_identity(out, who);
+    http::add_identity(out, identity);
     out.add("ready", not_ready.empty());
     out.add("not_ready_reason", not_ready);
     out.add("started_unix", s.started_unix);

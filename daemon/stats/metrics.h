@@ -29,6 +29,6 @@ void write_metrics(MetricsText& out, const MetricsSource& source);
 
 // The numbers of the status page, as JSON. Counters are since the start: clients compute rates from differences, as the page does.
 // not_ready: why clients are not served; empty: they are served.
-std::string status_json(const MetricsSource& source, const http::Who& who, const std::string& not_ready);
+std::string status_json(const MetricsSource& source, const http::Identity& identity, const std::string& not_ready);
 
 }  // namespace farcached::daemon

@@ -329,7 +329,7 @@ void check_removals(Wire wire, const char* name) {
                 const Batch::Step step = batch.step(std::string_view(input).substr(at, end - at), failures);
                 if (step.wanted > 0 || step.broken) break;
                 at += step.bytes;
-                removed += step.answered && step.answer.asked == Asked::remove;
+                removed += step.answered && step.answer.kind == RequestKind::remove;
             }
         }
         const std::vector<uint64_t> missed(batch.missed().begin(), batch.missed().end());
