@@ -183,9 +183,9 @@ void NodeStats::append_groups(NodeSeconds, std::string& text) const {
 }
 
 void NodeStats::each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const {
-    const auto each = [&]<class Reason>(const EndKind& kind, std::string_view (*name)(Reason), auto array) {
+    const auto each = [&]<class Reason>(const EndKind& kind, std::string_view (*text_of)(Reason), auto array) {
         for (size_t i = 0; i < size_t(Reason::count); i++)
-            visit(kind, name(Reason(i)), total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }));
+            visit(kind, text_of(Reason(i)), total([&](const ServiceCounters& c) -> const Counter& { return (c.*array)[i]; }));
     };
     each({"end_", "connections_ended", "connections ended, by reason"}, service_end_name, &ServiceCounters::ends);
     each({"channel_end_", "channel_ends", "ends of channels, by reason"}, fabric::channel_end_name,

@@ -19,7 +19,7 @@ def main():
     farbench = os.path.join(os.path.dirname(os.environ["FARCACHED"]), "farbench")
     with tempfile.TemporaryDirectory(prefix="farcached-compare-test-") as folder:
         path = os.path.join(folder, "points.json")
-        done = subprocess.run([farbench, "compare", "--parts", "verbs", "--quick", "--workload", GETS + ";" + MIXED,
+        done = subprocess.run([farbench, "compare", "--aims", "--parts", "verbs", "--quick", "--workload", GETS + ";" + MIXED,
                                "--json", path],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
         tap.ok(done.returncode == 0, "it runs to its end", done.returncode, *(done.stdout + done.stderr).split("\n"))

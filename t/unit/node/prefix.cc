@@ -169,7 +169,7 @@ void an_order_meets_a_pass() {
     options.sleep_us = 100'000;  // of each thousand items: ten seconds
     node::Crawler crawler(cache, [] { return now; }, options);
     crawler.start();
-    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass was asked for");
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::StartResult::ok, "a pass was asked for");
     constexpr int looks_max = 20'000;
     for (int looks = 0; crawler.passes() == 0 && looks < looks_max; looks++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -196,7 +196,7 @@ void a_sweep_is_not_the_work_of_a_pass() {
     };
     node::Crawler crawler(cache, clock, {});
     crawler.start();
-    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::Asked::ok, "a pass");
+    tap::ok(crawler.crawl(~UINT64_C(0)) == node::Crawler::StartResult::ok, "a pass");
     constexpr int looks_max = 7000;
     for (int looks = 0; crawler.running() && looks < looks_max; looks++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
