@@ -160,8 +160,9 @@ void sample() {
     const Settings without = defaults(node_option_table());
     for (const Option& option : node_option_table()) {
         if (!is_key(option)) continue;
-        tap::ok(text.find(std::string(option.name) + " = ") != std::string::npos,
-                "it names " + std::string(option.name));
+        std::string key(option.name);
+        std::ranges::replace(key, '-', '_');
+        tap::ok(text.find(key + " = ") != std::string::npos, "it names " + std::string(option.name));
         if (option.initial.empty()) continue;
         tap::is(option.kind.show(option, settings), option.kind.show(option, without),
                 "as it is without the file: " + std::string(option.name));

@@ -3,6 +3,7 @@
 // file.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -404,13 +405,19 @@ void test_sample() {
     Settings settings = defaults(table);
     auto errors = read_config_text(sample, "farcached.toml", table, settings);
     tap::is(errors.size(), 0u, "it loads");
-    tap::is(shown(settings.proxy.nodes), "a shm:/run/farnode/a.sock 1, b tcp:10.0.0.1:11300 1 10.0.0.1:11211",
-            "its nodes");
+    tap::is(shown(settings.proxy.nodes), "", "without nodes");
+    std::string with_nodes = sample;
+    const size_t begin = with_nodes.find("# node = ["), end = with_nodes.find("\n# ]\n", begin);
+    tap::ok(begin != with_nodes.npos && end != with_nodes.npos, "nodes are an example in comments");
+    for (size_t at = begin; at <= end + 1; at = with_nodes.find("\n#", at) + 1) with_nodes[at] = ' ';
+    Settings of_example = defaults(table);
+    tap::is(read_config_text(with_nodes, "farcached.toml", table, of_example).size(), 0u, "which loads");
+    tap::is(shown(of_example.proxy.nodes), "a shm:/run/farnode/a.sock 1, b tcp:10.0.0.1:11300 2 10.0.0.1:11211", "its nodes");
     for (const Option& option : proxy_option_table()) {
         if (!is_key(option)) continue;
-        std::string_view key = option.name.substr(option.name.rfind('.') + 1);
-        tap::ok(sample.find(std::string(key) + (key == "node" ? "]]" : " = ")) != std::string::npos,
-                "it names " + std::string(option.name));
+        std::string key(option.name.substr(option.name.rfind('.') + 1));
+        std::ranges::replace(key, '-', '_');
+        tap::ok(sample.find(key + " = ") != std::string::npos, "it names " + std::string(option.name));
         if (option.kind.show == nullptr) continue;
         tap::is(option.kind.show(option, settings), option.kind.show(option, defaults(table)),
                 "as it is without the file: " + std::string(option.name));
