@@ -20,7 +20,8 @@ using process::JsonText;
 
 // One-sided reads of proxies, as they reported them or as the counters of items have them.
 uint64_t reads_of(const NodeStats& stats, const Stats& s) {
-    return stats.total(&ServiceCounters::accesses) - stats.total(&ServiceCounters::accesses_invalid) + s.reads_counted;
+    const uint64_t invalid = stats.total(&ServiceCounters::accesses_invalid), all = stats.total(&ServiceCounters::accesses);
+    return all - std::min(all, invalid) + s.reads_counted;  // they are read while they grow
 }
 
 void add_node(JsonText& out, const NodeStats& stats, const Stats& s, NodeSeconds uptime_s) {

@@ -87,8 +87,8 @@ std::optional<uint64_t> open_descriptors() {
     return open - 1;  // without the folder's
 }
 
-// Seconds since 1970. The kernel counts a process's start from its boot.
-std::optional<double> start_time() {
+// Seconds since 1970. The kernel counts a process's start from its boot, whose time differs with each reading of two clocks.
+std::optional<double> read_start_time() {
     std::ifstream file("/proc/self/stat");
     std::string text;
     if (!std::getline(file, text)) return std::nullopt;
@@ -129,7 +129,8 @@ void write_process_metrics(MetricsText& out) {
         out.number(Kind::gauge, "open_fds", "open file descriptors", *open);
     rlimit files{};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) out.number(Kind::gauge, "max_fds", "limit of open file descriptors", files.rlim_cur);
-    if (const std::optional<double> started = start_time())
+    static const std::optional<double> started = read_start_time();  // another value would look like a restart
+    if (started)
         out.real(Kind::gauge, "start_time_seconds", "start of the process, in seconds since 1970", *started);
     out.use_prefix(own);
 }

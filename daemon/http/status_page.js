@@ -188,7 +188,8 @@ function recentLatencies(now, old) {
 
 const labelsOfPaths = { local: "mapped memory", one_sided: "one-sided", index: "index", two_sided: "two-sided" };
 function showPaths(now, old, seconds, latencies) {
-  const ways = waysOf(now), embedded = now.nodes.length === 1 && now.nodes[0].name === "embedded";
+  const ways = waysOf(now), own = now.nodes.length === 1 && now.nodes[0].links === undefined;
+  const embedded = own && now.program === "farcached";
   const measured = latencies.some((row) => row.count);
   let rows = latencies.map((row) => ({ ...row, n: sum(row.counts) }));
   if (!measured) {
@@ -366,22 +367,26 @@ function show(now, history) {
   drawCharts(history);
 }
 
+function showSilence(error) {
+  const since = answered ? " since " + clock(answered) : "";
+  byId("state").textContent = "no answer" + since;
+  byId("state").className = "state bad";
+  document.body.classList.add("stale");
+  document.title = "no answer" + since + " - " + byId("title").textContent;
+  document.body.dataset.error = error.message;
+}
+
 async function look() {
   try {
-    const [now, history] = await Promise.all([fetched("/status.json"), fetched("/history.json")]);
+    const told = await Promise.all([fetched("/status.json"), fetched("/history.json")]).catch(showSilence);
+    if (!told) return;
     answered = new Date();
     document.body.classList.remove("stale");
-    show(now, history);
+    show(...told);
     document.body.dataset.looks = String(Number(document.body.dataset.looks || 0) + 1);
-  } catch (error) {
-    const since = answered ? " since " + clock(answered) : "";
-    byId("state").textContent = "no answer" + since;
-    byId("state").className = "state bad";
-    document.body.classList.add("stale");
-    document.title = "no answer" + since + " - " + byId("title").textContent;
-    document.body.dataset.error = error.message;
+  } finally {
+    if (!paused) timer = setTimeout(look, samples.length < 2 ? first : every);
   }
-  if (!paused) timer = setTimeout(look, samples.length < 2 ? first : every);
 }
 
 byId("pause").addEventListener("click", () => {
@@ -389,6 +394,8 @@ byId("pause").addEventListener("click", () => {
   byId("pause").textContent = paused ? "Go on" : "Pause";
   byId("pause").setAttribute("aria-pressed", String(paused));
   clearTimeout(timer);
-  if (!paused) look();
+  if (paused) return;
+  samples.length = 0; // rates are those after the pause
+  look();
 });
 look();

@@ -112,6 +112,12 @@ def test_host(port, names, strange):
     tap.ok(raw(port, b"GET /healthz HTTP/1.0\r\n\r\n").split(b" ")[1:2] == [b"200"], "HTTP/1.0 without Host is answered")
 
 
+def test_start_time(port):
+    """A value that moved would count as a restart."""
+    started = {value(get(port, "/metrics")[2], "process_start_time_seconds") for _ in range(5)}
+    tap.ok(len(started) == 1 and abs(time.time() - min(started)) < 3600, "the start of the process stays the same", started)
+
+
 def open_half(port, count):
     """Connections on which half a request was sent."""
     opened = []
@@ -285,6 +291,7 @@ def test_embedded():
         port = http_port(at)
         test_numbers(d, port)
         test_paths(port)
+        test_start_time(port)
         test_page(port)
         test_head(port)
         test_host(port, [], ["cache.example"])
@@ -389,6 +396,7 @@ def test_farnode():
         for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 200), ("/status.json", 200), ("/history.json", 200),
                              ("/nothing", 404)):
             tap.is_(get(port, path)[0], status, "%s: %d" % (path, status))
+        test_start_time(port)
         test_page(port)
         status = json.loads(get(port, "/status.json")[2])
         tap.is_([status[name] for name in ("program", "name", "port", "pid", "ready", "sets")],
