@@ -207,8 +207,12 @@ class Words {
         option = found == ':' ? nullptr : find_flag(found, table_);
         return option == nullptr ? Found::unknown : Found::option;
     }
-    // The first word after all options.
-    const char* stray() const { return words_[size_t(optind)]; }
+    // The first word after all options, nullptr if there is none. memcached accepts empty words: "$EXTRA" of a script.
+    const char* stray() const {
+        size_t at = size_t(optind);
+        while (words_[at] != nullptr && *words_[at] == '\0') at++;
+        return words_[at];
+    }
     // The name of the long option that next() did not know: "prot" of "--prot=5". Empty: a short one.
     std::string_view unknown_name() const {
         const std::string_view word = words_[size_t(optind) - 1];

@@ -332,6 +332,8 @@ void test_refused() {
         tap::is(line.exit_status.value_or(-1), one.exit_status, std::string("status of ") + one.words);
         tap::is(line.err, one.err, std::string("text of ") + one.words);
     }
+    tap::ok(!parse({"", "-t", "2", ""}).exit_status, "empty words are none");
+    tap::is(parse({"-t", "2", "", "more"}).err, "'more' is not an option\n", "words behind them are");
     tap::is(parse({"-l", ""}).exit_status.value_or(-1), 64, "-l with an empty address");
     tap::is(parse({"-D", ""}).exit_status.value_or(-1), 64, "-D with an empty delimiter");
 }
