@@ -222,7 +222,10 @@ std::string show_protocol(const Option&, const Settings& settings) {
 
 Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string&) {
     const NumberRead read = read_number(option, std::string(text));
-    if (read.fault == NumberFault::too_large) return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
+    // memcached's units are k and m: it reads 10g as 10 bytes and says that they are too few.
+    const bool few_digits = std::strtoll(text, nullptr, 10) < int64_t(option.kind.min);
+    if (read.fault == NumberFault::too_large && !few_digits)
+        return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
     if (!read.good() || read.cut) return refuse(option, text);
     settings.memory.item_bytes_max = uint64_t(read.value);
     return {};

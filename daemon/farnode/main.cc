@@ -140,7 +140,7 @@ std::string status_text(const Node& node, const FarnodeServer& server) {
 // The line of a start.
 std::string started_text(const NodeFacts& facts, const FarnodeServer& server, const conf::Settings& settings) {
     return "farnode " + std::string(conf::farcached_version()) + ", node " + facts.name + ": listening at " + server.places() +
-           "; " + std::to_string(settings.session.threads) + " threads; " +
+           "; " + std::to_string(settings.session.threads) + (settings.session.threads == 1 ? " thread; " : " threads; ") +
            std::to_string(settings.memory.bytes_max >> 20) + " MB";
 }
 

@@ -90,7 +90,7 @@ ends(LOOPBACK + ["-t", "0"], 1, "Number of threads must be greater than 0\n")
 ends(LOOPBACK + ["-c", "0"], 1, "Maximum connections must be greater than 0\n")
 ends(LOOPBACK + ["-f", "1"], 1, "Factor must be greater than 1\n")
 ends(LOOPBACK + ["-I", "512"], 64, "Item max size cannot be less than 1024 bytes.\n")
-ends(LOOPBACK + ["-I", "10g"], 64, "Cannot set item size limit higher than 1024 mb.\n")
+ends(LOOPBACK + ["-I", "10g"], 64, "Item max size cannot be less than 1024 bytes.\n")
 ends(LOOPBACK + ["-B", "foo"], 64,
      "Invalid value for binding protocol: foo\n -- should be one of auto, binary, or ascii\n")
 ends(["--foo"], 1, "Illegal argument \"?\"\n")
