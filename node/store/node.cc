@@ -323,12 +323,14 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
     std::optional<PrefixDelete> begun;
     try {
         begun.emplace().prefix = prefix;
-        impl_->prefix_counts.deleted(prefix, order);
+        std::string own(prefix);
         begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
         impl_->each_partition([&](Partition& partition) {
             begun->floors.push_back(partition.hide_prefix(prefix, order));
         });
-        if (std::count(begun->floors.begin(), begun->floors.end(), 0) != 0) begun.reset();
+        const bool refused = std::ranges::count(begun->floors, 0u) != 0;
+        if (refused) begun.reset();
+        else impl_->prefix_counts.deleted(std::move(own), order);  // before prefix_last, so before its sweep ends
     } catch (const std::bad_alloc&) {
         begun.reset();
     }

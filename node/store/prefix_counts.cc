@@ -17,12 +17,11 @@ void PrefixCounts::tell() {
     if (told_) told_();
 }
 
-void PrefixCounts::deleted(std::string_view prefix, uint64_t order) {
-    std::string own(prefix);
+void PrefixCounts::deleted(std::string prefix, uint64_t order) noexcept {
     std::lock_guard hold(lock_);
     auto at = std::ranges::find(deletes_, prefix, &Delete::prefix);
     if (at == deletes_.end()) at = std::ranges::min_element(deletes_, {}, &Delete::order);
-    *at = Delete{std::move(own), order, false, {}};
+    *at = Delete{std::move(prefix), order, false, {}};
 }
 
 void PrefixCounts::swept(uint64_t order, FunctionRef<std::optional<uint64_t>(std::string_view prefix)> removed) {

@@ -43,8 +43,8 @@ class PrefixCounts {
     void tell();
 
     // ---- deletes ----
-    // Throws std::bad_alloc without effect.
-    void deleted(std::string_view prefix, uint64_t order);
+    // Every partition executes it. The record of an earlier one of the prefix, or else the oldest, makes room.
+    void deleted(std::string prefix, uint64_t order) noexcept;
     // Every page was swept since that order. removed: the items that were removed for a prefix.
     void swept(uint64_t order, FunctionRef<std::optional<uint64_t>(std::string_view prefix)> removed);
     PrefixCount of_delete(std::string_view prefix) const;

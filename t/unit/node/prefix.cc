@@ -114,7 +114,11 @@ void several() {
     for (size_t i = 0; i < node::HiddenPrefixes::prefixes_max; i++)
         all = cache.delete_prefix("p" + std::to_string(i) + ":", now) && all;
     tap::ok(all, "as many as may wait");
+    const std::string kept = "p" + std::to_string(node::HiddenPrefixes::prefixes_max - node::PrefixCounts::deletes_kept) + ":";
     tap::ok(!cache.delete_prefix("one more", now), "one more is refused");
+    tap::ok(cache.prefix_counts().of_delete("one more").state == node::PrefixCount::State::unknown, "which is no delete,");
+    tap::ok(cache.prefix_counts().of_delete(kept).state == node::PrefixCount::State::running,
+            "and takes the place of no other's number");
     set(cache, "p7:x", "v");
     tap::ok(cache.delete_prefix("p7:", now) && !get(cache, "p7:x"), "but not one that waits already");
     sweep(cache);
