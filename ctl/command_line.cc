@@ -300,6 +300,10 @@ bool wants_help(const Given& given) {
     return std::ranges::any_of(given, [](const OptionRow* one) { return one->name == "help"; });
 }
 
+std::string belongs_to(const OptionRow& option) {
+    return "--" + std::string(option.name) + " is an option of " + std::string(row_of(*option.only).name);
+}
+
 void take_help(std::span<char* const> words, const std::vector<std::string_view>& names, CommandLine& line) {
     if (words.empty()) return print_and_end(line, help_text());
     const std::string_view name = std::string_view(words[0]).substr(0, 100);
@@ -311,7 +315,7 @@ void take_help(std::span<char* const> words, const std::vector<std::string_view>
 void take_words(const CommandRow& row, std::span<char* const> words, const Given& given, CommandLine& line) {
     for (const OptionRow* option : given)
         if (option->only && *option->only != row.command)
-            return refuse(line, "--" + std::string(option->name) + " is an option of " + std::string(row_of(*option->only).name));
+            return refuse(line, belongs_to(*option));
     const bool is_plan = !line.options.plan.empty();
     const size_t words_min = is_plan ? 0 : row.words_min, words_max = is_plan ? 0 : row.words_max;
     const bool fits = words.size() >= words_min && words.size() <= words_max;
@@ -326,6 +330,9 @@ void take_command(std::span<char* const> words, const Given& given, WithoutComma
     const std::vector<std::string_view> names = command_names();
     if (wants_help(given)) return take_help(words, names, line);
     const bool may_lack = line.options.print_arguments || (without == WithoutCommand::is_console && !line.options.json);
+    if (words.empty() && !line.options.print_arguments)
+        for (const OptionRow* option : given)
+            if (option->only) return refuse(line, belongs_to(*option));
     if (words.empty() && may_lack) return;
     if (words.empty()) return refuse(line, "no command given; commands: " + listed(names));
     const std::string_view name = std::string_view(words[0]).substr(0, 100);

@@ -123,8 +123,6 @@ Console::Console(std::string prompt, std::string history_path, Complete complete
 }
 
 Console::~Console() {
-    HistEvent event{};
-    if (!impl_->path.empty()) history(impl_->history, &event, H_SAVE, impl_->path.c_str());
     history_end(impl_->history);
     el_end(impl_->line);
 }
@@ -143,6 +141,8 @@ std::optional<std::string> Console::next() {
     HistEvent event{};
     const bool is_kept = line.find_first_not_of(" \t") == 0;
     if (is_kept) history(impl_->history, &event, H_ENTER, line.c_str());
+    // At once: a signal during a command ends this process.
+    if (is_kept && !impl_->path.empty()) history(impl_->history, &event, H_SAVE, impl_->path.c_str());
     return line;
 }
 

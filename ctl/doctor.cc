@@ -11,6 +11,7 @@
 #include "conf/settings.h"
 #include "ctl/format.h"
 #include "protocol/frame_layout.h"
+#include "proxy/pointer_table_layout.h"
 
 namespace farcached::ctl {
 
@@ -24,8 +25,7 @@ const conf::Settings& by_default() {
     return settings;
 }
 uint64_t table_bytes() {
-    constexpr uint64_t entry_bytes = 64;
-    return by_default().proxy.pointer_table_entries * entry_bytes;
+    return proxy::table_bytes(by_default().proxy.pointer_table_entries);
 }
 // In its name, /farcached-3-%U.
 uint64_t table_version() {
@@ -56,6 +56,11 @@ bool uses_rdma(const Case& facts) {
     return std::ranges::any_of(facts.survey.nodes, [](const NodeFacts& node) { return node.address.starts_with("verbs:"); });
 }
 
+bool uses_pointers(const Case& facts) {
+    return uses_rdma(facts) ||
+           std::ranges::any_of(facts.survey.nodes, [](const NodeFacts& node) { return node.address.starts_with("shm:"); });
+}
+
 // ---- the host -------------------------------------------------------------------------------------------------
 void check_devices(const Case& facts, Findings& to) {
     constexpr const char* subject = "RDMA devices";
@@ -74,12 +79,18 @@ void check_devices(const Case& facts, Findings& to) {
     });
 }
 
+// Only nodes do, and only for peers over verbs.
+bool locks_memory(const Case& facts, const Patient& one) {
+    return !one.is_proxy && std::ranges::any_of(facts.survey.nodes, [&](const NodeFacts& node) {
+        return node.name == one.stats.text("node") && node.address.starts_with("verbs:"); });
+}
+
 void check_memlock(const Case& facts, Findings& to) {
     constexpr const char* subject = "locked memory";
     if (facts.machine.devices.empty()) return ok(to, subject, "not needed without RDMA");
     check(to, subject, "no limit is in the way", [&] {
         for (const Patient& one : facts.patients) {
-            if (!one.limits || !one.limits->locked_bytes) continue;
+            if (!locks_memory(facts, one) || !one.limits || !one.limits->locked_bytes) continue;
             const uint64_t limit = *one.limits->locked_bytes, memory = one.stats.count("limit_maxbytes");
             if (limit < memory)
                 wrong(to, subject, one.socket + ": may lock " + human_bytes(limit) + ", and has " + human_bytes(memory) +
@@ -107,10 +118,12 @@ void check_shared_memory(const Case& facts, Findings& to) {
     const Machine& machine = facts.machine;
     if (!machine.shared_bytes)
         return wrong(to, subject, "it is not mounted, so there is no pointer table", "mount -t tmpfs tmpfs /dev/shm");
-    if (machine.tables.empty() && *machine.shared_free < table_bytes())
-        return wrong(to, subject, human_bytes(*machine.shared_free) + " are free; a pointer table takes " +
-                     human_bytes(table_bytes()),
-                     "mount -o remount,size=1G /dev/shm (docker: --shm-size), or fewer pointer_table.entries");
+    if (machine.tables.empty() && *machine.shared_free < table_bytes()) {
+        const auto say = uses_pointers(facts) ? wrong : note;
+        return say(to, subject, human_bytes(*machine.shared_free) + " are free; a pointer table takes " +
+                   human_bytes(table_bytes()),
+                   "mount -o remount,size=1G /dev/shm (docker: --shm-size), or fewer pointer_table.entries");
+    }
     ok(to, subject, human_bytes(*machine.shared_free) + " of " + human_bytes(*machine.shared_bytes) + " are free");
 }
 

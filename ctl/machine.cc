@@ -108,11 +108,9 @@ Machine read_machine(const std::string& root) {
 }
 
 std::optional<ProcessLimits> limits_of_process(const std::string& root, uint64_t pid) {
-    const std::string folder = root + "/proc/" + std::to_string(pid);
-    const std::string limits = text_of_file(folder + "/limits");
-    struct stat file {};
-    if (limits.empty() || stat(folder.c_str(), &file) != 0) return {};
-    return ProcessLimits{file.st_uid, soft_limit(limits, "Max locked memory"), soft_limit(limits, "Max open files")};
+    const std::string limits = text_of_file(root + "/proc/" + std::to_string(pid) + "/limits");
+    if (limits.empty()) return {};
+    return ProcessLimits{soft_limit(limits, "Max locked memory"), soft_limit(limits, "Max open files")};
 }
 
 }  // namespace farcached::ctl

@@ -34,7 +34,6 @@ Machine read_machine(const std::string& root);
 
 // Of a process on this host. None: not here, or no permission.
 struct ProcessLimits {
-    uint64_t user = 0;
     std::optional<uint64_t> locked_bytes, descriptors;  // none: unlimited
 };
 std::optional<ProcessLimits> limits_of_process(const std::string& root, uint64_t pid);

@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/addresses.h"
 #include "conf/command_line.h"
 #include "ctl/survey.h"
 
 namespace farcached::ctl {
 
 namespace {
-
-std::string address_of(const conf::NodeSpec& node) {
-    if (node.channel == conf::NodeChannel::shm) return "shm:" + node.path;
-    const std::string host = node.host.find(':') == node.host.npos ? node.host : "[" + node.host + "]";
-    return (node.channel == conf::NodeChannel::tcp ? "tcp:" : "verbs:") + host + ":" + std::to_string(node.port);
-}
 
 // Errors of a configuration, a line each.
 std::string on_one_line(std::string text) {
@@ -59,7 +54,7 @@ Or<NodePlan> plan_of_file(const std::string& path) {
     for (const conf::NodeSpec& node : settings.nodes) {
         nodes.push_back({node.name, node.hash_as, node.weight});
         plan.names.push_back(node.name);
-        plan.addresses.push_back(address_of(node));
+        plan.addresses.push_back(conf::address_of(node));
     }
     if (nodes.empty()) return plan;
     if (settings.distribution == Distribution::random) return Failure{path + ": with distribution = random no key has a node"};

@@ -88,7 +88,8 @@ std::string ServiceStatus::started(std::string_view http) const {
     if (!http.empty()) places += (places.empty() ? "http:" : ", http:") + std::string(http);
     return "farcached " + std::string(conf::farcached_version()) + ", as memcached " + std::string(conf::memcached_version) +
            ": listening at " + (places.empty() ? "no address" : places) + "; " + std::to_string(server_.worker_count()) +
-           (server_.worker_count() == 1 ? " worker; " : " workers; ") + (nodes_ == nullptr ? "items are in this process" : nodes_words(*nodes_));
+           (server_.worker_count() == 1 ? " worker; " : " workers; ") +
+           (nodes_ == nullptr ? "items are in this process" : nodes_words(*nodes_));
 }
 
 void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }

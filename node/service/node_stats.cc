@@ -111,15 +111,19 @@ bool append_prefix_count(Node& node, std::string_view words, std::string& text) 
     return true;
 }
 
-// A stride that shares no factor with the number of pages visits each page once.
+// A stride that shares no factor with the number of pages visits each page once. A serving thread runs this, so the work is
+// bounded whatever the keys are; memory is taken without a lock, except for longer keys.
 void append_key_sample(Node& node, NodeSeconds now, std::string& text) {
-    constexpr uint64_t keys_wanted = 1000, looks_max = 1 << 16;
+    constexpr uint64_t keys_wanted = 1000, items_max = 16 << 10, looks_max = 1 << 16;
+    constexpr size_t page_text_bytes = 64 << 10;
     const uint64_t pages = node.page_count(), looks = std::min(pages, looks_max);
     std::random_device chance;
-    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0;
+    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, items = 0, seen = 0;
     while (std::gcd(stride, pages) != 1) stride++;
-    for (; seen < looks && keys < keys_wanted; seen++, page = (page + stride) % pages) {
+    for (; seen < looks && keys < keys_wanted && items < items_max; seen++, page = (page + stride) % pages) {
+        if (text.capacity() - text.size() < page_text_bytes) text.reserve(2 * text.size() + page_text_bytes);
         node.visit_page(page, now, [&](const ItemView& item) {
+            items++;
             const bool is_word = std::ranges::none_of(item.key, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });
             if (is_word) line(text, "key", item.key);
             keys += is_word;

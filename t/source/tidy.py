@@ -44,6 +44,7 @@ ARROWS = {
 # Single headers beyond these, with the reason.
 MAY_INCLUDE = {
     ("ctl", "proxy/placement.h"),  # `route --plan` must place keys as farcached does; it is pure
+    ("ctl", "proxy/pointer_table_layout.h"),  # `doctor` compares /dev/shm with the table's size; it is constants
 }
 
 

@@ -173,7 +173,7 @@ Case healthy() {
     proxy.version = "1.0";
     proxy.stats = stats({{"pid", "7"}, {"limit_maxbytes", "67108864"}});
     proxy.settings = stats({{"tcp_backlog", "1024"}, {"maxconns", "1024"}, {"io", "libevent"}});
-    proxy.limits = ProcessLimits{7, {}, 4096};
+    proxy.limits = ProcessLimits{{}, 4096};
     facts.patients = {proxy};
     NodeFacts node;
     node.name = "a";
@@ -182,6 +182,16 @@ Case healthy() {
     node.stats = stats({{"limit_maxbytes", "67108864"}, {"farnode_version", "1.0"}, {"reclaim_pending_bytes", "1000"}});
     facts.survey.nodes = {node};
     return facts;
+}
+
+// The node a, that may lock too little.
+Patient node_patient() {
+    Patient node;
+    node.socket = "/n";
+    node.version = "1.0";
+    node.stats = stats({{"node", "a"}, {"limit_maxbytes", "67108864"}});
+    node.limits = ProcessLimits{65536, 4096};
+    return node;
 }
 
 // The texts of what is not ok.
@@ -202,14 +212,18 @@ void test_doctor() {
         {[](Case& c) { c.machine.devices.clear(); }, "wrong RDMA devices: none, but a node has an address of verbs\n"},
         {[](Case& c) { c.machine.devices[0].ports = {"DOWN"}; }, "wrong RDMA devices: mlx5_0 has no active port\n"},
         {[](Case& c) { c.machine.has_verbs_file = false; }, "wrong RDMA devices: there is no /dev/infiniband/uverbs0\n"},
-        {[](Case& c) { c.patients[0].limits->locked_bytes = 65536; },
-         "wrong locked memory: /p: may lock 64K, and has 64M of items\n"},
+        {[](Case& c) { c.patients[0].limits->locked_bytes = 65536; }, ""},
+        {[](Case& c) { c.patients.push_back(node_patient()); },
+         "wrong locked memory: /n: may lock 64K, and has 64M of items\n"},
+        {[](Case& c) { c.patients.push_back(node_patient()), c.survey.nodes[0].address = "tcp:10.0.0.1:1"; }, ""},
         {[](Case& c) { c.machine.huge_pages = "never"; }, "note huge pages: the kernel gives none, so -L has no effect\n"},
         {[](Case& c) { c.machine.huge_pages_shared = "never"; },
          "note huge pages: the kernel gives none to shared memory, so -L of farnode has no effect\n"},
         {[](Case& c) { c.machine.shared_bytes.reset(); }, "wrong /dev/shm: it is not mounted, so there is no pointer table\n"},
         {[](Case& c) { c.machine.tables.clear(), c.machine.shared_free = 1 << 20; },
-         "wrong /dev/shm: 1M are free; a pointer table takes 64M\n"},
+         "wrong /dev/shm: 1M are free; a pointer table takes 67.0M\n"},
+        {[](Case& c) { c.machine.tables.clear(), c.machine.shared_free = 1 << 20, c.survey.nodes[0].address = "tcp:10.0.0.1:1"; },
+         "note /dev/shm: 1M are free; a pointer table takes 67.0M\n"},
         {[](Case& c) { c.machine.tables[0].owner = 0; },
          "wrong pointer tables: /dev/shm/farcached-3-7 belongs to user 0, or others may open it, "
          "so farcached of user 7 refuses it\n"},
