@@ -28,7 +28,7 @@ class Console {
     using Complete = std::function<std::vector<std::string>(const std::vector<std::string>& before)>;
 
     Console(std::string prompt, std::string history_path, Complete complete);
-    ~Console();  // writes the history
+    ~Console();
     Console(const Console&) = delete;
     Console& operator=(const Console&) = delete;
 
