@@ -213,7 +213,7 @@ class Words {
         while (words_[at] != nullptr && *words_[at] == '\0') at++;
         return words_[at];
     }
-    // The name of the long option that next() did not know: "prot" of "--prot=5". Empty: a short one, for which optopt is set.
+    // The name of the unknown long option: "prot" of "--prot=5". Empty for a short one; getopt_long() then sets optopt.
     std::string_view unknown_name() const {
         if (optopt != 0) return "";
         const std::string_view word = words_[size_t(optind) - 1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What farcached and farnode have in common over HTTP: the status page, its program's identity, and the metrics of a process
-// that Prometheus expects under the same names from every program.
+// HTTP answers that farcached and farnode share: the status page, the program's identity, and the metrics process_*, which
+// Prometheus expects from every program.
 //
 // Owner: none; any thread.
 #pragma once

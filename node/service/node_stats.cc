@@ -111,8 +111,8 @@ bool append_prefix_count(Node& node, std::string_view words, std::string& text) 
     return true;
 }
 
-// A stride that shares no factor with the number of pages visits each page once. A serving thread runs this, so the work is
-// bounded whatever the keys are; memory is taken without a lock, except for longer keys.
+// A stride that shares no factor with the number of pages visits each page once. A serving thread runs this, so
+// items and pages are bounded. Text is reserved before a page's lock is taken; only long keys allocate under it.
 void append_key_sample(Node& node, NodeSeconds now, std::string& text) {
     constexpr uint64_t keys_wanted = 1000, items_max = 16 << 10, looks_max = 1 << 16;
     constexpr size_t page_text_bytes = 64 << 10;

@@ -37,8 +37,8 @@ class PrefixCounts {
   public:
     static constexpr size_t deletes_kept = 16;
 
-    // The sweeper's: called after each delete and each start of a count, under a lock of its own. It must call neither this nor
-    // the node. Empty: no callback. Throws std::bad_alloc.
+    // The sweeper's callback. A separate lock is held while it runs, after each delete and each start of a count. It must call
+    // neither this nor the node. Empty: no callback. Throws std::bad_alloc.
     void when_asked(std::function<void()> told);
     void tell();
 
