@@ -115,6 +115,9 @@ Console::Console(std::string prompt, std::string history_path, Complete complete
     el_set(impl_->line, EL_SETTY, "-d", "-isig", nullptr);
     el_set(impl_->line, EL_ADDFN, "farctl-interrupt", "drop", &Impl::on_interrupt);
     el_set(impl_->line, EL_BIND, "^C", "farctl-interrupt", nullptr);
+    // libedit binds NUL like the keys that the terminal does not define, to ed-quoted-insert. A Ctrl-D typed while a command runs
+    // arrives as NUL, and the next Ctrl-D would become a character of the line.
+    el_set(impl_->line, EL_BIND, "^@", "em-set-mark", nullptr);
     el_source(impl_->line, nullptr);  // the user's ~/.editrc
     if (prepare_history(impl_->path))
         history(impl_->history, &event, H_LOAD, impl_->path.c_str());
@@ -130,6 +133,7 @@ Console::~Console() {
 std::optional<std::string> Console::next() {
     impl_->is_interrupted = false;
     int bytes = 0;
+    el_set(impl_->line, EL_PREP_TERM, 1);  // before the prompt, so that a key typed at the prompt is always a key
     const char* got = el_gets(impl_->line, &bytes);
     if (impl_->is_interrupted) {
         std::fputs("^C\r\n", stdout);

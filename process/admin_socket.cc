@@ -72,7 +72,7 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path) {
+Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path, const Identity& owner) {
     const sockaddr_un address = address_of(path);
     struct stat there {};
     if (lstat(path.c_str(), &there) == 0) {
@@ -86,6 +86,7 @@ Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path
     const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     const int bind_error = errno;
     umask(before);
+    if (bound == 0) give_away(path, owner);
     if (bound == 0 && ::listen(fd, backlog) == 0)
         return std::unique_ptr<AdminSocket>(new AdminSocket(path, fd, /* made= */ true));
     const std::string why = std::strerror(bound == 0 ? errno : bind_error);

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "conf/program.h"
+#include "process/process.h"
 #include "process/service_manager.h"
 
 namespace farcached::process {
@@ -32,8 +33,8 @@ class AdminSocket {
     // Takes ownership of the non-blocking descriptor; its owner calls left() after closing it.
     using Enter = std::function<void(int fd)>;
 
-    // Binds and listens. `path`: conf::is_socket_path().
-    static Result<std::unique_ptr<AdminSocket>> listen(const std::string& path);
+    // Binds, gives the file to that user, and listens. `path`: conf::is_socket_path().
+    static Result<std::unique_ptr<AdminSocket>> listen(const std::string& path, const Identity& owner);
     // From a passed Unix socket; takes ownership of its descriptor.
     static std::unique_ptr<AdminSocket> adopt(const PassedSocket& socket);
     ~AdminSocket();  // calls shut()

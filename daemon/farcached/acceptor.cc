@@ -101,7 +101,7 @@ conf::Refusal Acceptor::listen() {
     if (options_.admin_passed.fd >= 0) {
         admin_socket_ = process::AdminSocket::adopt(options_.admin_passed);
     } else if (!options_.admin_path.empty()) {
-        auto made = process::AdminSocket::listen(options_.admin_path);
+        auto made = process::AdminSocket::listen(options_.admin_path, options_.identity);
         if (auto* problem = std::get_if<conf::Problem>(&made)) return *problem;
         admin_socket_ = std::move(std::get<0>(made));
     }
@@ -196,6 +196,7 @@ conf::Refusal Acceptor::listen_unix() {
     mode_t before = umask(mode_t(~options_.unix_mode & 0777));
     int bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
     umask(before);
+    if (bound == 0) process::give_away(path, options_.identity);
     if (bound != 0 || ::listen(fd, options_.backlog) != 0) {
         conf::Problem problem = refuse(bound != 0 ? "bind()" : "listen()");
         close(fd);

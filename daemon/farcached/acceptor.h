@@ -44,6 +44,7 @@ struct AcceptOptions {
     std::vector<ListenAt> tcp;
     std::string unix_path;          // not empty: instead of tcp
     uint32_t unix_mode = 0700;
+    process::Identity identity;     // the owner of the Unix sockets
     std::string admin_path;         // the operator's Unix socket; empty: none
     std::vector<process::PassedSocket> passed;  // not empty: instead of tcp and unix_path
     process::PassedSocket admin_passed;         // with a descriptor: instead of admin_path

@@ -384,7 +384,7 @@ int run(int argc, char** argv) {
     process::ServiceManager manager;
     ServerOptions options = server_options(settings);
     take_passed_sockets(options);
-    Identity identity = or_fatal(process::find_identity(settings.process.user));
+    options.identity = or_fatal(process::find_identity(settings.process.user));
     if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
     if (settings.process.core_dumps) or_fatal(process::raise_core_limit());
     or_fatal(raise_limits(settings));
@@ -394,9 +394,7 @@ int run(int argc, char** argv) {
     Server server(options);
     or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
-    for (const std::string& path : {options.unix_path, options.admin_path})
-        if (!path.empty()) process::give_away(path, identity);
-    settle(settings.process, identity, manager);
+    settle(settings.process, options.identity, manager);
     serve(reloader, nodes.get(), server, http.get(), signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;

@@ -61,9 +61,7 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
                          const process::PassedSocket& passed) {
     if (passed.fd >= 0) return process::AdminSocket::adopt(passed);
     if (path.empty()) return nullptr;
-    AdminSocket socket = or_fatal(process::AdminSocket::listen(path));
-    process::give_away(path, identity);
-    return socket;
+    return or_fatal(process::AdminSocket::listen(path, identity));
 }
 
 // -- Configuration ---------------------------------------------------------------------------------------
