@@ -9,6 +9,8 @@
 
 namespace farcached::conf {
 
+namespace node_options {
+
 namespace {
 
 using S = Settings;
@@ -222,10 +224,13 @@ std::string no_remarks(const Settings&) { return {}; }
 
 }  // namespace
 
-std::span<const Option> node_option_table() { return table; }
+}  // namespace node_options
+
+std::span<const Option> node_option_table() { return node_options::table; }
 
 const Program& farnode_program() {
-    static constexpr Program program{"farnode", version_line, check_node_settings, no_remarks, farnode_limits};
+    static constexpr Program program{"farnode", node_options::version_line, node_options::check_node_settings,
+                                    node_options::no_remarks, farnode_limits};
     return program;
 }
 

@@ -12,6 +12,8 @@
 
 namespace farcached::conf {
 
+namespace proxy_options {
+
 namespace {
 
 using S = Settings;
@@ -154,11 +156,13 @@ constexpr Option table[] = {
 
 }  // namespace
 
-std::span<const Option> proxy_option_table() { return table; }
+}  // namespace proxy_options
+
+std::span<const Option> proxy_option_table() { return proxy_options::table; }
 
 std::vector<Option> option_table_with_nodes() {
     std::vector<Option> all(option_table().begin(), option_table().end());
-    all.insert(all.end(), std::begin(table), std::end(table));
+    all.insert(all.end(), std::begin(proxy_options::table), std::end(proxy_options::table));
     return all;
 }
 

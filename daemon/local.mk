@@ -36,9 +36,21 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/admin.h \
 	daemon/farcached/http_pages.cc \
 	daemon/farcached/http_pages.h \
+	daemon/farcached/run.cc \
+	daemon/farcached/run.h \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
 	daemon/farcached/tune.cc \
+	daemon/farnode/admin.cc \
+	daemon/farnode/admin.h \
+	daemon/farnode/http_pages.cc \
+	daemon/farnode/http_pages.h \
+	daemon/farnode/loop.cc \
+	daemon/farnode/loop.h \
+	daemon/farnode/run.cc \
+	daemon/farnode/run.h \
+	daemon/farnode/server.cc \
+	daemon/farnode/server.h \
 	daemon/http/history.cc \
 	daemon/http/history.h \
 	daemon/http/shared_pages.cc \
@@ -99,14 +111,5 @@ farcached_LDADD = $(LDADD) $(ALLOCATOR_LIBS)
 
 # The node as a daemon of its own.
 bin_PROGRAMS += farnode
-farnode_SOURCES = \
-	daemon/farnode/admin.cc \
-	daemon/farnode/admin.h \
-	daemon/farnode/http_pages.cc \
-	daemon/farnode/http_pages.h \
-	daemon/farnode/loop.cc \
-	daemon/farnode/loop.h \
-	daemon/farnode/main.cc \
-	daemon/farnode/server.cc \
-	daemon/farnode/server.h
+farnode_SOURCES = daemon/farnode/main.cc
 farnode_LDADD = $(LDADD) $(ALLOCATOR_LIBS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # jumbo/: the default build. It compiles the sources of each folder as one generated file, which includes them, so that headers
 # are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources
-# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone). bench/ and the programs' own
-# sources are compiled one by one.
+# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone). The sources of bench/ are
+# compiled one by one.
 
 # A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \
@@ -13,6 +13,7 @@ jumbo_faulty = \
 	jumbo/fabric.cc \
 	jumbo/proxy.cc \
 	jumbo/daemon_farcached.cc \
+	jumbo/daemon_farnode.cc \
 	jumbo/daemon_remote.cc \
 	jumbo/protocol.cc
 jumbo_sources = \
@@ -22,9 +23,8 @@ jumbo_sources = \
 	jumbo/conf.cc \
 	jumbo/ctl.cc \
 	jumbo/base.cc
-# t/faulty/libfaulty.a has jumbo_faulty and jumbo_faulty_alone once more.
-jumbo_faulty_alone = process/crash_report.cc fabric/verbs/rdma_library.cc
-jumbo_alone = $(jumbo_faulty_alone) conf/node_option_table.cc conf/proxy_option_table.cc
+# t/faulty/libfaulty.a has jumbo_faulty and jumbo_alone once more.
+jumbo_alone = process/crash_report.cc fabric/verbs/rdma_library.cc
 
 EXTRA_LIBRARIES =
 if JUMBO

@@ -527,7 +527,7 @@ check_LIBRARIES = t/faulty/libfaulty.a
 t_faulty_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
 t_faulty_libfaulty_a_SOURCES = t/faulty/faulty.cc
 if JUMBO
-t_faulty_libfaulty_a_SOURCES += $(jumbo_faulty_alone)
+t_faulty_libfaulty_a_SOURCES += $(jumbo_alone)
 nodist_t_faulty_libfaulty_a_SOURCES = $(jumbo_faulty)
 faulty_ldadd = t/faulty/libfaulty.a jumbo/libjumbo.a $(system_libraries)
 else

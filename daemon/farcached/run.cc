@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farcached's start: creates the parts of the program in order, and returns its exit status.
+//
+// Sockets are bound before root is given up. Memory, threads and files follow in the final process, after -d has forked.
+#include "daemon/farcached/run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/recorder.h"
+#include "conf/addresses.h"
+#include "conf/command_line.h"
+#include "conf/option.h"
+#include "conf/program.h"
+#include "conf/settings.h"
+#include "daemon/engine/engine.h"
+#include "daemon/farcached/admin.h"
+#include "daemon/farcached/http_pages.h"
+#include "daemon/farcached/server.h"
+#include "daemon/remote/nodes.h"
+#include "daemon/stats/stats_sample.h"
+#include "daemon/stats/watch_hub.h"
+#include "process/crash_report.h"
+#include "process/fatal.h"
+#include "process/http_listener.h"
+#include "process/log.h"
+#include "process/node_time.h"
+#include "process/process.h"
+#include "process/reloader.h"
+#include "process/service_manager.h"
+#include "process/supervisor.h"
+#include "process/system_calls.h"
+
+namespace farcached::daemon {
+
+using process::Identity;
+using process::Level;
+using process::PidFile;
+using process::Signals;
+using process::fatal;
+using process::or_fatal;
+
+namespace {
+
+// -- The options of each module -------------------------------------------------------------------------
+
+// Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
+constexpr uint64_t files_per_thread = 4;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
+constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
+
+
+// At the start and at reloads: the limit of open files, and the use of verbs by any node.
+conf::Refusal raise_limits(const conf::Settings& settings) {
+    return process::raise_file_limit(
+        settings.session.connections_max,
+        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
+}
+
+bool uses_rdma(const conf::ProxySettings& settings) {
+    return std::any_of(settings.nodes.begin(), settings.nodes.end(),
+                       [](const auto& node) { return node.channel == conf::NodeChannel::verbs; });
+}
+
+WorkerLive worker_options(const conf::Settings& settings) {
+    WorkerLive worker;
+    worker.requests_per_event = settings.session.requests_per_event;
+    worker.idle_timeout_s = settings.session.idle_timeout_s;
+    worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
+    worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
+    worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
+    return worker;
+}
+
+AdminOptions admin_options(const conf::Settings& settings) {
+    AdminOptions options;
+    conf::settings_stats(settings, [&](std::string_view name, std::string_view value) {
+        options.settings.push_back({std::string(name), std::string(value)});
+    });
+    options.max_connections = settings.session.connections_max;
+    options.maxconns_fast = settings.session.reject_over_limit;
+    options.idle_timeout = settings.session.idle_timeout_s != 0;
+    options.track_sizes = settings.admin.track_sizes;
+    options.prefix_delimiter = settings.admin.prefix_delimiter.front();
+    options.own_version = conf::farcached_version();
+    return options;
+}
+
+SessionProtocol session_protocol(conf::Protocol protocol) {
+    if (protocol == conf::Protocol::text) return SessionProtocol::text;
+    if (protocol == conf::Protocol::binary) return SessionProtocol::binary;
+    return SessionProtocol::any;
+}
+
+ServerOptions server_options(const conf::Settings& settings) {
+    const conf::ListenSettings& listen = settings.listen;
+    const conf::SessionSettings& session = settings.session;
+    ServerOptions options;
+    options.admin_path = settings.admin.socket_path;
+    for (conf::ListenAddress& address : or_fatal(conf::listen_addresses(listen))) {
+        options.tcp.push_back(
+            {std::move(address.host), address.port, session_protocol(address.protocol)});
+    }
+    options.unix_path = listen.unix_path;
+    options.unix_mode = listen.unix_mode;
+    options.interfaces = listen.interfaces;
+    options.backlog = listen.backlog;
+    options.protocol = session_protocol(listen.protocol);
+    options.threads = session.threads;
+    options.worker_cpus = conf::cpus_of(session.worker_cpus);
+    or_fatal(process::check_cpus("--worker-cpus", options.worker_cpus));
+    options.connections_max = session.connections_max;
+    options.reject_over_limit = session.reject_over_limit;
+    options.io = session.io;
+    const uint64_t buffers = session.buffer_bytes_max;
+    const bool embedded = settings.proxy.nodes.empty();
+    options.session_bytes_max = buffers != 0 ? buffers : SessionMemory::limit_for(settings.memory.bytes_max, embedded);
+    static_cast<WorkerLive&>(options.worker) = worker_options(settings);
+    return options;
+}
+
+// Sockets passed by the service manager replace those of the options.
+void take_passed_sockets(ServerOptions& options) {
+    process::PassedSockets passed = or_fatal(process::PassedSockets::of_environment());
+    options.admin_passed = or_fatal(process::take_admin(passed));
+    if (options.admin_passed.fd >= 0) options.admin_path.clear();
+    options.passed = passed.take_rest();
+    if (options.passed.empty()) return;
+    options.tcp.clear();
+    options.unix_path.clear();
+    process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
+                                  " sockets from the service manager; -p, -l and -s are ignored");
+}
+
+node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {
+    node::Config config;
+    config.memory_bytes = memory.bytes_max;
+    config.item_bytes_max = memory.item_bytes_max;
+    config.growth_factor = memory.growth_factor;
+    config.chunk_bytes_min = memory.chunk_bytes_min;
+    config.evict = memory.evict;
+    config.cas = memory.cas;
+    config.huge_pages = memory.huge_pages;
+    config.offered = false;
+    config.numa_nodes = node::read_numa_nodes();
+    config.workers = threads;
+    return config;
+}
+
+EngineOptions engine_options(const conf::Settings& settings) {
+    EngineOptions options;
+    options.cas_enabled = settings.memory.cas;
+    options.item_bytes_max = settings.memory.item_bytes_max;
+    options.flush_enabled = settings.admin.flush;
+    options.dump_enabled = settings.admin.dump;
+    options.crawler_enabled = settings.crawler.enabled;
+    options.watch_enabled = settings.admin.watch;
+    options.shutdown_enabled = settings.admin.shutdown;
+    options.trace = settings.process.verbosity >= 2;
+    options.detail_enabled = settings.admin.detail;
+    return options;
+}
+
+node::CrawlerOptions crawler_options(const conf::CrawlerSettings& crawler) {
+    return {.enabled = crawler.enabled, .sleep_us = crawler.sleep_us, .to_crawl = crawler.items_max};
+}
+
+WatchLimits watch_limits(const conf::AdminSettings& admin, uint32_t threads) {
+    return {.pending_bytes_max = admin.worker_log_bytes * threads, .watcher_bytes_max = admin.watcher_log_bytes};
+}
+
+// -- The process -----------------------------------------------------------------------------------------
+
+void settle(const conf::ProcessSettings& settings, const Identity& identity, const process::ServiceManager& manager) {
+    or_fatal(process::drop_privileges(identity, settings.core_dumps));
+    if (process::may_leave(settings.daemonize, manager))
+        or_fatal(process::go_to_background(settings.core_dumps, settings.verbosity > 0));
+    if (!settings.lock_memory) return;
+    const std::string warning = process::lock_memory();
+    if (!warning.empty()) process::say(Level::warning, warning);
+}
+
+// Threads that did start are not joined when another cannot: the process ends at once.
+template <class Start>
+void start_or_exit(Start start) {
+    try {
+        start();
+    } catch (const std::system_error& error) {
+        process::say(Level::error, std::string("failed to start threads: ") + error.what());
+        std::_Exit(conf::exit_system);
+    }
+}
+
+// nullptr: other nodes keep the items.
+std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings) {
+    if (!settings.proxy.nodes.empty()) return nullptr;
+    try {
+        return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads),
+                                          crawler_options(settings.crawler), &process::node_now);
+    } catch (const std::exception& error) {  // no memory, or more than a node can have
+        fatal({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+                                        " megabytes of memory: " + error.what() + "\n"});
+    }
+}
+
+// nullptr: only the embedded node.
+std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
+    if (settings.proxy.nodes.empty()) return nullptr;
+    return or_fatal(Nodes::make(settings.proxy, settings.memory));
+}
+
+// Threads run already: exits without unwinding.
+void limit_or_exit(const conf::Settings& settings, const Server& server) {
+    if (!settings.process.drop_privileges) return;
+    const conf::Refusal refused =
+        process::limit_system_calls({.ring = server.workers_on_ring() != 0, .rdma = uses_rdma(settings.proxy)});
+    if (!refused) return;
+    process::say(Level::error, refused->text);
+    std::_Exit(refused->exit_status);
+}
+
+// -- Reloads ---------------------------------------------------------------------------------------------
+
+// All outlive the calls.
+struct Running {
+    Embedded* embedded;  // nullptr in front of nodes
+    Nodes* nodes;  // nullptr with an embedded node
+    Server& server;
+    EngineOptions& engine;
+    AdminImpl& admin;
+};
+
+std::vector<std::string> lines_of(const conf::Problem& problem) {
+    std::string text = problem.text;
+    while (text.ends_with('\n')) text.pop_back();
+    return {text};
+}
+
+void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
+    if (running.embedded == nullptr) {  // commands are refused, with the reason
+        running.engine.crawler_enabled = to.enabled;
+        return;
+    }
+    node::Crawler& crawler = running.embedded->crawler;
+    if (from.sleep_us != to.sleep_us) crawler.set_sleep(to.sleep_us);
+    if (from.items_max != to.items_max) crawler.set_to_crawl(to.items_max);
+    if (from.enabled == to.enabled) return;
+    if (!to.enabled) crawler.disable();
+    else if (!crawler.enabled()) (void)crawler.enable();
+    running.engine.crawler_enabled = crawler.enabled();
+}
+
+void change_commands(EngineOptions& engine, const conf::AdminSettings& from, const conf::AdminSettings& to) {
+    if (from.flush != to.flush) engine.flush_enabled = to.flush;
+    if (from.dump != to.dump) engine.dump_enabled = to.dump;
+    if (from.watch != to.watch) engine.watch_enabled = to.watch;
+    if (from.shutdown != to.shutdown) engine.shutdown_enabled = to.shutdown;
+}
+
+// From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them.
+std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
+    // All that can be refused comes first.
+    if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
+        return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
+                "restart to apply"};
+    std::shared_ptr<const NodeSet> set;
+    if (running.nodes != nullptr) {
+        Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
+        if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
+        set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
+    }
+    Server::Change of_workers =
+        running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
+    const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
+    if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
+    const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
+    if (resize && !running.embedded->node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+                " megabytes are outside the range reserved at the start; a restart applies them"};
+
+    if (running.nodes != nullptr) {
+        const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
+        if (!refused.empty()) process::say(process::Level::warning, refused);
+        running.nodes->use(std::move(set));
+    }
+    change_crawler(running, from.crawler, to.crawler);
+    change_commands(running.engine, from.admin, to.admin);
+    running.admin.change(shown_before, shown);
+    if (from.process.verbosity != to.process.verbosity) {
+        running.engine.trace = to.process.verbosity >= 2;
+        process::set_verbosity(to.process.verbosity);
+    }
+    process::set_log(to.process.log_level, to.process.log_format);
+    if (!running.server.carry_out(std::move(of_workers)))
+        process::say(process::Level::warning, "reload: a worker is busy and applies it later");
+    return {};
+}
+
+void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
+    const auto tell = [&](std::string_view status) {
+        if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
+    };
+    tell("start");
+    const bool done =
+        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+    tell(done ? "done" : "failed");
+}
+
+// From here on this is the final process.
+void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
+           process::ServiceManager& manager, process::StartGuard& starting) {
+    const conf::Settings settings = reloader.running();
+    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings);
+    EngineOptions engine = engine_options(settings);
+    WatchHub watch(watch_limits(settings.admin, settings.session.threads));
+    AdminOptions shown = admin_options(settings);
+    shown.reloader = &reloader;
+    AdminImpl admin(embedded.get(), server, watch, engine, shown);
+
+    if (nodes != nullptr) {
+        nodes->tell(watch);
+        const std::string refused = nodes->open_table(settings.proxy);
+        if (!refused.empty()) process::say(Level::warning, refused);
+    }
+
+    PidFile pid_file(settings.process.pid_file);
+    process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
+    if (embedded != nullptr) embedded->node.observe(&watch);
+    ServiceStatus status(server, nodes);
+    const std::string http_at = http == nullptr ? "" : conf::host_and_port(settings.admin.http_host, http->port());
+    process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
+                                             [&] { return status.text(); },
+                                             [&] { return status.started(http_at); }});
+    or_fatal(process::StartGuard::room_for(settings.session.threads));
+    start_or_exit([&] {
+        watch.start();
+        if (embedded != nullptr) embedded->crawler.start();
+        server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);
+        limit_or_exit(settings, server);  // before the service manager gets the ready notification
+        supervisor.start(server.watched());
+    });
+    std::unique_ptr<HttpPages> pages;
+    if (http != nullptr) {
+        pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http->base(),
+                                                             std::string(conf::farcached_version())});
+        start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
+    }
+
+    starting.over();
+    const Running running{embedded.get(), nodes, server, engine, admin};
+    signals.wait_for_the_end([&] {
+        const process::ServiceManager::Reloading told(manager);
+        reload(reloader, running, watch);
+    });
+    if (pages != nullptr) pages->set_stopping();
+    supervisor.stop();
+    server.stop();
+    if (http != nullptr) http->stop();
+    if (embedded != nullptr) embedded->crawler.stop();
+    watch.stop();
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    const std::span<const char* const> words{argv, size_t(argc)};
+    const std::vector<conf::Option> table = conf::option_table_with_nodes();
+    process::outlive_readers();
+    process::StartGuard starting;
+    const conf::Settings settings = process::settings_or_exit(conf::parse_command_line(words, table));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
+    Recorder recorder("");  // the main thread's name is the program's
+    const Recorder::Running running(recorder);
+    process::report_crashes("farcached " + std::string(conf::farcached_version()) + ", as memcached " +
+                            std::string(conf::memcached_version), settings.process.crash_request);
+    process::Reloader reloader(words, table, conf::farcached_program(), settings);
+    process::ServiceManager manager;
+    ServerOptions options = server_options(settings);
+    take_passed_sockets(options);
+    options.identity = or_fatal(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
+    if (settings.process.core_dumps) or_fatal(process::raise_core_limit());
+    or_fatal(raise_limits(settings));
+    const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
+
+    Signals signals;
+    Server server(options);
+    or_fatal(server.listen());
+    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
+    settle(settings.process, options.identity, manager);
+    serve(reloader, nodes.get(), server, http.get(), signals, manager, starting);
+    process::say(Level::info, "Exiting normally");
+    return conf::exit_ok;
+}
+
+}  // namespace farcached::daemon

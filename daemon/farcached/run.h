@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farcached, from its start to its end.
+#pragma once
+
+namespace farcached::daemon {
+
+// The exit status. A thread of the program's own, once; the words of the command line outlive it.
+int run(int argc, char** argv);
+
+}  // namespace farcached::daemon

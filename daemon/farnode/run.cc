@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// farnode's start: builds the program in order, and returns its exit status.
+//
+// Addresses are bound before the process gives up root. The memory, the lock on its name and the socket of that name belong to
+// the final user. With -d, the child process that stays creates them.
+#include "daemon/farnode/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/broken.h"
+#include "base/recorder.h"
+#include "conf/addresses.h"
+#include "conf/command_line.h"
+#include "conf/option.h"
+#include "conf/program.h"
+#include "daemon/farnode/admin.h"
+#include "daemon/farnode/http_pages.h"
+#include "daemon/farnode/server.h"
+#include "daemon/http/shared_pages.h"
+#include "fabric/owner.h"
+#include "fabric/verbs/verbs_device.h"
+#include "node/service/connection.h"
+#include "node/service/node_stats.h"
+#include "node/store/crawler.h"
+#include "node/store/impl.h"
+#include "node/store/node.h"
+#include "process/admin_socket.h"
+#include "process/crash_report.h"
+#include "process/fatal.h"
+#include "process/http_listener.h"
+#include "process/log.h"
+#include "process/node_time.h"
+#include "process/process.h"
+#include "process/reloader.h"
+#include "process/service_manager.h"
+#include "process/supervisor.h"
+#include "process/system_calls.h"
+
+namespace farcached::node {
+
+namespace {
+
+using process::Level;
+using process::Signals;
+using process::fatal;
+using process::or_fatal;
+using AdminSocket = std::unique_ptr<process::AdminSocket>;
+constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
+constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
+constexpr uint64_t files_other = 256 + files_at_door + process::HttpListener::connections_max;
+constexpr uint32_t patience_ms = 1000;           // for proxies to disconnect when the node stops
+constexpr uint32_t patience_graceful_ms = 10'000;
+
+AdminSocket listen_admin(const std::string& path, const process::Identity& identity,
+                         const process::PassedSocket& passed) {
+    if (passed.fd >= 0) return process::AdminSocket::adopt(passed);
+    if (path.empty()) return nullptr;
+    return or_fatal(process::AdminSocket::listen(path, identity));
+}
+
+// -- Configuration ---------------------------------------------------------------------------------------
+
+// Microseconds since 1970: the start of this run's CAS values. A client may keep a CAS value across a restart of the node, so
+// no two runs may share values. That holds if no run issues more than a million values per second on average and no clock is
+// set back. The values fit into 53 bits.
+uint64_t uniques_above() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
+}
+
+Config node_config(const conf::Settings& settings) {
+    Config config;
+    config.cas_above = uniques_above();
+    config.memory_bytes = settings.memory.bytes_max;
+    config.evict = settings.memory.evict;
+    config.item_bytes_max = settings.memory.item_bytes_max;
+    config.huge_pages = settings.memory.huge_pages;
+    config.numa_nodes = read_numa_nodes();
+    config.workers = settings.session.threads;
+    config.policy = settings.node.policy;
+    config.lease.enabled = settings.node.lease;
+    config.lease.term_ms = settings.node.lease_ms;
+    config.lease.term_ms_min = settings.node.lease_ms_min;
+    config.lease.term_ms_max = settings.node.lease_ms_max;
+    config.lease.dead_share = settings.node.dead_share_percent / 100.0;
+    if (!settings.node.verbs_host.empty()) {
+        config.grows = false;  // all pages are registered, and thus locked
+        config.count_reads = settings.node.access_tracking == AccessTracking::atomic;
+        const uint32_t term_ms = LeaseTerms(config.policy, config.lease).longest_ms();
+        const uint32_t grace_ms = fabric::verbs_grace_ms(fabric::VerbsConfig(), term_ms);
+        config.lease.grace_ms = std::max(config.lease.grace_ms, grace_ms);
+    }
+    return config;
+}
+
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
+    try {
+        return std::make_unique<Node>(node_config(settings));
+    } catch (const std::exception& error) {
+        fatal("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
+                " megabytes of memory: " + error.what());
+    }
+}
+
+// "host-11300", or "node" if that is not a valid name.
+std::string made_up_name(const TcpListeners& listeners) {
+    char host[256] = "";
+    if (listeners.empty()) return "node";
+    if (gethostname(host, sizeof host - 1) != 0) return "node";
+    const std::string name = std::string(host) + "-" + std::to_string(listeners.front()->address().port());
+    return conf::is_node_name(name) ? name : "node";
+}
+
+NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners) {
+    NodeFacts facts;
+    facts.name = settings.node.name.empty() ? made_up_name(listeners) : settings.node.name;
+    facts.started_unix = process::node_started_unix();
+    facts.connections_max = settings.session.connections_max;
+    return facts;
+}
+
+// "3 connections of proxies, 41200 items in 12 of 64 MB".
+std::string status_text(const Node& node, const FarnodeServer& server) {
+    const uint64_t connections = server.connections();
+    const Stats stats = node.stats(process::node_now());
+    return std::to_string(connections) + (connections == 1 ? " connection" : " connections") + " of proxies, " +
+           std::to_string(stats.items) + (stats.items == 1 ? " item" : " items") + " in " +
+           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
+}
+
+// The line of a start.
+std::string started_text(const NodeFacts& facts, const FarnodeServer& server, const conf::Settings& settings) {
+    return "farnode " + std::string(conf::farcached_version()) + ", node " + facts.name + ": listening at " + server.places() +
+           "; " + std::to_string(settings.session.threads) + (settings.session.threads == 1 ? " thread; " : " threads; ") +
+           std::to_string(settings.memory.bytes_max >> 20) + " MB";
+}
+
+conf::Refusal raise_limits(const conf::Settings& settings) {
+    return process::raise_file_limit(settings.session.connections_max,
+                                     settings.session.connections_max * (files_per_connection - 1) + files_other);
+}
+
+// The grace after a lease was fixed at the start, from the longest term then.
+std::vector<std::string> check_terms(const Node& node, const conf::Settings& to) {
+    if (to.node.verbs_host.empty()) return {};
+    LeaseConfig lease = node.config().lease;
+    lease.term_ms = to.node.lease_ms;
+    lease.term_ms_min = to.node.lease_ms_min;
+    lease.term_ms_max = to.node.lease_ms_max;
+    const uint32_t longest_ms = LeaseTerms(node.config().policy, lease).longest_ms();
+    if (fabric::verbs_grace_ms(fabric::VerbsConfig(), longest_ms) <= lease.grace_ms) return {};
+    return {"lease-ms-max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
+            std::to_string(lease.grace_ms) + " ms that this node was started with; a restart applies them"};
+}
+
+// Applies the settings that a reload may change; a Reloader::Apply. Steps that can fail come first.
+std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& server, const conf::Settings& from,
+                                const conf::Settings& to) {
+    if (conf::Refusal refusal = raise_limits(to)) return {refusal->text.substr(0, refusal->text.find('\n'))};
+    if (std::vector<std::string> refused = check_terms(node, to); !refused.empty()) return refused;
+    if (from.memory.bytes_max != to.memory.bytes_max &&
+        !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
+        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+                " megabytes are outside the range reserved at the start; a restart applies them"};
+    facts.connections_max = to.session.connections_max;
+    node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
+    server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);
+    process::set_verbosity(to.process.verbosity);
+    process::set_log(to.process.log_level, to.process.log_format);
+    return {};
+}
+
+void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
+    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
+        return change(node, facts, server, from, to);
+    });
+}
+
+// -- The process --------------------------------------------------------------------------------------------
+
+// nullptr: no name, so no access by shared memory.
+std::unique_ptr<fabric::NameLock> take_name(const std::string& path) {
+    if (path.empty()) return nullptr;
+    auto name = fabric::NameLock::take(path);
+    if (const auto* problem = std::get_if<Problem>(&name)) fatal(problem->text);
+    return std::get<0>(std::move(name));
+}
+
+ServiceLimits limits_of(const conf::NodeSettings& settings) {
+    ServiceLimits limits;
+    limits.greeting_ms = settings.greeting_timeout_ms;
+    limits.report_share = settings.report_share_percent / 100.0;
+    return limits;
+}
+
+// Runs after threads have started, so exits without unwinding.
+void limit_or_exit(const conf::Settings& settings) {
+    if (!settings.process.drop_privileges) return;
+    const conf::Refusal refused = process::limit_system_calls({.rdma = !settings.node.verbs_host.empty()});
+    if (!refused) return;
+    process::say(Level::error, refused->text);
+    std::_Exit(refused->exit_status);
+}
+
+// Runs in the final process, as the final user.
+void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
+           process::Background& background, Signals& signals, process::ServiceManager& manager,
+           process::StartGuard& starting) {
+    const conf::Settings settings = reloader.running();
+    std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
+    const std::unique_ptr<Node> owned = node_or_exit(settings);
+    Node& node = *owned;
+    fabric::Region& region = node.impl().region;
+    const ReadCounters* counters = node.impl().arena.read_counters();
+    fabric::VerbsOffer offer{&region};
+    if (counters != nullptr) {
+        offer.counters = counters->words();
+        offer.counters_bytes = counters->bytes();
+    }
+    NodeFacts facts = facts_of(settings, listeners);
+    NodeStats stats(node, facts.name, process::node_now());
+    fabric::VerbsDevices devices(fabric::VerbsConfig(),
+                                 [](const std::string& text) { process::say(Level::warning, text); });
+    std::unique_ptr<FetchPool> fetches;
+    if (!settings.node.verbs_host.empty()) {
+        fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+        offer.landing = {fetches->data(), fetches->size()};
+    }
+    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer, devices));
+    const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
+
+    std::unique_ptr<fabric::Owner> owner;
+    std::unique_ptr<FarnodeServer> server;
+    CrawlerOptions crawling;
+    crawling.enabled = broken::faults.sweeps;
+    Crawler crawler(node, process::node_now, crawling);
+    std::unique_ptr<FarnodeHttp> pages;
+    process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
+                                             [&] { return started_text(facts, *server, settings); }});
+    or_fatal(process::StartGuard::room_for(settings.session.threads));
+    server = std::make_unique<FarnodeServer>(
+        node, stats, facts, process::node_reading,
+        FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
+    for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
+    for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
+    if (name != nullptr) {
+        owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
+        server->add(or_fatal(listen_shm(settings.node, *owner, region)), protocol::RegionAccess::mapped);
+    }
+    if (admin != nullptr) server->add_admin(std::move(admin), reloader);
+    server->start();
+    crawler.start();
+    limit_or_exit(settings);  // before readiness is reported
+    if (http != nullptr) {
+        pages = std::make_unique<FarnodeHttp>(
+            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
+        http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
+    }
+    supervisor.start(server->watched());
+    const process::PidFile pid_file(settings.process.pid_file);
+    starting.over();
+    background.ready(/* keep_output= */ settings.process.verbosity > 0);
+
+    const bool graceful = signals.wait_for_the_end([&] {
+        const process::ServiceManager::Reloading told(manager);
+        reload(reloader, node, facts, *server);
+    });
+    if (pages != nullptr) pages->set_stopping();
+    supervisor.stop();
+    server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
+                 graceful ? patience_graceful_ms : patience_ms);
+    if (http != nullptr) http->stop();
+    crawler.stop();
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+    const std::span<const char* const> words{argv, size_t(argc)};
+    const std::span<const conf::Option> table = conf::node_option_table();
+    process::outlive_readers();
+    process::StartGuard starting;
+    const conf::Settings settings =
+        process::settings_or_exit(conf::parse_command_line(words, table, conf::farnode_program()));
+    process::set_log(settings.process.log_level, settings.process.log_format);
+    process::set_verbosity(settings.process.verbosity);
+    Recorder recorder("");  // named after the program
+    const Recorder::Running running(recorder);
+    process::report_crashes("farnode " + std::string(conf::farcached_version()), settings.process.crash_request);
+    (void)process::node_now();  // starts the clock
+    process::Reloader reloader(words, {table.begin(), table.end()}, conf::farnode_program(), settings);
+    process::ServiceManager manager;
+    process::PassedSockets passed = or_fatal(process::PassedSockets::of_environment());
+    const process::PassedSocket passed_admin = or_fatal(process::take_admin(passed));
+    const process::Identity identity = or_fatal(process::find_identity(settings.process.user));
+    if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
+    or_fatal(raise_limits(settings));
+    Signals signals;
+    process::Background background;
+    if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
+    TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest()));
+    AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
+    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
+    or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
+    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
+    process::say(Level::info, "Exiting normally");
+    return conf::exit_ok;
+}
+
+}  // namespace farcached::node
