@@ -2,7 +2,7 @@
 # bench/: farbench, and the scripts and small programs that compare.
 noinst_LIBRARIES += bench/libbench.a
 
-bench_libbench_a_SOURCES = \
+bench_sources = \
 	bench/command.cc \
 	bench/command.h \
 	bench/compare/compare.cc \
@@ -49,6 +49,12 @@ bench_libbench_a_SOURCES = \
 	bench/transport/trial.h \
 	bench/usage.cc \
 	bench/usage.h
+if JUMBO
+bench_libbench_a_SOURCES =
+nodist_bench_libbench_a_SOURCES = $(jumbo_bench)
+else
+bench_libbench_a_SOURCES = $(bench_sources)
+endif
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \

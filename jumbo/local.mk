@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # jumbo/: the default build. It compiles the sources of each folder as one generated file, which includes them, so that headers
 # are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources
-# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone). The sources of bench/ are
-# compiled one by one.
+# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone).
 
 # A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \
@@ -23,6 +22,13 @@ jumbo_sources = \
 	jumbo/conf.cc \
 	jumbo/ctl.cc \
 	jumbo/base.cc
+jumbo_bench = \
+	jumbo/bench_transport.cc \
+	jumbo/bench_load.cc \
+	jumbo/bench_hitratio.cc \
+	jumbo/bench_reports.cc \
+	jumbo/bench_compare.cc \
+	jumbo/bench.cc
 # t/faulty/libfaulty.a has jumbo_faulty and jumbo_alone once more.
 jumbo_alone = process/crash_report.cc fabric/verbs/rdma_library.cc
 
@@ -39,11 +45,12 @@ nodist_jumbo_libjumbo_a_SOURCES = $(jumbo_sources) $(nodist_daemon_libdaemon_a_S
 
 jumbo_all = $(filter-out $(jumbo_alone),$(filter %.cc,$(base_libbase_a_SOURCES) $(protocol_libprotocol_a_SOURCES) \
 	$(fabric_libfabric_a_SOURCES) $(node_libnode_a_SOURCES) $(proxy_libproxy_a_SOURCES) $(conf_libconf_a_SOURCES) \
-	$(process_libprocess_a_SOURCES) $(daemon_libdaemon_a_SOURCES) $(ctl_libctl_a_SOURCES)))
+	$(process_libprocess_a_SOURCES) $(daemon_libdaemon_a_SOURCES) $(ctl_libctl_a_SOURCES) $(bench_sources)))
 jumbo_folder = $(subst _,/,$(basename $(@F)))
-jumbo_longer = $(foreach file,$(filter jumbo/$(basename $(@F))_%.cc,$(jumbo_sources)),$(subst _,/,$(basename $(notdir $(file))))/%)
-$(jumbo_sources): Makefile
+jumbo_longer = $(foreach file,$(filter jumbo/$(basename $(@F))_%.cc,$(jumbo_sources) $(jumbo_bench)),$(subst \
+	_,/,$(basename $(notdir $(file))))/%)
+$(jumbo_sources) $(jumbo_bench): Makefile
 	@$(MKDIR_P) jumbo && printf '#include "%s"\n' \
 		$(filter-out $(jumbo_longer),$(filter $(jumbo_folder)/%,$(jumbo_all))) >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-CLEANFILES += $(jumbo_sources)
+CLEANFILES += $(jumbo_sources) $(jumbo_bench)

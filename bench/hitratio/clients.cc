@@ -20,7 +20,6 @@ namespace farcached::bench {
 
 namespace {
 
-constexpr double connect_wait_s = 5;
 constexpr uint64_t stall_ns = UINT64_C(30'000'000'000);
 constexpr uint64_t wait_ns_max = UINT64_C(50'000'000);  // longest delay in noticing an interrupt
 constexpr uint64_t second_ns = UINT64_C(1'000'000'000);
@@ -30,7 +29,7 @@ constexpr uint64_t key_offset = UINT64_C(1'000'000'000'000'000'000);
 
 struct Client {
     Client(const Target& server, const RequestWriter& writer, const Values& values)
-        : connection(connect_to(server, connect_wait_s), Wire::text, writer, values) {}
+        : connection(connect_to(server), Wire::text, writer, values) {}
     Connection connection;
     struct Due {
         Trace::Step step;

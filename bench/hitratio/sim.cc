@@ -52,7 +52,7 @@ void pdla_paper(node::Config& config) {
     config.lease.dead_share = 1;
 }
 
-constexpr Contestant table[] = {
+constexpr Contestant all_contestants[] = {
     {"lru", false, false, policy<PolicyKind::lru>},
     {"mq", false, false, policy<PolicyKind::mq>},
     {"pdla", true, true, policy<PolicyKind::pdla>},
@@ -68,7 +68,7 @@ constexpr Contestant table[] = {
 
 }  // namespace
 
-std::span<const Contestant> contestants() { return table; }
+std::span<const Contestant> contestants() { return all_contestants; }
 
 node::Config policy_config(const Contestant& contestant, node::Config config) {
     config.lease.enabled = contestant.leases;

@@ -48,7 +48,7 @@ std::vector<double> scrambled_weights(uint32_t keys, double theta) {
     return weights;
 }
 
-constexpr WorkloadKind kinds[] = {
+constexpr WorkloadKind all_kinds[] = {
     {"zipf-100:0", Spread::zipf, 0, Disturbance::none, "GETs only"},
     {"zipf-95:5", Spread::zipf, 5, Disturbance::none, "5 % SETs"},
     {"zipf-90:10", Spread::zipf, 10, Disturbance::none, "10 % SETs"},
@@ -107,7 +107,7 @@ uint32_t Popularity::behind(uint32_t key, uint64_t ranks) const {
     return key_of_rank_[(rank_of_key_[key] + ranks) % keys()];
 }
 
-std::span<const WorkloadKind> workload_kinds() { return kinds; }
+std::span<const WorkloadKind> workload_kinds() { return all_kinds; }
 
 Trace::Trace(const WorkloadKind& kind, const Popularity& popularity, uint64_t shift_period, uint64_t seed)
     : kind_(kind),

@@ -135,17 +135,18 @@ namespace {
 
 constexpr size_t in_bytes_start = 64 * 1024;
 constexpr size_t out_bytes_kept = 1024 * 1024;
+constexpr int connect_wait_ms = 5000;
 
 [[noreturn]] void fail(const std::string& where, const std::string& why) {
     throw std::runtime_error("cannot connect to " + where + ": " + why);
 }
 
 // 0, or an errno.
-int connect_within(int fd, const sockaddr* address, socklen_t bytes, double wait_s) {
+int connect_within(int fd, const sockaddr* address, socklen_t bytes) {
     if (connect(fd, address, bytes) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
     pollfd waiting{fd, POLLOUT, 0};
-    int ready = poll(&waiting, 1, int(wait_s * 1000));
+    int ready = poll(&waiting, 1, connect_wait_ms);
     if (ready == 0) return ETIMEDOUT;
     if (ready < 0) return errno;
     int error = 0;
@@ -154,14 +155,14 @@ int connect_within(int fd, const sockaddr* address, socklen_t bytes, double wait
     return error;
 }
 
-int connect_unix(const std::string& path, double wait_s) {
+int connect_unix(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) fail(path, "the path is too long for a Unix socket");
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) fail(path, std::strerror(errno));
-    int error = connect_within(fd, reinterpret_cast<sockaddr*>(&address), sizeof address, wait_s);
+    int error = connect_within(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
     if (error == 0) return fd;
     close(fd);
     fail(path, std::strerror(error));
@@ -169,8 +170,8 @@ int connect_unix(const std::string& path, double wait_s) {
 
 }  // namespace
 
-int connect_to(const Target& target, double wait_s) {
-    if (!target.unix_path.empty()) return connect_unix(target.unix_path, wait_s);
+int connect_to(const Target& target) {
+    if (!target.unix_path.empty()) return connect_unix(target.unix_path);
     std::string where = target.host + " port " + target.port;
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -185,7 +186,7 @@ int connect_to(const Target& target, double wait_s) {
             error = errno;
             continue;
         }
-        error = connect_within(fd, at->ai_addr, at->ai_addrlen, wait_s);
+        error = connect_within(fd, at->ai_addr, at->ai_addrlen);
         if (error == 0) {
             const int one = 1;
             setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -89,8 +89,8 @@ class Batch {
     uint32_t hits_ = 0;
 };
 
-// Connects, waiting at most `wait_s`. Throws std::runtime_error with the reason.
-int connect_to(const Target& target, double wait_s);
+// Connects, waiting at most 5 s. Throws std::runtime_error with the reason.
+int connect_to(const Target& target);
 
 class Connection {
   public:

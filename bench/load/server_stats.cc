@@ -22,7 +22,6 @@ namespace farcached::bench {
 namespace {
 
 constexpr std::string_view end = "END\r\n";
-constexpr double connect_wait_s = 5;
 constexpr double answer_wait_s = 30;
 constexpr double first_wait_s = 2;  // for a server that may not answer
 
@@ -30,7 +29,7 @@ constexpr double first_wait_s = 2;  // for a server that may not answer
 
 StatsLine::StatsLine(const Target& target, double answer_wait_s)
     : where_(target.unix_path.empty() ? target.host + " port " + target.port : target.unix_path),
-      fd_(connect_to(target, connect_wait_s)),
+      fd_(connect_to(target)),
       answer_wait_s_(answer_wait_s) {}
 
 StatsLine::~StatsLine() { close(fd_); }

@@ -23,7 +23,6 @@ constexpr int wait_ms = 50;  // longest delay of a stop request
 // epoll_wait() is a millisecond.
 constexpr uint64_t awake_ns = 1'200'000;
 constexpr uint32_t preload_pipeline = 32;
-constexpr double connect_wait_s = 5;
 
 }  // namespace
 
@@ -48,7 +47,7 @@ Worker::Worker(Plan& plan, uint32_t number, uint32_t connections)
     if (epoll_fd_ < 0) throw std::runtime_error(std::string("epoll: ") + std::strerror(errno));
     try {
         for (uint32_t i = 0; i < connections; i++) {
-            int fd = connect_to(plan.options.target, connect_wait_s);
+            int fd = connect_to(plan.options.target);
             connections_.push_back(std::make_unique<Connection>(fd, plan.options.target.wire,
                                                                 plan.writer, plan.values));
             epoll_event event{};
