@@ -285,6 +285,37 @@ void deletes_are_counted() {
             "only the last deletes are known");
 }
 
+// A bug: when a prefix was deleted again before its sweep ended, items that its first delete hid counted for a longer prefix
+// that was deleted in between.
+void overlapping_deletes_are_counted() {
+    node::Node cache(with_memory(8));
+    const auto items = [&](const char* prefix) { return cache.prefix_counts().of_delete(prefix).items.value_or(99); };
+    set(cache, "ab:first", "v");
+    cache.delete_prefix("a", now);
+    const uint64_t first = cache.prefix_order();
+    set(cache, "ab:second", "v");
+    cache.delete_prefix("ab", now);
+    set(cache, "ab:third", "v");
+    cache.delete_prefix("a", now);
+    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    cache.prefixes_swept(first);
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::running, "a delete that came during a sweep waits for the next");
+    sweep(cache);
+    tap::is(items("a"), 2u, "the first and the third are of one number");
+    tap::is(items("ab"), 1u, "the second counts for the delete that hid it first");
+
+    cache.delete_prefix("a", now);
+    const uint64_t before = cache.prefix_order();
+    cache.delete_prefix("a", now);
+    cache.prefixes_swept(before);
+    set(cache, "ab:fourth", "v");
+    cache.delete_prefix("ab", now);
+    set(cache, "ab:fifth", "v");
+    cache.delete_prefix("a", now);
+    sweep(cache);
+    tap::ok(items("a") == 1 && items("ab") == 1, "also where the first of three deletes was swept");
+}
+
 void prefixes_are_counted() {
     node::Node cache(with_memory(16));
     for (int i = 0; i < 20'000; i++) set(cache, (i % 4 == 0 ? "a" : "b") + std::to_string(i), std::string(100, 'v'));
@@ -359,6 +390,7 @@ int main() {
     what_goes_and_what_stays();
     several();
     deletes_are_counted();
+    overlapping_deletes_are_counted();
     prefixes_are_counted();
     a_count_lets_sweeps_pass();
     the_crawler_sweeps(true);
