@@ -329,6 +329,9 @@ void test_units() {
             "as is one that TOML cannot have");
     tap::is(parse(daemon, {"-m", "64MB"}).err, "", "without a warning");
     tap::is(parse(daemon, {"-m", "1500KB"}).exit_status.value_or(-1), 64, "a part of a megabyte is none");
+    tap::is(parse(daemon, {"-m", "64k"}).err, "Invalid memory limit: 64k (-m takes megabytes)\n", "nor are few kilobytes");
+    tap::ok(read(daemon, "slab_growth_factor = \"1.5x\"\n").errors.find("slab_growth_factor") != std::string::npos,
+            "a file takes no number with a rest");
     tap::is(parse(daemon, {"-m", "99999999999999TB"}).exit_status.value_or(-1), 64, "nor is what cannot be counted");
     tap::is(parse(daemon, {"-o", "idle_timeout=2min"}).settings.session.idle_timeout_s, 120u, "two minutes");
     tap::is(parse(daemon, {"-o", "idle_timeout=1500ms"}).exit_status.value_or(-1), 1, "one and a half seconds are none");
