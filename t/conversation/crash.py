@@ -46,7 +46,7 @@ def end_by(daemon, number, thread=None):
     return daemon.stderr_at_end.decode("latin-1")
 
 
-# What is on stderr before a report.
+# The lines before a report.
 BEFORE = {"check": r"farcached: internal error at \S*faulty\.cc:\d+: key != .*\n",
           "throw": r"terminate called after throwing an instance of 'std::runtime_error'\n  what\(\):  failing\n"}
 
