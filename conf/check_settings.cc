@@ -121,7 +121,7 @@ ReloadPlan plan_reload(std::span<const Option> table, const Program& program, co
     for (const Option& option : table) {
         if (!is_key(option) || written(option, running) == written(option, wanted)) continue;
         const bool changes = can_change(option, running, wanted);
-        (changes ? plan.changed : plan.waiting).emplace_back(key_of(option));
+        (changes ? plan.changed : plan.waiting).emplace_back(file_key(option));
         if (changes) copy_value(option, wanted, plan.settings);
     }
     // Live changes may conflict with settings that wait for a restart.

@@ -39,6 +39,10 @@ NumberFault fault_of(const Option& option, int64_t value) {
     return wrong ? NumberFault::no_power_of_two : NumberFault::none;
 }
 
+std::string cut_warning(const Option& option, const std::string& text, const std::string& value) {
+    return "WARNING: " + spelled(option) + ": '" + text + "' is read as " + value + "\n";
+}
+
 }  // namespace
 
 NumberRead read_number(const Option& option, const std::string& text) {
@@ -63,19 +67,24 @@ NumberRead read_number(const Option& option, const std::string& text) {
 NumberRead read_number(const Option& option, const char* text, std::string& warnings) {
     CHECK(text != nullptr);
     const NumberRead read = read_number(option, std::string(text));
-    if (read.good() && read.cut)
-        warnings += "WARNING: " + spelled(option) + ": '" + text + "' is read as " + std::to_string(read.value) + "\n";
+    if (read.good() && read.cut) warnings += cut_warning(option, text, std::to_string(read.value));
     return read;
 }
 
 bool read_real(const Option& option, const char* text, double& value) {
+    std::string warnings;
+    return read_real(option, text, value, warnings) && warnings.empty();
+}
+
+bool read_real(const Option& option, const char* text, double& value, std::string& warnings) {
     CHECK(text != nullptr);
     char* end = nullptr;
     double read = std::strtod(text, &end);
-    if (end == text || !only_blanks(end)) return false;
+    if (end == text) return false;
     if (!std::isfinite(read)) return false;
     if (read <= option.kind.min) return false;
     if (read >= option.kind.max) return false;
+    if (!only_blanks(end)) warnings += cut_warning(option, text, shortest(read));
     value = read;
     return true;
 }
@@ -220,13 +229,13 @@ std::string show_protocol(const Option&, const Settings& settings) {
     return std::string(protocol_names[size_t(settings.listen.protocol)].shown);
 }
 
-Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string&) {
-    const NumberRead read = read_number(option, std::string(text));
+Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string& warnings) {
+    const NumberRead read = read_number(option, text, warnings);
     // memcached's units are k and m: it reads 10g as 10 bytes and says that they are too few.
     const bool few_digits = std::strtoll(text, nullptr, 10) < int64_t(option.kind.min);
     if (read.fault == NumberFault::too_large && !few_digits)
         return Problem{exit_usage, "Cannot set item size limit higher than 1024 mb.\n"};
-    if (!read.good() || read.cut) return refuse(option, text);
+    if (!read.good()) return refuse(option, text);
     settings.memory.item_bytes_max = uint64_t(read.value);
     return {};
 }

@@ -46,6 +46,8 @@ NumberRead read_number(const Option& option, const std::string& text);
 // The same, and warns if other characters follow.
 NumberRead read_number(const Option& option, const char* text, std::string& warnings);
 bool read_real(const Option& option, const char* text, double& value);
+// Reads the leading digits, as memcached's flags do, and warns if other characters follow.
+bool read_real(const Option& option, const char* text, double& value, std::string& warnings);
 bool read_octal(const Option& option, const char* text, uint32_t& value);
 
 // An address to listen on. full: `given` with a host.
@@ -106,9 +108,9 @@ constexpr Kind number(double min, double max, uint64_t scale = 1) {
 // Above min and below max; shown with two decimals.
 template <auto module, auto field>
 constexpr Kind real(double min, double max) {
-    return {.set = [](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
+    return {.set = [](const Option& option, Settings& settings, const char* text, std::string& warnings) -> Refusal {
                 double value = 0;
-                if (!read_real(option, text, value)) return refuse(option, text);
+                if (!read_real(option, text, value, warnings)) return refuse(option, text);
                 at<module, field>(settings) = value;
                 return {};
             },

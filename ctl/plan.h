@@ -2,9 +2,10 @@
 // `farctl route --plan`: how many of the keys in use would move if the node list were that of another configuration. The
 // configuration's parser and the placement are farcached's own.
 //
-// The sample: each node names the keys of whole pages, drawn in a random order, until it has a thousand. The daemon then routes
-// each of them; a key that it routes elsewhere is an old copy, which no client reads, and is left out. A key moves if its node
-// under the new list has another name. A node's share of moving keys times its items is the estimate.
+// The sample: each node names the keys of whole pages, drawn in a random order, until it has a thousand, or a millisecond of
+// processor time has passed. The daemon then routes each of them; a key that it routes elsewhere is an old copy, which no client
+// reads, and is left out. A key moves if its node under the new list has another name. A node's share of moving keys times its
+// items is the estimate.
 // Owner: main; one thread.
 #pragma once
 

@@ -49,17 +49,29 @@ Spelled spelled(const sockaddr* at) {
     return {hex_words(&in->sin_addr, 1), ntohs(in->sin_port), false};
 }
 
-// Do both addresses take the same port? A listener at all addresses of IPv6 may have those of IPv4, too.
-bool collide(const Spelled& one, const Spelled& other) {
-    if (one.port != other.port) return false;
-    if (one.ipv6 == other.ipv6 && one.words == other.words) return true;
-    return one.is_any() || other.is_any();
-}
-
 using Inode = uint64_t;  // of a socket; 0: none
 
-// The inode of the listener in a table of /proc/net.
-Inode tcp_inode(const Spelled& wanted, bool ipv6) {
+// How a listener at `found` may hold `wanted`, most likely first. The tables do not tell whether a listener at [::] holds the
+// port for IPv4, too.
+enum class Match : uint8_t { exact, same_family, both_families, none };
+
+Match match(const Spelled& found, const Spelled& wanted) {
+    if (found.port != wanted.port) return Match::none;
+    if (found.ipv6 == wanted.ipv6) {
+        if (found.words == wanted.words) return Match::exact;
+        return found.is_any() || wanted.is_any() ? Match::same_family : Match::none;
+    }
+    const Spelled& six = found.ipv6 ? found : wanted;
+    return six.is_any() ? Match::both_families : Match::none;
+}
+
+struct Found {
+    Match match = Match::none;
+    Inode inode = 0;
+};
+
+// Replaces `best` by a better listener of a table in /proc/net, if there is one.
+void look_up(const Spelled& wanted, bool ipv6, Found& best) {
     constexpr std::string_view listening = "0A";
     std::ifstream table(ipv6 ? "/proc/net/tcp6" : "/proc/net/tcp");
     std::string line;
@@ -72,9 +84,8 @@ Inode tcp_inode(const Spelled& wanted, bool ipv6) {
         if (!fields || state != listening || colon == local.npos) continue;
         Spelled found{local.substr(0, colon), 0, ipv6};
         (void)std::from_chars(local.data() + colon + 1, local.data() + local.size(), found.port, 16);
-        if (collide(found, wanted)) return inode;
+        if (const Match how = match(found, wanted); how < best.match) best = {how, inode};
     }
-    return 0;
 }
 
 Inode unix_inode(const std::string& path) {
@@ -134,11 +145,12 @@ std::string process_with(Inode inode) {
 
 }  // namespace
 
+// If no process shows the best match, another listener is no substitute: it may hold the port beside it.
 std::string tcp_holder(const sockaddr* at) {
     const Spelled wanted = spelled(at);
-    for (const bool ipv6 : {wanted.ipv6, !wanted.ipv6})
-        if (std::string holder = process_with(tcp_inode(wanted, ipv6)); !holder.empty()) return holder;
-    return {};
+    Found best;
+    for (const bool ipv6 : {false, true}) look_up(wanted, ipv6, best);
+    return process_with(best.inode);
 }
 
 std::string unix_holder(const std::string& path) { return process_with(unix_inode(path)); }

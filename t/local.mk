@@ -174,6 +174,10 @@ check_PROGRAMS += t/unit/process/log
 TESTS += t/unit/process/log
 t_unit_process_log_SOURCES = t/unit/process/log.cc t/lib/tap.h
 
+check_PROGRAMS += t/unit/process/socket_holder
+TESTS += t/unit/process/socket_holder
+t_unit_process_socket_holder_SOURCES = t/unit/process/socket_holder.cc t/lib/tap.h
+
 # -- Scripts ----------------------------------------------------------------------------------------
 
 EXTRA_DIST += \

@@ -320,7 +320,7 @@ void Acceptor::starve(int error) {
     try {
         starved_lines_.say(process::Level::warning,
                            std::string("accepting clients is suspended: ") + std::strerror(error) +
-                               "; raise the limit on open files (LimitNOFILE), or lower conn-limit",
+                               "; raise the limit on open files (LimitNOFILE), or lower conn_limit",
                            {{"clients", std::to_string(clients())}});
     } catch (const std::bad_alloc&) {
         process::lose_line();

@@ -109,29 +109,6 @@ constexpr std::string_view no_pointer_table =
 constexpr std::string_view hot_keys_usage = "CLIENT_ERROR usage: stats hotkeys [reset]";
 constexpr std::string_view route_usage = "CLIENT_ERROR usage: stats route KEY, which has 1 to 250 bytes";
 
-// The rows of `stats groups`. nodes: only of a farcached with nodes.
-struct GroupRow {
-    std::string_view name, help;
-    bool nodes = false;
-};
-constexpr GroupRow listed_groups[] = {
-    {"general", "default group: identity, connections, requests, memory"},
-    {"settings", "the settings in use"},
-    {"items", "items by size class"},
-    {"slabs", "memory by size class"},
-    {"sizes", "items by size (-o track_sizes)"},
-    {"conns", "clients' connections"},
-    {"proxy", "counters of farcached itself"},
-    {"latency", "latencies by path"},
-    {"slow_log", "slow requests (-o slow_log_ms)"},
-    {"hotkeys", "the most requested keys"},
-    {"config", "results of reloads"},
-    {"nodes", "state of each node, and its connections", true},
-    {"leases", "leases of all nodes", true},
-    {"pointers", "contents of the pointer table", true},
-    {"groups", "this list"},
-};
-
 bool is_node_group(std::string_view group) {
     const auto named = [&](const node::NodeStats::Group& one) { return one.name == group; };
     return group.empty() || std::ranges::any_of(node::NodeStats::groups(), named);
@@ -149,9 +126,9 @@ bool has_node(const NodesView& nodes, std::string_view name) {
     return false;
 }
 
-// Groups without content unless nodes are configured, but without requests to them.
-bool is_about_nodes(std::string_view group) {
-    return group == "nodes" || group == "leases" || group == "pointers" || group == "node";
+template <class Values>
+void write_each(const Values& values, StatWriter out) {
+    values.each([&](std::string_view name, std::string_view value) { out.text(name, value); });
 }
 
 const NodeNumbers* find_node(const std::vector<NodeNumbers>& nodes, std::string_view name) {
@@ -184,6 +161,94 @@ AdminImpl::AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
       prefixes_(options_.prefix_delimiter) {
     prefixes_.turn(engine_options_.detail_enabled);
     if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
+}
+
+// ---- groups of stats ------------------------------------------------------------------------------------
+
+// A group of plain names and values.
+struct AdminImpl::Group {
+    enum class Needs : uint8_t { nothing, nodes, pointer_table, reloader };
+    std::string_view name, help;   // no help: `stats groups` leaves it out
+    std::string_view nodes_group;  // of each node, which it shows, too; empty: none
+    void (*write)(AdminImpl& admin, std::string_view told, StatWriter out);
+    Needs needs = Needs::nothing;
+};
+
+std::span<const AdminImpl::Group> AdminImpl::groups() {
+    using Told = std::string_view;
+    using Out = StatWriter;
+    static constexpr Group rows[] = {
+        {"general", "default group: identity, connections, requests, memory", "general",
+         [](AdminImpl& admin, Told told, Out out) { admin.write_general_group(told, out); }},
+        {"settings", "the settings in use", "", [](AdminImpl& admin, Told, Out out) { write_each(admin.settings_, out); }},
+        {"items", "items by size class", "all",
+         [](AdminImpl& admin, Told told, Out out) {
+             write_items(out, admin.sample(told), admin.settings_.get("temp_lru") == "yes");
+         }},
+        {"slabs", "memory by size class", "all",
+         [](AdminImpl& admin, Told told, Out out) { write_slabs(out, admin.sample(told)); }},
+        {"sizes", "items by size (-o track_sizes)", "", [](AdminImpl& admin, Told, Out out) { admin.write_sizes_group(out); }},
+        {"conns", "clients' connections", "", [](AdminImpl& admin, Told, Out out) { write_connections(out, admin.server_); }},
+        {"proxy", "counters of farcached itself", "general",
+         [](AdminImpl& admin, Told told, Out out) { write_proxy(out, admin.sample(told)); }},
+        {"latency", "latencies by path", "",
+         [](AdminImpl& admin, Told, Out out) {
+             write_latency(out, admin.sample("").latency, admin.server_.nodes() != nullptr);
+         }},
+        {"slow_log", "slow requests (-o slow_log_ms)", "",
+         [](AdminImpl& admin, Told, Out out) { write_slow(out, admin.server_); }},
+        {"hotkeys", "the most requested keys", "", [](AdminImpl& admin, Told, Out out) { write_hot_keys(out, admin.server_); }},
+        {"config", "results of reloads", "",
+         [](AdminImpl& admin, Told, Out out) { write_each(*admin.options_.reloader, out); }, Group::Needs::reloader},
+        {"nodes", "state of each node, and its connections", "",
+         [](AdminImpl& admin, Told, Out out) { write_nodes(out, admin.sample("")); }, Group::Needs::nodes},
+        {"leases", "leases of all nodes", "leases",
+         [](AdminImpl& admin, Told told, Out out) {
+             const Numbers now = admin.numbers(told);
+             write_leases(out, now.sample, now.nodes, told);
+         }, Group::Needs::nodes},
+        {"pointers", "contents of the pointer table", "",
+         [](AdminImpl& admin, Told, Out out) { write_pointers(out, admin.survey_.result()); }, Group::Needs::pointer_table},
+        {"groups", "this list", "", [](AdminImpl& admin, Told, Out out) { admin.write_groups(out); }},
+        {"extstore", "", "", [](AdminImpl&, Told, Out) {}},  // memcached's, without storage
+    };
+    return rows;
+}
+
+const AdminImpl::Group* AdminImpl::find_group(std::string_view name) {
+    if (name.empty()) name = "general";
+    const auto found = std::ranges::find(groups(), name, &Group::name);
+    return found == groups().end() ? nullptr : &*found;
+}
+
+std::string_view AdminImpl::missing_for(const Group& group) const {
+    const NodesView* nodes = server_.nodes();
+    switch (group.needs) {
+        case Group::Needs::nothing: return {};
+        case Group::Needs::reloader: return options_.reloader == nullptr ? "ERROR" : std::string_view();
+        case Group::Needs::nodes: return nodes == nullptr ? no_nodes : std::string_view();
+        case Group::Needs::pointer_table:
+            if (nodes == nullptr) return no_nodes;
+            return nodes->pointer_table() == nullptr ? no_pointer_table : std::string_view();
+    }
+    return {};
+}
+
+void AdminImpl::write_general_group(std::string_view told, StatWriter out) const {
+    write_general(out, sample(told),
+                  {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version, server_.nodes() != nullptr});
+}
+
+void AdminImpl::write_sizes_group(StatWriter out) const {
+    if (options_.track_sizes && server_.nodes() == nullptr)
+        write_sizes(out, embedded_->node, server_.now());
+    else
+        out.text("sizes_status", "disabled");
+}
+
+void AdminImpl::write_groups(StatWriter out) const {
+    for (const Group& one : groups())
+        if (!one.help.empty() && missing_for(one) != no_nodes) out.text(one.name, one.help);
 }
 
 // ---- stats --------------------------------------------------------------------------------------------
@@ -229,28 +294,12 @@ StatsNeed AdminImpl::stats_need(std::string_view args) {
     if (nodes == nullptr) return {};
     const LineWords words(args);
     const std::string_view group = words[0];
-    if (group.empty() || group == "general" || group == "proxy") return {true, "general", ""};
-    if (group == "items" || group == "slabs" || group == "reset") return {true, "all", ""};
-    if (group == "leases") return {true, "leases", ""};
+    if (group == "reset") return {true, "all", ""};
     if (group == "node" && has_node(*nodes, words[1]) && is_node_group(words[2]))
         return {true, words[2], words[1]};
-    return {};
-}
-
-bool AdminImpl::write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told,
-                                     StatWriter out) {
-    if (group == "nodes") {
-        write_nodes(out, sample(""));
-        return true;
-    }
-    if (group == "leases") {
-        const Numbers now = numbers(told);
-        write_leases(out, now.sample, now.nodes, told);
-        return true;
-    }
-    if (group != "pointers" || nodes.pointer_table() == nullptr) return false;
-    write_pointers(out, survey_.result());
-    return true;
+    const Group* known = find_group(group);
+    if (known == nullptr || known->nodes_group.empty()) return {};
+    return {true, known->nodes_group, ""};
 }
 
 bool AdminImpl::write_route_of(const LineWords& words, StatWriter out) {
@@ -289,46 +338,6 @@ std::string AdminImpl::one_node_refusal(const LineWords& words) const {
     return refusal;
 }
 
-bool AdminImpl::write_group(std::string_view group, std::string_view told, StatWriter out) {
-    NodesView* const nodes = server_.nodes();
-    if (is_about_nodes(group)) return nodes != nullptr && write_group_of_nodes(*nodes, group, told, out);
-    if (group.empty() || group == "general") {
-        GeneralOptions general = {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version,
-                                  nodes != nullptr};
-        write_general(out, sample(told), general);
-    } else if (group == "settings") {
-        settings_.each([&](std::string_view name, std::string_view value) { out.text(name, value); });
-    } else if (group == "items") {
-        write_items(out, sample(told), settings_.get("temp_lru") == "yes");
-    } else if (group == "slabs") {
-        write_slabs(out, sample(told));
-    } else if (group == "sizes") {
-        if (options_.track_sizes && nodes == nullptr)
-            write_sizes(out, embedded_->node, server_.now());
-        else
-            out.text("sizes_status", "disabled");
-    } else if (group == "conns") {
-        write_connections(out, server_);
-    } else if (group == "proxy") {
-        write_proxy(out, sample(told));
-    } else if (group == "hotkeys") {
-        write_hot_keys(out, server_);
-    } else if (group == "latency") {
-        write_latency(out, sample("").latency, nodes != nullptr);
-    } else if (group == "slow_log") {
-        write_slow(out, server_);
-    } else if (group == "groups") {
-        for (const GroupRow& row : listed_groups)
-            if (nodes != nullptr || !row.nodes) out.text(row.name, row.help);
-    } else if (group == "config") {
-        if (options_.reloader == nullptr) return false;
-        options_.reloader->each([&](std::string_view name, std::string_view value) { out.text(name, value); });
-    } else {
-        return group == "extstore";  // built in, without storage: an empty group
-    }
-    return true;
-}
-
 void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuffer& out) {
     LineWords words(args);
     std::string_view group = words[0];
@@ -361,9 +370,11 @@ void AdminImpl::stats_text(std::string_view args, std::string_view told, OutBuff
         return say(out, found ? "END" : one_node_refusal(words));
     }
     if (group == "route") return say(out, write_route_of(words, StatWriter(emit)) ? "END" : route_usage);
-    if (write_group(group, told, StatWriter(emit))) return say(out, "END");
-    if (!is_about_nodes(group)) return say(out, "ERROR");
-    say(out, server_.nodes() == nullptr ? no_nodes : no_pointer_table);
+    const Group* known = find_group(group);
+    const std::string_view refusal = known == nullptr ? "ERROR" : missing_for(*known);
+    if (!refusal.empty()) return say(out, refusal);
+    known->write(*this, told, StatWriter(emit));
+    say(out, "END");
 }
 
 StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told, StatWriter::Emit emit) {
@@ -391,7 +402,10 @@ StatsFound AdminImpl::stats_binary(std::string_view group, std::string_view told
     if (words[0] == "node") return write_one_node(words, told, StatWriter(emit));
     if (words[0] == "route")
         return write_route_of(words, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
-    return write_group(group, told, StatWriter(emit)) ? StatsFound::found : StatsFound::unknown;
+    const Group* known = find_group(group);
+    if (known == nullptr || !missing_for(*known).empty()) return StatsFound::unknown;
+    known->write(*this, told, StatWriter(emit));
+    return StatsFound::found;
 }
 
 void AdminImpl::turn_detail(bool on) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -134,9 +135,14 @@ class AdminImpl final : public Admin {
         std::vector<NodeNumbers> nodes;  // that answered
     };
 
-    // Writes a group of plain names and values; false if the name is unknown.
-    bool write_group(std::string_view group, std::string_view told, StatWriter out);
-    bool write_group_of_nodes(NodesView& nodes, std::string_view group, std::string_view told, StatWriter out);
+    struct Group;
+    static std::span<const Group> groups();
+    static const Group* find_group(std::string_view name);
+    // The error for a text client if the group is not available. Empty: it is.
+    std::string_view missing_for(const Group& group) const;
+    void write_general_group(std::string_view told, StatWriter out) const;
+    void write_sizes_group(StatWriter out) const;
+    void write_groups(StatWriter out) const;
     // `stats route KEY`. words: from `route` on. False: not a valid key.
     bool write_route_of(const LineWords& words, StatWriter out);
     // `stats node NAME [GROUP]`. words: from `node` on.

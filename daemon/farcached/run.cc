@@ -283,7 +283,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
     if (resize && !running.embedded->node.set_memory_limit(to.memory.bytes_max, process::node_now()))
-        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+        return {"memory_limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are outside the range reserved at the start; a restart applies them"};
 
     if (running.nodes != nullptr) {

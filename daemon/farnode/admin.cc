@@ -33,10 +33,12 @@ void close_gently(int fd) {
     close(fd);
 }
 
+constexpr std::string_view config_group = "config";  // of this socket alone
+
 std::string group_names() {
     std::string names;
     for (const node::NodeStats::Group& group : node::NodeStats::groups()) names.append(group.name).append(", ");
-    return names + "config";
+    return names.append(config_group);
 }
 
 }  // namespace
@@ -157,7 +159,7 @@ void FarnodeAdmin::execute(std::string_view line, Connection& connection) {
 }
 
 void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const {
-    if (group == "config") {
+    if (group == config_group) {
         reloader_.each([&](std::string_view name, std::string_view value) {
             out.append("STAT ").append(name).append(" ").append(value).append(line_end);
         });
@@ -169,6 +171,7 @@ void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const 
         out.append("CLIENT_ERROR no group of this name; groups: " + group_names()).append(line_end);
         return;
     }
+    if (group == "groups") text.append(config_group).append(" 1\n");
     if (group.empty() || group == "general") text += "log_lines_lost " + std::to_string(process::log_lines_lost()) + "\n";
     std::string_view rest = text;
     while (!rest.empty()) {

@@ -19,13 +19,13 @@ using process::HttpAnswer;
 using process::JsonText;
 
 // One-sided reads of proxies, as they reported them or as the counters of items have them.
-uint64_t reads_of(const NodeStats& stats, const Stats& s) {
+uint64_t reads_of(const NodeStats& stats, uint64_t reads_counted) {
     const uint64_t invalid = stats.total(&ServiceCounters::accesses_invalid), all = stats.total(&ServiceCounters::accesses);
-    return all - std::min(all, invalid) + s.reads_counted;  // they are read while they grow
+    return all - std::min(all, invalid) + reads_counted;  // they are read while they grow
 }
 
 void add_node(JsonText& out, const NodeStats& stats, const Stats& s, NodeSeconds uptime_s) {
-    const uint64_t reads = reads_of(stats, s);
+    const uint64_t reads = reads_of(stats, s.reads_counted);
     out.begin('{');
     out.add("name", stats.name());
     out.add("state", "up");
@@ -89,7 +89,7 @@ std::string FarnodeHttp::status() const {
     const NodeSeconds now = parts_.clock().seconds;
     const NodeSeconds uptime_s = seconds_since(stats.started(), now);
     const Stats s = parts_.node.stats(now);
-    const uint64_t reads = reads_of(stats, s);
+    const uint64_t reads = reads_of(stats, s.reads_counted);
     const uint64_t gets = stats.total(&ServiceCounters::cmd_get), ended = stats.total(&ServiceCounters::connections_over);
     const uint64_t opened = stats.total(&ServiceCounters::connections_opened);
     JsonText out;
@@ -117,9 +117,10 @@ std::string FarnodeHttp::status() const {
     return out.text() + "\n";
 }
 
+// Reads counters alone: unlike status(), it takes no partition's lock.
 http::HistoryReading FarnodeHttp::read_history() const {
     const NodeStats& stats = parts_.stats;
-    const uint64_t reads = reads_of(stats, parts_.node.stats(parts_.clock().seconds));
+    const uint64_t reads = reads_of(stats, parts_.node.reads_counted());
     http::HistoryReading reading;
     reading.requests = stats.total(&ServiceCounters::requests);
     reading.gets_one_sided = reads;

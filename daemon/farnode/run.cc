@@ -158,7 +158,7 @@ std::vector<std::string> check_terms(const Node& node, const conf::Settings& to)
     lease.term_ms_max = to.node.lease_ms_max;
     const uint32_t longest_ms = LeaseTerms(node.config().policy, lease).longest_ms();
     if (fabric::verbs_grace_ms(fabric::VerbsConfig(), longest_ms) <= lease.grace_ms) return {};
-    return {"lease-ms-max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
+    return {"lease_ms_max: over RDMA leases of " + std::to_string(longest_ms) + " ms need a longer grace than the " +
             std::to_string(lease.grace_ms) + " ms that this node was started with; a restart applies them"};
 }
 
@@ -169,7 +169,7 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     if (std::vector<std::string> refused = check_terms(node, to); !refused.empty()) return refused;
     if (from.memory.bytes_max != to.memory.bytes_max &&
         !node.set_memory_limit(to.memory.bytes_max, process::node_now()))
-        return {"memory-limit: " + std::to_string(to.memory.bytes_max >> 20) +
+        return {"memory_limit: " + std::to_string(to.memory.bytes_max >> 20) +
                 " megabytes are outside the range reserved at the start; a restart applies them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <numeric>
 #include <random>
 
@@ -44,6 +45,13 @@ bool is_used(const ClassStats& c) {
 
 uint64_t if_enabled(const NodeNow& n, uint64_t value) { return n.node.lease_config().enabled ? value : 0; }
 LeaseTerms terms_of(const NodeNow& n) { return {n.node.config().policy, n.node.lease_config()}; }
+
+// The processor time of this thread.
+uint64_t thread_cpu_us() {
+    timespec at{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return uint64_t(at.tv_sec) * 1'000'000 + uint64_t(at.tv_nsec) / 1000;
+}
 
 }  // namespace
 
@@ -111,19 +119,19 @@ bool append_prefix_count(Node& node, std::string_view words, std::string& text) 
     return true;
 }
 
-// A stride that shares no factor with the number of pages visits each page once. A serving thread runs this, so
-// items and pages are bounded. Text is reserved before a page's lock is taken; only long keys allocate under it.
-void append_key_sample(Node& node, NodeSeconds now, std::string& text) {
-    constexpr uint64_t keys_wanted = 1000, items_max = 16 << 10, looks_max = 1 << 16;
+// A stride that shares no factor with the number of pages visits each page once. Text is reserved before a page's lock is taken;
+// only long keys allocate under it.
+void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t cpu_us_max) {
+    constexpr uint64_t keys_wanted = 1000;
     constexpr size_t page_text_bytes = 64 << 10;
-    const uint64_t pages = node.page_count(), looks = std::min(pages, looks_max);
+    const uint64_t pages = node.page_count(), end_us = thread_cpu_us() + cpu_us_max;
     std::random_device chance;
-    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, items = 0, seen = 0;
+    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0;
     while (std::gcd(stride, pages) != 1) stride++;
-    for (; seen < looks && keys < keys_wanted && items < items_max; seen++, page = (page + stride) % pages) {
+    for (; seen < pages && keys < keys_wanted; seen++, page = (page + stride) % pages) {
+        if (seen != 0 && seen % key_sample_pages == 0 && thread_cpu_us() >= end_us) break;
         if (text.capacity() - text.size() < page_text_bytes) text.reserve(2 * text.size() + page_text_bytes);
         node.visit_page(page, now, [&](const ItemView& item) {
-            items++;
             const bool is_word = std::ranges::none_of(item.key, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });
             if (is_word) line(text, "key", item.key);
             keys += is_word;

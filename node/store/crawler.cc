@@ -164,8 +164,8 @@ bool Crawler::flush_if_due(Held& held) {
     return true;
 }
 
-// Visits all pages once, at half a processor (C6). False: stopped midway.
-bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit) {
+// Visits all pages once, at half a processor (C6). False: stopped midway. at_rest returns true if it has rested itself.
+bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest) {
     // Not page_count(): after the limit is lowered, pages above it exist for a while.
     const uint64_t pages = node_.most_pages();
     Clock::time_point worked_from = Clock::now();
@@ -179,7 +179,7 @@ bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit) {
         if (now - worked_from < milliseconds(1)) continue;
         node_.prefix_counts().walked(page + 1, pages);
         const Clock::time_point rested = now + (now - worked_from);
-        work_.wait_until(held, rested, [&] { return stopping_; });
+        if (!at_rest()) work_.wait_until(held, rested, [&] { return stopping_; });
         worked_from = Clock::now();
     }
     return true;
@@ -189,21 +189,22 @@ bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit) {
 bool Crawler::sweep_prefixes(Held& held) {
     const uint64_t order = node_.prefix_order();
     if (order == 0) return false;
-    if (!walk(held, [&](uint64_t page) { node_.sweep_page(page, now_()); })) return true;
+    if (!walk(held, [&](uint64_t page) { node_.sweep_page(page, now_()); }, [] { return false; })) return true;
     held.unlock();
     node_.prefixes_swept(order);
     held.lock();
     return true;
 }
 
-// Counts the live items of a prefix, if a count is requested.
+// Counts the live items of a prefix, if a count is requested. Sweeps instead of resting if a delete is pending.
 bool Crawler::count_prefix(Held& held) {
     const std::string prefix = node_.prefix_counts().to_count();
     if (prefix.empty()) return false;
     uint64_t items = 0;
-    const bool whole = walk(held, [&](uint64_t page) {
+    const auto count = [&](uint64_t page) {
         node_.visit_page(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
-    });
+    };
+    const bool whole = walk(held, count, [&] { return sweep_prefixes(held); });
     if (whole) node_.prefix_counts().counted(items);
     return true;
 }

@@ -11,8 +11,8 @@
 // C4  stop() returns within the time of one page.
 // C5  A delayed flush happens even while the crawler is disabled. A later flush, immediate or delayed, replaces it.
 // C6  Items hidden by a delete by prefix are swept first, even while the crawler is disabled, at half a processor: reads are
-//     slower until the sweep ends. A count of a prefix (PrefixCounts) comes next, at the same pace,
-//     and is not interrupted.
+//     slower until the sweep ends. A count of a prefix (PrefixCounts) comes next, at the same pace. Sweeps precede it after
+//     each millisecond of its work.
 #pragma once
 
 #include <array>
@@ -85,7 +85,7 @@ class Crawler {
     void wait_for_work(Held& held);
     Clock::time_point next_wake();
     bool flush_if_due(Held& held);
-    bool walk(Held& held, FunctionRef<void(uint64_t page)> visit);
+    bool walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest);
     bool sweep_prefixes(Held& held);
     bool count_prefix(Held& held);
     bool serve_prefixes(Held& held);

@@ -64,7 +64,7 @@ void EvictionOrder::touch(Ref ref, NodeSeconds now, uint32_t times) {
 bool EvictionOrder::count_reads(Ref ref, NodeSeconds now) {
     const uint32_t reads = arena_->read_counters()->take(arena_->offset(ref));
     if (reads == 0) return false;
-    reads_counted_ += reads;
+    reads_counted_.add(reads);
     access(ref, now, reads);
     return true;
 }
@@ -84,7 +84,7 @@ Ref EvictionOrder::victim(uint8_t size_class, NodeSeconds now, FunctionRef<bool(
 }
 
 void EvictionOrder::add_stats(Stats& sum, NodeSeconds now) const {
-    sum.reads_counted += reads_counted_;
+    sum.reads_counted += reads_counted();
     for (uint8_t i = 1; i < class_numbers; i++) {
         ClassStats& of_class = sum.classes[i];
         if (const Ref tail = next_to_go(i); tail != nil) {

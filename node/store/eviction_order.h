@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/counters.h"
 #include "base/function_ref.h"
 #include "node/memory/arena.h"
 #include "node/policy/policy.h"
@@ -43,6 +44,8 @@ class EvictionOrder {
     Ref victim(uint8_t size_class, NodeSeconds now, FunctionRef<bool(Ref)> may_go);
 
     void add_stats(Stats& sum, NodeSeconds now) const;
+    // Of add_stats(). Any thread, without the lock.
+    uint64_t reads_counted() const { return reads_counted_.get(); }
 
   private:
     bool count_reads(Ref ref, NodeSeconds now);
@@ -52,7 +55,7 @@ class EvictionOrder {
     Arena* arena_ = nullptr;
     uint64_t hash_seed_ = 0;
     Policy policy_;
-    uint64_t reads_counted_ = 0;
+    Counter reads_counted_;
 };
 
 }  // namespace farcached::node

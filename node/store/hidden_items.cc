@@ -13,11 +13,11 @@ namespace farcached::node {
 bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t order) {
     const auto known = entries_.find(prefix);
     if (known != entries_.end()) {
-        known->second = {floor, order, known->second.removed};
+        known->second.last = {floor, order};
     } else {
         if (entries_.size() >= prefixes_max) return false;
         lengths_.reserve(lengths_.size() + 1);
-        entries_.emplace(prefix, Entry{floor, order, 0});
+        entries_.emplace(prefix, Entry{{floor, order}, {floor, order}, 0});
         const auto at = std::lower_bound(lengths_.begin(), lengths_.end(), prefix.size(),
                                          [](const Length& length, size_t bytes) { return length.bytes < bytes; });
         if (at != lengths_.end() && at->bytes == prefix.size())
@@ -34,20 +34,26 @@ bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
     for (const Length& length : lengths_) {
         if (length.bytes > key.size()) return false;
         const auto found = entries_.find(key.substr(0, length.bytes));
-        if (found != entries_.end() && generation < found->second.floor) return true;
+        if (found != entries_.end() && generation < found->second.last.floor) return true;
     }
     return false;
 }
 
-void HiddenPrefixes::count_removed(std::string_view key, uint64_t generation) {
-    Entry* earliest = nullptr;
+uint64_t* HiddenPrefixes::counter(std::string_view key, uint64_t generation) {
+    if (generation >= floor_) return nullptr;
+    uint64_t* counter = nullptr;
+    uint64_t earliest = 0;
     for (const Length& length : lengths_) {
         if (length.bytes > key.size()) break;
         const auto found = entries_.find(key.substr(0, length.bytes));
-        if (found == entries_.end() || generation >= found->second.floor) continue;
-        if (earliest == nullptr || found->second.order < earliest->order) earliest = &found->second;
+        if (found == entries_.end() || generation >= found->second.last.floor) continue;
+        Entry& entry = found->second;
+        const uint64_t order = generation < entry.first.floor ? entry.first.order : entry.last.order;
+        if (counter != nullptr && earliest < order) continue;
+        counter = &entry.removed;
+        earliest = order;
     }
-    if (earliest != nullptr) earliest->removed++;
+    return counter;
 }
 
 std::optional<uint64_t> HiddenPrefixes::removed(std::string_view prefix) const {
@@ -58,13 +64,15 @@ std::optional<uint64_t> HiddenPrefixes::removed(std::string_view prefix) const {
 void HiddenPrefixes::swept(uint64_t order) {
     floor_ = 0;
     for (auto at = entries_.begin(); at != entries_.end();) {
-        if (at->second.order <= order) {
+        Entry& entry = at->second;
+        if (entry.last.order <= order) {
             uncount(at->first.size());
             at = entries_.erase(at);
-        } else {
-            floor_ = std::max(floor_, at->second.floor);
-            ++at;
+            continue;
         }
+        if (entry.first.order <= order) entry.first = entry.last;
+        floor_ = std::max(floor_, entry.last.floor);
+        ++at;
     }
 }
 

@@ -33,13 +33,13 @@ class HiddenPrefixes {
   public:
     static constexpr size_t prefixes_max = 1024;  // waiting to be swept
 
-    // order: larger than any before. A known prefix gets the new floor and order. False: the prefix is new and the table is
-    // full. Throws std::bad_alloc without effect.
+    // Neither floor nor order decreases from call to call; each order is new. False: the prefix is new and the table is full.
+    // Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
     bool hides(std::string_view key, uint64_t generation) const;
-    // The item, which hides() names, is being removed: it counts for the earliest of its prefixes.
-    void count_removed(std::string_view key, uint64_t generation);
-    // Items counted for a prefix. None: it is unknown.
+    // Where the item counts when it is removed: at the prefix whose delete hid it first. Null: it is not hidden.
+    uint64_t* counter(std::string_view key, uint64_t generation);
+    // The prefix's counter. None: it is unknown.
     std::optional<uint64_t> removed(std::string_view prefix) const;
     // Removes the prefixes of this order and earlier ones.
     void swept(uint64_t order);
@@ -49,8 +49,12 @@ class HiddenPrefixes {
     uint64_t floor() const { return floor_; }  // items of this generation or a later one are not hidden
 
   private:
+    struct Delete {
+        uint64_t floor, order;
+    };
     struct Entry {
-        uint64_t floor, order, removed;
+        Delete first, last;  // not swept yet; equal if there is one. Those between the two count as the last
+        uint64_t removed;
     };
     struct Hash {
         using is_transparent = void;
@@ -85,10 +89,12 @@ class HiddenItems {
     void swept(uint64_t order);
     // The item is being removed.
     void count_removed(Ref ref, NodeSeconds now) {
-        if (prefixes_.size() == 0 || !hides_by_prefix(ref)) return;
+        if (prefixes_.size() == 0) return;
+        const uint64_t generation = generation_of(*arena_, ref);
+        uint64_t* const removed = prefixes_.counter(key_of(*arena_, ref), generation);
+        if (removed == nullptr) return;
         prefix_items_++;
-        const bool was_live = generation_of(*arena_, ref) >= flush_floor_ && !expired(*arena_, ref, now);
-        if (was_live) prefixes_.count_removed(key_of(*arena_, ref), generation_of(*arena_, ref));
+        if (generation >= flush_floor_ && !expired(*arena_, ref, now)) (*removed)++;
     }
     // Live items that a delete by prefix removed so far. None: no such delete, or a flush came after it.
     std::optional<uint64_t> removed(std::string_view prefix) const { return prefixes_.removed(prefix); }

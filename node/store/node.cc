@@ -477,6 +477,12 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
 
 uint64_t Node::flushes() const { return impl_->flushes.load(std::memory_order_relaxed); }
 
+uint64_t Node::reads_counted() const {
+    uint64_t sum = 0;
+    for (const Partition& partition : std::as_const(impl_->partitions)) sum += partition.order().reads_counted();
+    return sum;
+}
+
 Stats Node::stats(NodeSeconds now) const {
     Stats stats;
     stats.classes.resize(64);

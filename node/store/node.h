@@ -285,7 +285,9 @@ class Node {
     bool set_memory_limit(uint64_t bytes, NodeSeconds now);
 
     Stats stats(NodeSeconds now) const;
-    uint64_t flushes() const;  // as in Stats
+    // As in Stats; these take no lock.
+    uint64_t flushes() const;
+    uint64_t reads_counted() const;
 
     struct Impl;  // node/store/impl.h
     Impl& impl() { return *impl_; }

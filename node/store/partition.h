@@ -6,7 +6,7 @@
 //     Partition -> LeaseZone -> Room -> Items -> Draining -> Leases, Slots
 //                                       Items -> EvictionOrder, HiddenItems
 //
-// Owner: the Node. Threads: any; every member but `lock` needs the lock, and so do the parts.
+// Owner: the Node. Threads: any; every member but `lock` and order().reads_counted() needs the lock, and so do the parts.
 //
 // P1  Each part keeps its own invariants (items.h, leases.h, draining.h, slots.h, ...). A request does what several need, in
 //     the order that they demand.
@@ -46,6 +46,7 @@ class alignas(64) Partition {
     Items& items() { return items_; }
     const Items& items() const { return items_; }
     EvictionOrder& order() { return order_; }
+    const EvictionOrder& order() const { return order_; }
     void observe(Observer* observer) { items_.observe(observer); }
     TestHook& test_hook() { return items_.writer().test_hook; }
 

@@ -46,11 +46,17 @@ def end_by(daemon, number, thread=None):
     return daemon.stderr_at_end.decode("latin-1")
 
 
-def check_report(said, first, thread, name):
-    """Checks the parts that each report has."""
+# The lines before a report.
+BEFORE = {"check": r"farcached: internal error at \S*faulty\.cc:\d+: key != .*\n",
+          "throw": r"terminate called after throwing an instance of 'std::runtime_error'\n  what\(\):  failing\n"}
+
+
+def check_report(said, first, thread, name, before=""):
+    """Checks the parts that each report has, and what is before it."""
     version = run_binary("--version-full", as_is=True)[1].decode().split()[3]
     lines = said.split("\n")
     at = next((i for i, line in enumerate(lines) if line.startswith("farcached: crash:")), 0)
+    tap.like("".join(line + "\n" for line in lines[:at]), r"\A%s\Z" % before, name + ": what is before the report")
     tap.ok(re.fullmatch(first, lines[at]), name + ": which signal", said)
     tap.ok(re.search(r"^  program: \w+ %s\b.*; compiler .*; build id (none|[0-9a-f]{8,})$" % re.escape(version), said, re.M),
            name + ": version and build", said)
@@ -130,14 +136,12 @@ def test_bugs():
             tap.is_(d.wait(), -number, key + ": it ends by the signal")
             d.stop()
             said = d.stderr_at_end.decode("latin-1")
-            check_report(said, "farcached: crash: " + NAMES[number] + first, "worker 0", key)
+            check_report(said, "farcached: crash: " + NAMES[number] + first, "worker 0", key, BEFORE.get(key, ""))
             bytes_shown = r' that begin with "delete fail:%s\\r\\nget k\\r\\n"' % key if shown else ""
             tap.like(said, r'(?m)^  at hand: connection \d+ from tcp:127\.0\.0\.1:%d, %d bytes%s$'
                      % (port, len("delete fail:\r\nget k\r\n") + len(key), bytes_shown), key + ": the command at hand")
             if not shown:
                 tap.ok("delete fail" not in said, key + ": none of its bytes without --crash-request", said)
-            if key == "check":
-                tap.like(said, r"internal error at .*faulty\.cc:\d+: key != ", "which CHECK it was")
 
 
 def test_bugs_of_a_node():
@@ -155,14 +159,12 @@ def test_bugs_of_a_node():
             tap.is_(n.wait(), -number, "farnode, %s: it ends by the signal" % key)
             n.stop()
             said = n.stderr_at_end.decode("latin-1")
-            check_report(said, "farcached: crash: " + NAMES[number] + ".*", "loop", "farnode, " + key)
+            check_report(said, "farcached: crash: " + NAMES[number] + ".*", "loop", "farnode, " + key, BEFORE.get(key, ""))
             bytes_shown = ' that begin with "fail:%s"' % key if shown else ""
             tap.like(said, r'(?m)^  at hand: connection \d+ from .*, %d bytes%s$' % (5 + len(key), bytes_shown),
                      "farnode, %s: the key at hand" % key)
             if not shown:
                 tap.ok("fail:" not in said, "farnode, %s: none of its bytes without --crash-request" % key, said)
-            if key == "check":
-                tap.like(said, r"\Afarcached: internal error at .*faulty\.cc:\d+: key != ", "farnode: which CHECK it was, first")
 
 
 class Dumping(Daemon):
@@ -190,7 +192,10 @@ def test_core():
         # The kernel looks at each page of the address space, seconds of CPU.
         tap.is_(d.wait(5 * deadline()), -number, "it ends by the signal")
         d.stop()
-    lines = d.stderr_at_end.decode("latin-1").splitlines()[1:]
+    start, *lines = d.stderr_at_end.decode("latin-1").splitlines()
+    tap.like(start, r"\A<5>farcached \S+, as memcached \S+: listening at tcp:127\.0\.0\.1:%d; 1 worker; "
+             "items are in this process\Z" % d.port,
+             "the journal's first line is of the start")
     tap.ok(lines and all(line.startswith("<2>") for line in lines), "in the journal each line of a report is critical", lines)
     if pattern.startswith("|") or "/" in pattern or hard != resource.RLIM_INFINITY:
         tap.skip("a core", "cores go elsewhere here: " + pattern)

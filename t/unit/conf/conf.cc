@@ -343,6 +343,16 @@ void test_warnings() {
     tap::is(parse({"-m", "64"}).err, "", "no warning for what is right");
     tap::is(parse({"-m", "100x"}).err, "WARNING: -m, --memory-limit: '100x' is read as 100\n",
             "-m 100x is megabytes, with a warning");
+    const CommandLine cut = parse({"-f", "1.5x", "-I", "2000000x", "-c", "100k", "-b", "1000k", "-R", "5k", "-t", "2x"});
+    tap::is(cut.err, "WARNING: -f, --slab-growth-factor: '1.5x' is read as 1.5\n"
+            "WARNING: -I, --max-item-size: '2000000x' is read as 2000000\n"
+            "WARNING: -c, --conn-limit: '100k' is read as 100\n"
+            "WARNING: -b, --listen-backlog: '1000k' is read as 1000\n"
+            "WARNING: -R, --max-reqs-per-event: '5k' is read as 5\n"
+            "WARNING: -t, --threads: '2x' is read as 2\n", "so are the numbers of other flags");
+    tap::ok(!cut.exit_status && cut.settings.memory.item_bytes_max == 2'000'000 && cut.settings.memory.growth_factor == 1.5,
+            "and they are in use");
+    tap::is(parse({"-o", "slab_automove_ratio=0.5x"}).exit_status.value_or(-1), 1, "not so the ratios of -o");
     tap::is(parse({"-m", "100m"}).err, "", "m is a unit");
     tap::is(stat_of(parse({"-m", "100m"}).settings, "maxbytes"), "104857600", "and works");
     tap::ok(parse({"-t", "65"}).err.starts_with("WARNING: Setting a high number of workerthreads"),

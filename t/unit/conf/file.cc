@@ -329,6 +329,9 @@ void test_units() {
             "as is one that TOML cannot have");
     tap::is(parse(daemon, {"-m", "64MB"}).err, "", "without a warning");
     tap::is(parse(daemon, {"-m", "1500KB"}).exit_status.value_or(-1), 64, "a part of a megabyte is none");
+    tap::is(parse(daemon, {"-m", "64k"}).err, "Invalid memory limit: 64k (-m takes megabytes)\n", "nor are few kilobytes");
+    tap::ok(read(daemon, "slab_growth_factor = \"1.5x\"\n").errors.find("slab_growth_factor") != std::string::npos,
+            "a file takes no number with a rest");
     tap::is(parse(daemon, {"-m", "99999999999999TB"}).exit_status.value_or(-1), 64, "nor is what cannot be counted");
     tap::is(parse(daemon, {"-o", "idle_timeout=2min"}).settings.session.idle_timeout_s, 120u, "two minutes");
     tap::is(parse(daemon, {"-o", "idle_timeout=1500ms"}).exit_status.value_or(-1), 1, "one and a half seconds are none");
@@ -359,7 +362,7 @@ void test_reload() {
     const std::string node_b = "[[node]]\nname = \"b\"\naddress = \"shm:/y\"\n";
     ReloadPlan got = plan(daemon, "conn-limit = 7\nthreads = 2\n", "conn-limit = 8\nthreads = 3\nidle_timeout = 5\n");
     tap::is(listed_keys(got.errors), "", "a reload");
-    tap::is(listed_keys(got.changed), "conn-limit idle_timeout", "changes what can change");
+    tap::is(listed_keys(got.changed), "conn_limit idle_timeout", "changes what can change");
     tap::is(listed_keys(got.waiting), "threads", "and names what cannot");
     tap::ok(got.settings.session.connections_max == 8 && got.settings.session.idle_timeout_s == 5, "to the file's value");
     tap::is(got.settings.session.threads, 2u, "or keeps it");
@@ -375,9 +378,9 @@ void test_reload() {
     got = plan(daemon, node_a, node_a);
     tap::is(listed_keys(got.changed) + listed_keys(got.waiting), "", "the same changes nothing");
     got = plan(daemon, "", "hot_lru_pct = 10\nnapi-ids = 2\n");
-    tap::is(listed_keys(got.changed), "hot_lru_pct napi-ids", "what is only shown");
+    tap::is(listed_keys(got.changed), "hot_lru_pct napi_ids", "what is only shown");
     got = plan(daemon, "napi-ids = 2\nhash_tag = \"<>\"\n", "");
-    tap::is(listed_keys(got.changed), "napi-ids hash_tag", "what is no longer given");
+    tap::is(listed_keys(got.changed), "napi_ids hash_tag", "what is no longer given");
     tap::is(got.settings.proxy.hash_tag, "", "is not there");
     got = plan(daemon, "memory-limit = 8\nmax-item-size = \"4m\"\n", "memory-limit = 4\nmax-item-size = \"1m\"\n");
     tap::is(listed_keys(got.errors),

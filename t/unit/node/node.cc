@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabric/local_read.h"
+#include "node/service/node_stats.h"
 #include "node/store/node.h"
 #include "t/lib/tap.h"
 
@@ -301,10 +302,42 @@ void threads_never_see_foreign_bytes() {
     tap::ok(hits.load() > 1'000, "while lock-free reads do hit");
 }
 
+// A sample of keys ends with all pages, with a thousand keys, or with its time: a thread that serves others takes it.
+void keys_are_sampled() {
+    node::Node cache(with_memory(64));
+    const auto number = [](const std::string& text, const std::string& name) {
+        const size_t at = text.find("\n" + name + " ");
+        return at == text.npos ? ~UINT64_C(0) : std::stoull(text.substr(at + name.size() + 2));
+    };
+    const auto sample = [&](auto... us_max) {
+        std::string text = "\n";
+        node::append_key_sample(cache, now, text, us_max...);
+        return text;
+    };
+    const auto keys = [](const std::string& text) {
+        size_t count = 0;
+        for (size_t at = 0; (at = text.find("\nkey k", at)) != text.npos; at++) count++;
+        return count;
+    };
+    for (int i = 0; i < 100; i++) set(cache, "k" + std::to_string(i), "v");
+    const std::string all = sample(UINT32_MAX);
+    tap::is(number(all, "pages_seen"), number(all, "pages"), "a sample of few keys sees all pages");
+    tap::is(keys(all), 100u, "and has all keys");
+    const std::string cut = sample(0u);
+    tap::is(number(cut, "pages_seen"), uint64_t(node::key_sample_pages), "one without time ends early");
+    tap::is(number(cut, "pages"), number(all, "pages"), "and shows that");
+    for (int i = 0; i < 100'000; i++) set(cache, "k" + std::to_string(i), "v");
+    const std::string some = sample(UINT32_MAX);
+    tap::ok(keys(some) >= 1000 && number(some, "pages_seen") < number(some, "pages"),
+            "one of many keys ends with enough");
+    tap::is(number(some, "items"), 100'000u, "with their number");
+}
+
 }  // namespace
 
 int main() {
     index_grows();
+    keys_are_sampled();
     what_expired_is_reclaimed();
     what_expired_is_counted();
     sizes_shift();

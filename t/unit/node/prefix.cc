@@ -285,6 +285,37 @@ void deletes_are_counted() {
             "only the last deletes are known");
 }
 
+// A bug: when a prefix was deleted again before its sweep ended, items that its first delete hid counted for a longer prefix
+// that was deleted in between.
+void overlapping_deletes_are_counted() {
+    node::Node cache(with_memory(8));
+    const auto items = [&](const char* prefix) { return cache.prefix_counts().of_delete(prefix).items.value_or(99); };
+    set(cache, "ab:first", "v");
+    cache.delete_prefix("a", now);
+    const uint64_t first = cache.prefix_order();
+    set(cache, "ab:second", "v");
+    cache.delete_prefix("ab", now);
+    set(cache, "ab:third", "v");
+    cache.delete_prefix("a", now);
+    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    cache.prefixes_swept(first);
+    tap::ok(cache.prefix_counts().of_delete("a").state == State::running, "a delete that came during a sweep waits for the next");
+    sweep(cache);
+    tap::is(items("a"), 2u, "the first and the third are of one number");
+    tap::is(items("ab"), 1u, "the second counts for the delete that hid it first");
+
+    cache.delete_prefix("a", now);
+    const uint64_t before = cache.prefix_order();
+    cache.delete_prefix("a", now);
+    cache.prefixes_swept(before);
+    set(cache, "ab:fourth", "v");
+    cache.delete_prefix("ab", now);
+    set(cache, "ab:fifth", "v");
+    cache.delete_prefix("a", now);
+    sweep(cache);
+    tap::ok(items("a") == 1 && items("ab") == 1, "also where the first of three deletes was swept");
+}
+
 void prefixes_are_counted() {
     node::Node cache(with_memory(16));
     for (int i = 0; i < 20'000; i++) set(cache, (i % 4 == 0 ? "a" : "b") + std::to_string(i), std::string(100, 'v'));
@@ -316,13 +347,52 @@ void prefixes_are_counted() {
     crawler.stop();
 }
 
+// A bug: a delete by prefix waited for the whole count that was under way. The delete comes while the count is at its first
+// page, and each page takes long enough for a rest after it.
+void a_count_lets_sweeps_pass() {
+    node::Config config = with_memory(2);
+    config.grows = false;
+    node::Node cache(config);
+    for (int i = 0; i < 100; i++) set(cache, (i % 2 == 0 ? "a" : "b") + std::to_string(i), "value");
+    CHECK(cache.prefix_counts().count("mine", "a").state == State::running);
+    bool ordered = false;
+    uint64_t pages = 0;  // visited since the delete, until it is swept
+    State when_swept = State::unknown;
+    const auto clock = [&] {
+        if (!std::exchange(ordered, true)) cache.delete_prefix("b", now);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (cache.prefix_order() != 0)
+            pages++;
+        else if (when_swept == State::unknown)
+            when_swept = cache.prefix_counts().count("mine", "a").state;
+        return now;
+    };
+    node::CrawlerOptions options;
+    options.enabled = false;
+    node::Crawler crawler(cache, clock, options);
+    crawler.start();
+    node::PrefixCount count;
+    constexpr int looks_max = 20'000;
+    for (int looks = 0; looks < looks_max && count.state != State::complete; looks++) {
+        count = cache.prefix_counts().count("mine", "a");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    crawler.stop();
+    tap::is(count.items.value_or(0), 50u, "a count");
+    tap::ok(when_swept == State::running, "goes on after the sweep of a delete that came in its midst");
+    tap::is(pages, cache.most_pages() + 1, "the sweep began after one page");
+    tap::ok(cache.prefix_counts().of_delete("b").items == 50u, "and is complete");
+}
+
 }  // namespace
 
 int main() {
     what_goes_and_what_stays();
     several();
     deletes_are_counted();
+    overlapping_deletes_are_counted();
     prefixes_are_counted();
+    a_count_lets_sweeps_pass();
     the_crawler_sweeps(true);
     the_crawler_sweeps(false);
     an_order_meets_a_pass();

@@ -140,6 +140,9 @@ void used_again() {
     cache.read("first");
     tap::ok(cache.peek("first").meta.fetched, "one that was read without asking");
     tap::is(cache.cache.stats(now).reads_counted, 1u, "is counted");
+    for (const node::Partition& partition : cache.cache.impl().partitions) partition.lock.lock();
+    tap::is(cache.cache.reads_counted(), 1u, "which shows while all partitions are locked");
+    for (const node::Partition& partition : cache.cache.impl().partitions) partition.lock.unlock();
     tap::ok(cache.peek("first").meta.fetched && cache.cache.stats(now).reads_counted == 1, "once");
     cache.set("beside");  // its page stays
     cache.read("first");
