@@ -96,4 +96,18 @@ std::optional<char> Terminal::wait_for_key(uint32_t timeout_ms) {
     return {};
 }
 
+void ProgressLine::show(const std::string& text) {
+    const bool is_long = std::chrono::steady_clock::now() - since_ >= std::chrono::seconds(1);
+    if (is_long && isatty(STDERR_FILENO) != 0) replace(text);
+}
+
+void ProgressLine::replace(const std::string& text) {
+    if (text.empty() && shown_ == 0) return;
+    std::string line = "\r" + text;
+    line.resize(std::max(line.size(), shown_ + 1), ' ');  // erase the rest of the former one
+    if (text.empty()) line += "\r";
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+    shown_ = text.size();
+}
+
 }  // namespace farcached::ctl

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """farctl against daemons and against other processes: text and JSON, messages, exit statuses; top and the console on a terminal."""
-import contextlib
 import json
 import os
 import pty
@@ -11,44 +10,24 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import Daemon, deadline, tap, until  # noqa: E402
-from farctl import FARCTL, FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
+from farctl import FARCTL, FOLDER, asked, at, fake_farcached, farctl, listener, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 # -- Without a daemon -------------------------------------------------------------------------------------
 
-@contextlib.contextmanager
 def stranger(name, answer):
     """A listener that sends `answer` to each client (None: nothing), and then waits for the client to close."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path_of(name))
-    listener.listen(8)
-
-    def serve():
-        while True:
-            try:
-                s, _ = listener.accept()
-            except OSError:
-                return
-            with s:
-                with contextlib.suppress(OSError):
-                    if answer is not None:
-                        s.sendall(answer)
-                        s.shutdown(socket.SHUT_WR)
-                    while s.recv(65536):
-                        pass
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield path_of(name)
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(deadline())
+    def serve(client):
+        if answer is not None:
+            client.sendall(answer)
+            client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            pass
+    return listener(name, serve)
 
 
 def test_strangers():
@@ -77,11 +56,9 @@ def test_strangers():
             (b"VERSION farnode 1\r\nSTAT\r\n", neither + "its reply was 'STAT'")):
         with stranger("stranger", answer) as path:
             refused(["status", *at("stranger")], path + ": " + sentence, "one that says %r" % answer[:30])
-        os.unlink(path_of("stranger"))
     with stranger("stranger", None) as path:
         refused(["status", "--timeout=0.2", *at("stranger")],
                 path + ": no reply within 200 ms; the daemon is stopped or too busy", "a silent one")
-    os.unlink(path_of("stranger"))
     with stranger("stranger", b"VERSION farnode 1\r\n" + b"STAT n v\r\n" * 100001 + b"END\r\n") as path:
         status, _, err = farctl("status", *at("stranger"))
         tap.ok(status == 1 and path in err, "one that never stops", err)
@@ -319,6 +296,50 @@ def test_top():
     tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and prints the reason", screen.seen)
 
 
+class SlowNode:
+    """The answers of a farcached whose node sweeps, a page more at each look, and stands still at some."""
+
+    def __init__(self, pages, stands_at):
+        self.pages, self.stands_at, self.done, self.asked_at = pages, stands_at, 0, []
+
+    def __call__(self, line):
+        if line.startswith("delete_prefix"):
+            self.done = 1
+            return ["OK"]
+        if line.startswith("count_prefix deleted") and self.done == 0:
+            return ["STAT a:state unknown", "STAT a:order 0", "END"]
+        self.asked_at.append(time.monotonic())
+        if self.done == self.pages:
+            return ["STAT a:state complete", "STAT a:order 1", "STAT a:items 7", "END"]
+        if self.done != self.stands_at:
+            self.done += 1
+        return ["STAT a:state running", "STAT a:order 1", "STAT a:pages_done %d" % self.done, "STAT a:pages %d" % self.pages, "END"]
+
+
+def test_slow_prefix():
+    freed = "their memory is still being freed on 1 node"
+    with fake_farcached("slow", SlowNode(8, stands_at=0)) as path:
+        tap.is_(farctl("delete-prefix", "k", "--timeout=1", *at("slow")),
+                (0, '%s: deleted 7 items beginning with "k" on 1 of 1 node\n' % path, ""),
+                "as long as a node makes progress, it waits")
+    node = SlowNode(50, stands_at=3)
+    with fake_farcached("slow", node) as path:
+        tap.is_(farctl("delete-prefix", "k", "--timeout=1.5", *at("slow")),
+                (0, '%s: deleted all items beginning with "k" on 1 of 1 node; their number is not known yet: readers no longer see '
+                 'them, and %s\n' % (path, freed), ""), "without progress it ends, and says what holds")
+        pauses = [after - before for before, after in zip(node.asked_at, node.asked_at[1:])]
+        tap.ok(len(pauses) < 12 and pauses[0] < pauses[-1], "it asks less and less often", pauses)
+        node.done = 3
+        refused(["delete-prefix", "k", "--dry-run", "--timeout=0.3", *at("slow")],
+                path + ": 1 of 1 node did not count: no progress for 300 ms; --timeout waits longer", "nor waits a count longer")
+    with fake_farcached("slow", SlowNode(50, stands_at=3)):
+        screen = Screen("delete-prefix", "k", "--timeout=2", *at("slow"))
+        tap.ok(screen.wait_for(r"\rfreeing memory on 1 node: 6\.0% of the pages"),
+               "on a terminal it shows the progress", screen.seen)
+        tap.is_(screen.end(), 0, "to the end")
+        tap.like(screen.seen, r"\r +\r\S+: deleted all", "and replaces it by the result")
+
+
 def test_colours():
     with Daemon("--admin", path_of("p"), "-m", "16"):
         for env, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)):
@@ -406,6 +427,7 @@ def main():
         test_console()
         test_node()
         test_top()
+        test_slow_prefix()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     tap.done()

@@ -93,6 +93,27 @@ void test_prefix() {
     tap::is(prefix_text(prefix_result_of(one, nullptr), "x", true),
             "1 item beginning with \"x\" on 1 of 2 nodes; nothing is deleted",
             "of one item");
+    PrefixResult early = prefix_result_of(prefix_told_of(stats({{"a:state", "running"}, {"a:order", "8"}})), &before);
+    early.nodes_running = 1;
+    tap::is(prefix_text(early, "x", false),
+            "deleted all items beginning with \"x\" on 1 of 1 node; their number is not known yet: "
+            "readers no longer see them, and their memory is still being freed on 1 node",
+            "a node that has not finished");
+}
+
+void test_prefix_progress() {
+    PrefixProgress progress;
+    const auto look = [&](const char* state, const char* done) {
+        const Stats rows = stats({{"a:state", state}, {"a:order", "8"}, {"a:pages_done", done}, {"a:pages", "100"}});
+        return progress.look(prefix_told_of(rows), nullptr);
+    };
+    tap::ok(look("running", "50").running == 1 && !look("running", "50").advanced, "a node that stands still");
+    tap::ok(look("running", "60").advanced && look("running", "60").pages == 100, "one that makes progress");
+    tap::ok(look("busy", "10").advanced, "one that walks again, as for another count");
+    int walks = 2;  // the node walks over its pages, again and again
+    while (walks < 20 && look("busy", "90").advanced && look("busy", "10").advanced) walks++;
+    tap::is(walks, 5, "a few walks count, so the wait ends");
+    tap::ok(look("complete", "0").running == 0, "a node that has finished");
 }
 
 // ---- plans --------------------------------------------------------------------------------------------------
@@ -331,6 +352,7 @@ void test_console() {
 int main() {
     test_slow_log();
     test_prefix();
+    test_prefix_progress();
     test_plan();
     test_doctor();
     test_machine();
