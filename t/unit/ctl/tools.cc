@@ -165,6 +165,9 @@ void test_plan() {
             "\n1 of 4 keys in use would move, 25.0%; all 4 keys were looked at\n"
             "another address for node a: tcp:x:1, now tcp:y:1: if that is another process, its keys move, too\n",
             "a small cache is looked at whole");
+    result.nodes[0].items = 6;
+    tap::ok(plan_text(result).find("2 of 6 keys in use would move, 25.0%; 4 of 6 keys were looked at\n") != std::string::npos,
+            "but for keys that no node names and old copies");
     tap::ok(json_of(result)["moving_share"] == 0.25 && json_of(result)["sampled"] == 4, "as JSON");
     tap::ok(plan_text({}).find("0 of 0 keys in use would move; no key was sampled") != std::string::npos, "an empty cache");
 }
