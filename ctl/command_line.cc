@@ -338,7 +338,8 @@ void take_command(std::span<char* const> words, const Given& given, WithoutComma
     const std::string_view name = std::string_view(words[0]).substr(0, 100);
     const CommandRow* row = row_named(name);
     if (row == nullptr) return refuse(line, unknown_word("command", name, names));
-    if (row->command == Command::help && !line.options.print_arguments) return take_help(words.subspan(1), names, line);
+    const bool fits_help = words.size() - 1 <= row->words_max && !line.options.print_arguments;
+    if (row->command == Command::help && fits_help) return take_help(words.subspan(1), names, line);
     take_words(*row, words.subspan(1), given, line);
 }
 

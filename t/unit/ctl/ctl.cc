@@ -78,6 +78,7 @@ void test_command_line() {
         {{"status", "-x"}, "unknown option -x"},
         {{"status", "--dry-run"}, "--dry-run is an option of delete-prefix"},
         {{"route", "k", "--plan=/f"}, "usage: farctl route --plan=<file>"},
+        {{"help", "route", "k"}, "usage: farctl help [COMMAND]"},
         {{"help", "rout"}, "unknown command 'rout', did you mean 'route'?"},
         {{"slowlog", "1", "2"}, "usage: farctl slowlog [N]"},
     };
