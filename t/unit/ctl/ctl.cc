@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farctl's pure parts: its command line, its numbers and tables, its summaries of statistics, JSON, and rates.
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -87,6 +88,33 @@ void test_command_line() {
         tap::is(line.exit_status.value_or(-1), 64, std::string("refused: ") + sentence);
         tap::ok(line.err.find(sentence) != std::string::npos, "  in these words: " + line.err);
     }
+}
+
+// Options of one command, without that command: for farctl itself, for its console, and in a line of the console.
+void test_options_without_command() {
+    const std::vector<std::string> general = option_names({});
+    std::vector<std::string> tested;
+    for (const std::string_view name : command_names()) {
+        const std::string command(name);
+        for (std::string option : option_names(parse({command.c_str(), "--print-arguments"}).options.command)) {
+            if (std::ranges::find(general, option) != general.end()) continue;
+            const std::string sentence = "farctl: " + option + " is an option of " + command + "; see farctl --help\n";
+            tested.push_back(option);
+            if (parse({option.c_str()}).err.find("needs a value") != std::string::npos) option += "=1";
+            const char* const words[] = {"farctl", option.c_str()};
+            const std::string typed[] = {option};
+            const CommandLine lines[] = {parse({option.c_str()}), parse_command_line(words, nullptr, WithoutCommand::is_console),
+                                         parse_console_line(typed, parse({"status"}).options)};
+            for (const CommandLine& line : lines) {
+                tap::is(line.exit_status.value_or(-1), 64, "without a command: " + option);
+                tap::is(line.err, sentence, "  in these words");
+            }
+        }
+    }
+    tap::ok(tested == std::vector<std::string>{"--wide", "--interval", "--once", "--plan", "--dry-run"}, "each such option");
+    const char* const words[] = {"farctl", "--timeout=1"};
+    const CommandLine console = parse_command_line(words, nullptr, WithoutCommand::is_console);
+    tap::ok(!console.exit_status && !console.has_command && console.options.timeout_ms == 1000, "others hold in the console");
 }
 
 // -- Numbers and tables -----------------------------------------------------------------------------------
@@ -287,6 +315,7 @@ void test_sorting() {
 
 int main() {
     test_command_line();
+    test_options_without_command();
     test_format();
     test_stats();
     test_show();
