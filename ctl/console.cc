@@ -145,7 +145,7 @@ std::optional<std::string> Console::next() {
     HistEvent event{};
     const bool is_kept = line.find_first_not_of(" \t") == 0;
     if (is_kept) history(impl_->history, &event, H_ENTER, line.c_str());
-    // At once: a signal during a command ends this process.
+    // At once: SIGTERM during a command ends this process.
     if (is_kept && !impl_->path.empty()) history(impl_->history, &event, H_SAVE, impl_->path.c_str());
     return line;
 }

@@ -11,6 +11,7 @@
 #include "ctl/format.h"
 #include "ctl/survey.h"
 #include "ctl/terminal.h"
+#include "ctl/wait.h"
 
 namespace farcached::ctl {
 
@@ -55,7 +56,7 @@ std::optional<Failure> wait_for_nodes(Server& server, const std::string& command
         if (Clock::now() - advanced_at > std::chrono::milliseconds(timeout_ms)) return {};
         line.show(std::string(before == nullptr ? "counting" : "freeing memory") + " on " + counted(running, "node", "nodes") +
                   ": " + percent(double(look.pages_done), double(look.pages)) + " of the pages");
-        usleep(pause_ms * 1000);
+        wait_ms(pause_ms);
         pause_ms = std::min(pause_ms * 2, pause_max_ms);
     }
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import queue
 import re
 import select
 import shutil
@@ -416,6 +417,49 @@ def test_console():
         tap.is_(oct(os.stat(history).st_mode & 0o777), "0o600", "a history that others could read is closed to them")
 
 
+def test_interrupts():
+    """Ctrl-C ends the command, and the console goes on."""
+    if not has_console():
+        return tap.skip("Ctrl-C in the console", "farctl is built without libedit")
+    home = path_of("state/of/farctl")
+    asked_for = queue.Queue()
+    with fake_farcached("silent", lambda line: ["END"] if line == "stats groups" else asked_for.put(line)) as path:
+        console = Console(*at("silent"), "--timeout=3600", home=home)
+        for command, request in (("stats - items", "stats items"), ("reload", "stats config"), ("route k", "stats route k"),
+                                 ("delete-prefix k", "count_prefix deleted k"), ("doctor", "stats config")):
+            console.press(command + "\r")
+            tap.is_(asked_for.get(timeout=deadline()), request, command + " waits for a reply")
+            tap.ok(console.says("\x03", r"\^C\r\nfarctl: %s: interrupted before the reply\r\n" % re.escape(path)),
+                   "Ctrl-C ends the command, not the console", console.seen)
+        tap.ok(console.says("stats\r", "farcached_version"), "the next one is answered", console.seen)
+        console.press("quit\r")
+        tap.is_(console.end(), 0, "and quit is as ever")
+        screen = Screen("stats", "-", "items", *at("silent"))
+        tap.is_(asked_for.get(timeout=deadline()), "stats items", "without a console")
+        tap.is_(screen.end("\x03"), -signal.SIGINT, "Ctrl-C ends farctl")
+    node = SlowNode(50, stands_at=3)
+    with fake_farcached("slow", node):
+        console = Console(*at("slow"), "--timeout=3600", home=home)
+        console.press("delete-prefix k\r")
+        tap.ok(console.wait_for("6\\.0% of the pages"), "a delete that waits for its number", console.seen)
+        tap.ok(console.says("\x03", "deleted all items .* still being freed on 1 node"), "Ctrl-C: what is done already",
+               console.seen)
+        console.press("\x04")
+        tap.is_(console.end(), 0, "Ctrl-D ends")
+    with Daemon("--admin", path_of("p"), "-m", "16"):
+        console = Console(*at("p"), home=home)
+        for key, name in (("q", "q"), ("\x03", "Ctrl-C")):
+            console.press("top --interval=0.2\r")
+            tap.ok(console.wait_for(r"\x1b\[\?1049h.*the last 0\.\d s"), "top in the console", console.seen)
+            tap.ok(console.says(key, r"\x1b\[\?25h\x1b\[\?1049l"), name + " restores the screen and prompts", console.seen)
+            tap.ok(console.says("stats - config\r", "config_reloads"), "the terminal edits lines again", console.seen)
+        console.press("top --json --interval=0.1\r")
+        tap.ok(console.wait_for(r'"seconds": ?0\.\d'), "top --json in the console", console.seen)
+        tap.ok(console.says("\x03", ""), "Ctrl-C ends it", console.seen)
+        os.kill(console.pid, signal.SIGTERM)
+        tap.is_(console.end(), -signal.SIGTERM, "other signals end the console")
+
+
 def main():
     try:
         test_strangers()
@@ -428,6 +472,7 @@ def main():
         test_node()
         test_top()
         test_slow_prefix()
+        test_interrupts()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     tap.done()
