@@ -382,8 +382,16 @@ def test_console():
     with Daemon("--admin", path_of("p"), "-m", "16") as d:
         with d.client() as c:
             c.set("key1", "v"), c.set("key2", "v")
-        console = Console(*at("p"), home=home)
+        os.mkdir(path_of("state"), 0o755)
+        os.chmod(path_of("state"), 0o755)
+        before = os.umask(0)
+        try:
+            console = Console(*at("p"), home=home)
+        finally:
+            os.umask(before)
         tap.ok(console.ready, "a prompt", console.seen)
+        tap.is_([oct(os.stat(path_of(name)).st_mode & 0o777) for name in ("state", "state/of", "state/of/farctl")],
+                ["0o755", "0o700", "0o700"], "new folders of its history are its user's alone")
         tap.ok(console.says("stats - config\r", "config_reloads"), "a command", console.seen)
         tap.ok(console.says("delete-prefix key --dry-run\r", '2 items beginning with "key"'), "with an option", console.seen)
         tap.ok(console.says("route \"key1\" --json\r", '"key": "key1"'), "and a quoted word", console.seen)
