@@ -195,6 +195,13 @@ Or<Server::Kind> Server::kind() {
     return Failure{path_ + ": the server is memcached, not farcached"};
 }
 
+uint64_t Server::listener_pid() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (connection_ == nullptr || getsockopt(connection_->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+    return uint64_t(peer.pid);
+}
+
 Or<Stats> Server::stats(std::string_view group) {
     return rows(group.empty() ? "stats" : "stats " + std::string(group));
 }

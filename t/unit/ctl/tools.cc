@@ -265,6 +265,8 @@ void test_doctor() {
         {[](Case& c) { c.failures = {{"/x: no reply", false}}; }, "wrong daemons: /x: no reply\n"},
         {[](Case& c) { c.patients[0].config = stats({{"config_last_error", "bad"}}); },
          "wrong daemons: /p: its last reload was refused: bad\n"},
+        {[](Case& c) { c.patients[0].limits.reset(); },
+         "note daemons: /p: its limits of files and locked memory cannot be seen from here\n"},
         {[](Case& c) { c.patients[0].limits->descriptors = 256; },
          "wrong daemons: /p: may open 256 files, fewer than its 1024 clients\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].state = "drained"; }, "note nodes: a is drained\n"},
@@ -323,6 +325,17 @@ void test_machine() {
     const auto limits = limits_of_process(root, 7);
     tap::ok(limits && limits->descriptors == 1024u && !limits->locked_bytes, "limits of a process");
     tap::ok(!limits_of_process(root, 8), "of none");
+    write("proc/70/status", "Name:\tx\nNSpid:\t70\t7\nNSsid:\t70\t8\n");
+    write("proc/1/status", "Name:\tsystemd\nNSpid:\t1\n");
+    for (const auto& [pid, program] : {std::pair{"9", "/usr/bin/farcached (deleted)"}, std::pair{"10", "/usr/bin/other"}}) {
+        std::filesystem::create_directories(root / "proc" / pid);
+        std::filesystem::create_symlink(program, root / "proc" / pid / "exe");
+    }
+    tap::ok(pid_of_daemon(root, 7, 7) == 7u, "the pid of a daemon in this PID namespace");
+    tap::ok(pid_of_daemon(root, 7, 70) == 70u, "of one in a namespace within");
+    tap::ok(!pid_of_daemon(root, 7, 0), "of one that is not visible");
+    tap::ok(pid_of_daemon(root, 9, 1) == 9u, "of one whose socket systemd made");
+    tap::ok(!pid_of_daemon(root, 10, 1), "another process has that pid here");
     std::filesystem::remove_all(root);
 }
 
