@@ -39,8 +39,9 @@ constexpr CommandRow commands[] = {
      "the same per second, live; keys select the column that nodes\n"
      "are sorted by, r reverses, q quits",
      "OF is the memory limit, USED its share in use, LEASED the memory\n"
-     "of items under leases. POINTERS DENIED are the shares of replies\n"
-     "without a remote pointer, by the bound that denied it."},
+     "of items under leases. POINTERS DENIED are shares of the replies\n"
+     "that could bring a remote pointer, to gets and to stores, by the\n"
+     "bound that denied it."},
     {Command::stats, "stats", "[NODE] [GROUP]", 0, 2,
      "statistics of the daemon, of one node, or of one group of\n"
      "either. NODE - is the daemon itself",

@@ -234,11 +234,13 @@ void test_show() {
 
 void test_onesided() {
     const Stats before = stats({{"get_onesided", "10"}, {"get_index", "0"}, {"get_twosided", "10"}, {"get_reason_no_pointer", "10"},
-                                {"get_onesided_share", "0.500"}});
+                                {"get_onesided_share", "0.500"}, {"lease_granted", "40"}, {"lease_denied", "500"}});
     const Stats now = stats({{"get_onesided", "80"}, {"get_index", "10"}, {"get_twosided", "30"}, {"get_reason_no_pointer", "15"},
-                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "3"},
-                             {"get_onesided_share", "0.750"}});
+                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "300"},
+                             {"get_onesided_share", "0.750"}, {"lease_granted", "139"}, {"lease_denied", "800"},
+                             {"lease_unusable", "1"}});
     const OneSidedFacts facts = onesided_of(now);
+    tap::is(facts.grantable, 940u, "replies that could bring a pointer, also to stores");
     tap::ok(facts.onesided == 90 && facts.all == 120, "GETs one-sided, and all through connections to nodes");
     tap::ok(facts.reasons.size() == 2 && facts.reasons[0].first == "no_pointer" && facts.reasons[1].second == 14,
             "reasons that occurred, the most frequent first");
@@ -249,10 +251,10 @@ void test_onesided() {
     late.proxies[0].proxy = now;
     const std::vector<std::string> lines = top_lines(late, &early, 2, {}, "12:00:00");
     tap::is(lines.at(lines.size() - 2), "PROXY  ONE-SIDED  OTHER GETS, BY REASON        POINTERS DENIED", "top has a table");
-    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 3.0%", "by what grew since the look before");
+    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 75.0%", "by what grew since the look before");
     const Json json = top_json(late, &early, 2, {}, "12:00:00")["proxies"][0];
-    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 3,
-            "and in JSON");
+    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 300 &&
+                json["pointer_replies"] == 400, "and in JSON");
 }
 
 void test_json() {
