@@ -10,7 +10,7 @@ namespace farcached::ctl {
 
 enum class Waited : uint8_t { ready, timeout, interrupted };
 
-// Until fd is readable (-1: never), the time is over, or the command is interrupted. Every wait of a command is this one.
+// Until fd is readable (-1: never), the timeout, or an interrupt. Every wait of a command is this one.
 Waited wait_for(int fd, uint32_t timeout_ms);
 inline Waited wait_ms(uint32_t ms) { return wait_for(-1, ms); }
 

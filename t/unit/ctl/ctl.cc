@@ -253,8 +253,8 @@ void test_onesided() {
     tap::is(lines.at(lines.size() - 2), "PROXY  ONE-SIDED  OTHER GETS, BY REASON        POINTERS DENIED", "top has a table");
     tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 75.0%", "by what grew since the look before");
     const Json json = top_json(late, &early, 2, {}, "12:00:00")["proxies"][0];
-    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 300 &&
-                json["pointer_replies"] == 400, "and in JSON");
+    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14, "and in JSON");
+    tap::ok(json["pointer_denials"]["denied_dead"] == 300 && json["pointer_replies"] == 400, "denials, too");
 }
 
 void test_json() {
