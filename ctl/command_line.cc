@@ -89,7 +89,8 @@ constexpr CommandRow commands[] = {
      "delete all items whose key begins with PREFIX, in all nodes,\n"
      "before any read that begins after the reply",
      "The number of items is known when the nodes have freed their\n"
-     "memory. Items that had expired are not counted."},
+     "memory; farctl waits while they make progress within --timeout.\n"
+     "Items that had expired are not counted."},
     {Command::reload, "reload", "", 0, 0,
      "reload the files of the daemons; reports changes, those that\n"
      "need a restart, or errors", ""},

@@ -470,9 +470,12 @@ std::vector<std::string> following_in_console(const std::vector<std::string>& be
 // The exit status of the last command.
 int run_console(const Options& given) {
     print(printable(console_greeting(given)) + "\n");
-    Console console("farctl> ", history_path(std::getenv("XDG_STATE_HOME"), std::getenv("HOME")),
-                    [&](const std::vector<std::string>& before) { return following_in_console(before, given); });
     ConsoleInterrupts interrupts;
+    Console console("farctl> ", history_path(std::getenv("XDG_STATE_HOME"), std::getenv("HOME")),
+                    [&](const std::vector<std::string>& before) {
+                        interrupts.forget();
+                        return following_in_console(before, given);
+                    });
     int status = conf::exit_ok;
     while (const std::optional<std::string> text = console.next()) {
         const auto words = words_of_line(*text);

@@ -27,7 +27,7 @@ class ConsoleInterrupts {
     ConsoleInterrupts(const ConsoleInterrupts&) = delete;
     ConsoleInterrupts& operator=(const ConsoleInterrupts&) = delete;
 
-    // Before a command.
+    // Before a command, and before a completion that asks daemons.
     void forget();
 
   private:
