@@ -68,13 +68,14 @@ std::string zsh_argument(const CompletedOption& option) {
     return text + "(" + joined(option.values, " ") + ")";
 }
 
-// Completes the command, or what may follow it. bash splits --name=value at "=".
+// Completes the command, or what may follow it. bash splits --name=value at "=". The program's path is as typed, so a "~" in front
+// is not expanded yet; where a path cannot be run, the program of PATH helps out.
 std::string bash_commands(const CompletedProgram& program, const std::string& commands) {
     const std::string complete = "COMPREPLY=($(compgen -W \"" + commands + "\" -- \"$cur\"))\n";
     if (!program.prints_arguments) return "                " + complete;
     return "                local given=() word joins=\"\" command=\"\"\n"
            "                for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-           "                    if [[ $word == = || -n $joins ]]; then\n"
+           "                    if [[ ( $word == = || -n $joins ) && ${#given[@]} -gt 0 ]]; then\n"
            "                        given[${#given[@]}-1]+=$word\n"
            "                        [[ $word == = ]] && joins=1 || joins=\"\"\n"
            "                    else\n"
@@ -82,8 +83,11 @@ std::string bash_commands(const CompletedProgram& program, const std::string& co
            "                        [[ $word == -* ]] || command=1\n"
            "                    fi\n"
            "                done\n"
+           "                local program=${COMP_WORDS[0]}\n"
+           "                [[ $program == \"~/\"* ]] && program=$HOME${program:1}\n"
+           "                type -P -- \"$program\" >/dev/null || program=" + program.name + "\n"
            "                if [[ -n $command ]]; then\n"
-           "                    COMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" --print-arguments "
+           "                    COMPREPLY=($(compgen -W \"$(\"$program\" --print-arguments "
            "\"${given[@]}\" 2>/dev/null)\" -- \"$cur\"))\n"
            "                else\n"
            "                    " + complete +
@@ -151,7 +155,7 @@ std::string bash_completion(const CompletedProgram& program) {
 
 std::string zsh_completion(const CompletedProgram& program) {
     std::string out = "#compdef " + program.name + "\n# Made by " + program.name + " --print-completion-zsh.\n";
-    if (program.prints_arguments) out += "local context state line\ntypeset -A opt_args\n";
+    if (program.prints_arguments) out += "local context state line ret=1\ntypeset -A opt_args\n";
     out += "_arguments -s -S";
     for (const CompletedOption& option : program.options) {
         const std::string help = "[" + zsh_text(option.help) + "]", argument = zsh_argument(option);
@@ -165,9 +169,11 @@ std::string zsh_completion(const CompletedProgram& program) {
     for (const CompletedOption& command : program.commands)
         out += " " + command.name + "\\:\"" + zsh_text(command.help) + "\"";
     if (!program.prints_arguments) return out + "))' \\\n  '*:: :_default'\n";
-    return out + "))' \\\n  '*:argument:->arguments'\n"
+    // The status tells zsh whether there are completions.
+    return out + "))' \\\n  '*:argument:->arguments' && ret=0\n"
                  "[[ $state == arguments ]] && compadd -- "
-                 "${(f)\"$(${words[1]} --print-arguments ${words[2,CURRENT-1]} 2>/dev/null)\"}\n";
+                 "${(f)\"$(${~words[1]} --print-arguments ${words[2,CURRENT-1]} 2>/dev/null)\"} && ret=0\n"
+                 "return ret\n";
 }
 
 }  // namespace farcached::conf

@@ -39,8 +39,9 @@ constexpr CommandRow commands[] = {
      "the same per second, live; keys select the column that nodes\n"
      "are sorted by, r reverses, q quits",
      "OF is the memory limit, USED its share in use, LEASED the memory\n"
-     "of items under leases. POINTERS DENIED are the shares of replies\n"
-     "without a remote pointer, by the bound that denied it."},
+     "of items under leases. POINTERS DENIED are shares of the replies\n"
+     "that could bring a remote pointer, to gets and to stores, by the\n"
+     "bound that denied it."},
     {Command::stats, "stats", "[NODE] [GROUP]", 0, 2,
      "statistics of the daemon, of one node, or of one group of\n"
      "either. NODE - is the daemon itself",
@@ -88,7 +89,8 @@ constexpr CommandRow commands[] = {
      "delete all items whose key begins with PREFIX, in all nodes,\n"
      "before any read that begins after the reply",
      "The number of items is known when the nodes have freed their\n"
-     "memory. Items that had expired are not counted."},
+     "memory; farctl waits while they make progress within --timeout.\n"
+     "Items that had expired are not counted."},
     {Command::reload, "reload", "", 0, 0,
      "reload the files of the daemons; reports changes, those that\n"
      "need a restart, or errors", ""},
@@ -338,7 +340,8 @@ void take_command(std::span<char* const> words, const Given& given, WithoutComma
     const std::string_view name = std::string_view(words[0]).substr(0, 100);
     const CommandRow* row = row_named(name);
     if (row == nullptr) return refuse(line, unknown_word("command", name, names));
-    if (row->command == Command::help && !line.options.print_arguments) return take_help(words.subspan(1), names, line);
+    const bool fits_help = words.size() - 1 <= row->words_max && !line.options.print_arguments;
+    if (row->command == Command::help && fits_help) return take_help(words.subspan(1), names, line);
     take_words(*row, words.subspan(1), given, line);
 }
 

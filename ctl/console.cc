@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -25,12 +23,11 @@ namespace {
 
 constexpr int history_lines = 1000;
 
-// Creates the file with its folder, readable by its owner only. False: it cannot be used.
+// Creates the file with its folders, all for their owner only, as the XDG specification demands. False: it cannot be used.
 bool prepare_history(const std::string& path) {
     if (path.empty()) return false;
-    std::error_code failed;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-    if (failed) return false;
+    for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
+        (void)mkdir(path.substr(0, slash).c_str(), 0700);  // open() below fails without it
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return false;
     struct stat file {};
@@ -145,7 +142,7 @@ std::optional<std::string> Console::next() {
     HistEvent event{};
     const bool is_kept = line.find_first_not_of(" \t") == 0;
     if (is_kept) history(impl_->history, &event, H_ENTER, line.c_str());
-    // At once: a signal during a command ends this process.
+    // At once: SIGTERM during a command ends this process.
     if (is_kept && !impl_->path.empty()) history(impl_->history, &event, H_SAVE, impl_->path.c_str());
     return line;
 }

@@ -30,7 +30,7 @@ struct Patient {
     bool is_proxy = false;
     std::string version;
     Stats stats, settings, config;        // settings: of a proxy
-    std::optional<ProcessLimits> limits;  // none: it runs elsewhere
+    std::optional<ProcessLimits> limits;  // none: not visible from here
     bool has_pointer_table = false;       // of a proxy
 };
 

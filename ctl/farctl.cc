@@ -27,6 +27,7 @@
 #include "ctl/survey.h"
 #include "ctl/terminal.h"
 #include "ctl/top.h"
+#include "ctl/wait.h"
 
 namespace farcached::ctl {
 
@@ -211,7 +212,9 @@ int run_doctor(Servers& servers, const Options& options) {
     const char* standard = std::getenv("FARCTL_SOCKET");
     const bool is_named = (standard != nullptr && *standard != '\0') || servers.size() != 1 ||
                           servers[0].path() != socket_by_default;
-    const std::vector<Finding> findings = findings_of(consult(servers, is_named));
+    const Case facts = consult(servers, is_named);
+    if (is_interrupted()) return complain(facts.failures);
+    const std::vector<Finding> findings = findings_of(facts);
     print(options.json ? dump(json_of(findings), false) : doctor_text(findings, look_of(options)));
     return is_any_wrong(findings) ? exit_failed : conf::exit_ok;
 }
@@ -301,7 +304,7 @@ bool reload_one(Server& server, uint32_t timeout_ms, Stats& stats, std::vector<F
         const auto now = reloads_of(server, stats, failures);
         if (!now) return false;
         if (*now != *before) return true;
-        usleep(look_every_ms * 1000);
+        if (wait_ms(look_every_ms) == Waited::interrupted) break;
     }
     failures.push_back({server.path() + ": the reload is still running; `farctl stats - config` shows its result"});
     return false;
@@ -375,6 +378,7 @@ void show_live(Looks& looks, uint32_t interval_ms) {
             const double left_s = next_s - now_s();
             if (left_s <= 0) break;
             const std::optional<char> key = terminal.wait_for_key(uint32_t(left_s * 1000) + 1);
+            if (is_interrupted()) return;
             if (!key) continue;
             if (press(*key, view) == TopKey::quit) return;
         }
@@ -393,7 +397,7 @@ int run_top(Servers& servers, const Options& options) {
             looks.look();
             show_plain(looks, true);
             if (std::fflush(stdout) != 0) return exit_failed;
-            usleep(options.interval_ms * 1000);
+            if (wait_ms(options.interval_ms) == Waited::interrupted) return conf::exit_ok;
         }
     }
     if (isatty(STDOUT_FILENO) == 0)
@@ -466,8 +470,12 @@ std::vector<std::string> following_in_console(const std::vector<std::string>& be
 // The exit status of the last command.
 int run_console(const Options& given) {
     print(printable(console_greeting(given)) + "\n");
+    ConsoleInterrupts interrupts;
     Console console("farctl> ", history_path(std::getenv("XDG_STATE_HOME"), std::getenv("HOME")),
-                    [&](const std::vector<std::string>& before) { return following_in_console(before, given); });
+                    [&](const std::vector<std::string>& before) {
+                        interrupts.forget();
+                        return following_in_console(before, given);
+                    });
     int status = conf::exit_ok;
     while (const std::optional<std::string> text = console.next()) {
         const auto words = words_of_line(*text);
@@ -477,6 +485,7 @@ int run_console(const Options& given) {
         }
         if (words->empty()) continue;
         if ((*words)[0] == "quit" || (*words)[0] == "exit") break;
+        interrupts.forget();
         const CommandLine line = parse_console_line(*words, given);
         std::fputs(line.err.c_str(), stderr);
         std::fputs(line.out.c_str(), stdout);

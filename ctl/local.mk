@@ -32,7 +32,9 @@ ctl_libctl_a_SOURCES = \
 	ctl/terminal.cc \
 	ctl/terminal.h \
 	ctl/top.cc \
-	ctl/top.h
+	ctl/top.h \
+	ctl/wait.cc \
+	ctl/wait.h
 
 bin_PROGRAMS += farctl
 farctl_SOURCES = ctl/farctl.cc

@@ -77,6 +77,26 @@ std::vector<Machine::Table> pointer_tables(const std::string& root) {
     return tables;
 }
 
+std::string process_folder(const std::string& root, uint64_t pid) { return root + "/proc/" + std::to_string(pid) + "/"; }
+
+// The pid of a process in its own namespace. "NSpid:  4711  7": 7.
+std::optional<uint64_t> innermost_pid(const std::string& root, uint64_t pid) {
+    constexpr std::string_view name = "\nNSpid:";
+    const std::string status = text_of_file(process_folder(root, pid) + "status");
+    const size_t at = status.find(name);
+    if (at == status.npos) return {};
+    std::istringstream line(status.substr(at + name.size(), status.find('\n', at + 1) - at - name.size()));
+    std::optional<uint64_t> last;
+    for (std::string word; line >> word;) last = parse_number(word);
+    return last;
+}
+
+bool is_daemon(const std::string& root, uint64_t pid) {
+    std::error_code failed;
+    const std::string program = std::filesystem::read_symlink(process_folder(root, pid) + "exe", failed).filename().string();
+    return program.starts_with("farcached") || program.starts_with("farnode");
+}
+
 // "Max locked memory         8388608              8388608              bytes": the first number. None: unlimited.
 std::optional<uint64_t> soft_limit(const std::string& limits, std::string_view name) {
     const size_t at = limits.find(name);
@@ -107,8 +127,15 @@ Machine read_machine(const std::string& root) {
     return machine;
 }
 
+std::optional<uint64_t> pid_of_daemon(const std::string& root, uint64_t told, uint64_t listener) {
+    if (listener == 0) return {};
+    if (listener == told || innermost_pid(root, listener) == told) return listener;
+    if (is_daemon(root, told)) return told;
+    return {};
+}
+
 std::optional<ProcessLimits> limits_of_process(const std::string& root, uint64_t pid) {
-    const std::string limits = text_of_file(root + "/proc/" + std::to_string(pid) + "/limits");
+    const std::string limits = text_of_file(process_folder(root, pid) + "limits");
     if (limits.empty()) return {};
     return ProcessLimits{soft_limit(limits, "Max locked memory"), soft_limit(limits, "Max open files")};
 }

@@ -32,6 +32,11 @@ struct Machine {
 // root: "", or the folder of a copy, for tests.
 Machine read_machine(const std::string& root);
 
+// A daemon's pid as seen from here, for its files in /proc. `told` is in the daemon's own PID namespace. `listener`, as seen here,
+// made the daemon's socket listen: the daemon, or a service manager that passed the socket. 0: not visible. None: nor is the
+// daemon.
+std::optional<uint64_t> pid_of_daemon(const std::string& root, uint64_t told, uint64_t listener);
+
 // Of a process on this host. None: not here, or no permission.
 struct ProcessLimits {
     std::optional<uint64_t> locked_bytes, descriptors;  // none: unlimited

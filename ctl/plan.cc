@@ -24,7 +24,7 @@ Or<PlannedNode> plan_of_node(Server& server, const std::string& name, const Stat
     PlannedNode node;
     node.name = name;
     node.items = told.count("items");
-    node.is_complete = told.count("pages_seen") == told.count("pages");
+    node.has_all_pages = told.count("pages_seen") == told.count("pages");
     for (const auto& [what, key] : told) {
         if (what != "key") continue;
         Or<Stats> route = server.stats("route " + key);

@@ -35,7 +35,7 @@ struct PlannedNode {
     std::string name;
     uint64_t items = 0;                          // all, also those not sampled
     uint64_t sampled = 0;                        // keys looked at
-    bool is_complete = false;                    // these are all of its keys
+    bool has_all_pages = false;                  // the keys are from all of its pages
     std::map<std::string, uint64_t> moving;      // of these, by the node that they move to
     uint64_t moves() const;
     double estimate(uint64_t sampled_keys) const; // of all items

@@ -13,7 +13,7 @@ namespace {
 struct Sum {
     double items = 0, moving = 0;
     uint64_t sampled = 0, moving_sampled = 0;
-    bool is_complete = true;
+    bool has_all_pages = true;
 };
 
 Sum sum_of(const PlanResult& result) {
@@ -23,7 +23,7 @@ Sum sum_of(const PlanResult& result) {
         sum.moving += node.estimate(node.moves());
         sum.sampled += node.sampled;
         sum.moving_sampled += node.moves();
-        sum.is_complete = sum.is_complete && node.is_complete;
+        sum.has_all_pages = sum.has_all_pages && node.has_all_pages;
     }
     return sum;
 }
@@ -57,8 +57,10 @@ std::string plan_text(const PlanResult& result, Look look) {
     std::snprintf(error, sizeof error, "%.1f", error_percent(sum));
     const std::string sampled = counted(sum.sampled, "key", "keys");
     if (sum.sampled == 0) text += "; no key was sampled";
-    else if (sum.is_complete) text += "; all " + sampled + " were looked at";
-    else text += "; a sample of " + sampled + ", so within " + error + " percentage points in 95 of 100 cases";
+    else if (!sum.has_all_pages)
+        text += "; a sample of " + sampled + ", so within " + error + " percentage points in 95 of 100 cases";
+    else if (double(sum.sampled) >= sum.items) text += "; all " + sampled + " were looked at";
+    else text += "; " + std::to_string(sum.sampled) + " of " + whole(sum.items) + " keys were looked at";
     text += "\n";
     for (const std::string& one : result.moved_addresses)
         text += printable("another address for node " + one + ": if that is another process, its keys move, too") + "\n";

@@ -4,17 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <utility>
 
 #include "ctl/format.h"
 #include "ctl/survey.h"
+#include "ctl/terminal.h"
+#include "ctl/wait.h"
 
 namespace farcached::ctl {
 
 namespace {
 
-constexpr uint32_t look_every_ms = 20;
+constexpr uint32_t pause_min_ms = 20, pause_max_ms = 500;
+// One that runs, one of another farctl, and that of this delete or count, with sweeps in between.
+constexpr uint32_t walks_max = 5;
 
 const PrefixTold::One* find(const PrefixTold& told, const std::string& node) {
     const auto at = std::ranges::find(told.nodes, node, &PrefixTold::One::node);
@@ -32,26 +37,27 @@ bool is_running(const PrefixTold::One& one, const PrefixTold* before) {
     return one.state == "running" && (before == nullptr || one.order > order_of(before, one.node));
 }
 
-// Looks until no node is at it any more, or none makes progress.
+// Polls until no node is at it any more, or none has made progress for timeout_ms. `running`: the nodes that are.
 std::optional<Failure> wait_for_nodes(Server& server, const std::string& command, const PrefixTold* before, uint32_t timeout_ms,
-                                      PrefixTold& told) {
-    uint32_t idle_ms = 0;
-    uint64_t progress = 0;
+                                      PrefixTold& told, size_t& running) {
+    using Clock = std::chrono::steady_clock;
+    PrefixProgress progress;
+    ProgressLine line;
+    Clock::time_point advanced_at = Clock::now();
+    uint32_t pause_ms = pause_min_ms;
     for (;;) {
         Or<Stats> rows = server.rows(command);
         if (auto* failure = std::get_if<Failure>(&rows)) return std::move(*failure);
         told = prefix_told_of(std::get<Stats>(rows));
-        bool running = false;
-        uint64_t pages = 0;
-        for (const PrefixTold::One& one : told.nodes) {
-            pages += one.pages_done;
-            running = running || is_running(one, before);
-        }
-        if (!running) return {};
-        idle_ms = pages == progress ? idle_ms + look_every_ms : 0;
-        progress = pages;
-        if (idle_ms > timeout_ms) return {};
-        usleep(look_every_ms * 1000);
+        const PrefixProgress::Look look = progress.look(told, before);
+        running = look.running;
+        if (running == 0) return {};
+        if (look.advanced) advanced_at = Clock::now();
+        if (Clock::now() - advanced_at > std::chrono::milliseconds(timeout_ms)) return {};
+        line.show(std::string(before == nullptr ? "counting" : "freeing memory") + " on " + counted(running, "node", "nodes") +
+                  ": " + percent(double(look.pages_done), double(look.pages)) + " of the pages");
+        wait_ms(pause_ms);
+        pause_ms = std::min(pause_ms * 2, pause_max_ms);
     }
 }
 
@@ -65,8 +71,25 @@ std::string count_command(const std::string& token, const std::string& prefix) {
 PrefixTold prefix_told_of(const Stats& rows) {
     PrefixTold told;
     for (const auto& [node, own] : split_by_node(rows))
-        told.nodes.push_back({node, own.text("state"), own.count("order"), own.count("pages_done"), own.number("items")});
+        told.nodes.push_back({node, own.text("state"), own.count("order"), own.count("pages_done"),
+                              own.count("pages"), own.number("items")});
     return told;
+}
+
+PrefixProgress::Look PrefixProgress::look(const PrefixTold& told, const PrefixTold* before) {
+    Look look;
+    for (const PrefixTold::One& one : told.nodes) {
+        if (!is_running(one, before)) continue;
+        const auto [at, is_first] = nodes_.try_emplace(one.node, Walks{one.pages_done, 1});
+        Walks& walks = at->second;
+        if (one.pages_done < walks.pages_done) walks.begun++;
+        look.advanced = look.advanced || (one.pages_done != walks.pages_done && walks.begun <= walks_max);
+        walks.pages_done = one.pages_done;
+        look.running++;
+        look.pages_done += one.pages_done;
+        look.pages += one.pages;
+    }
+    return look;
 }
 
 PrefixResult prefix_result_of(const PrefixTold& now, const PrefixTold* before) {
@@ -88,7 +111,10 @@ std::string prefix_text(const PrefixResult& result, const std::string& prefix, b
     std::string text = (is_count ? "" : "deleted ") + items + " beginning with \"" + prefix + "\"";
     if (result.nodes != 0) text += " on " + std::to_string(result.nodes_done) + " of " + counted(result.nodes, "node", "nodes");
     if (is_count) text += "; nothing is deleted";
-    if (!result.items) text += "; their number is not known";
+    if (!result.items && (is_count || result.nodes_running == 0)) text += "; their number is not known";
+    else if (!result.items)
+        text += "; their number is not known yet: readers no longer see them, and their memory is still being freed on " +
+                counted(result.nodes_running, "node", "nodes");
     return text;
 }
 
@@ -100,10 +126,12 @@ PrefixResult delete_prefix(Server& server, const std::string& prefix, uint32_t t
     const bool counts = std::holds_alternative<Stats>(rows);
     if (counts) before = prefix_told_of(std::get<Stats>(rows));
     std::optional<Failure> failure = server.order("delete_prefix " + prefix);
-    if (failure && !failure->refused) return {{}, 0, 0, std::move(failure)};
+    if (failure && !failure->refused) return {{}, 0, 0, 0, std::move(failure)};
     std::optional<Failure> uncounted;
-    if (counts) uncounted = wait_for_nodes(server, look, &before, timeout_ms, now);
+    size_t running = 0;
+    if (counts) uncounted = wait_for_nodes(server, look, &before, timeout_ms, now, running);
     PrefixResult result = prefix_result_of(now, &before);
+    result.nodes_running = running;
     if (!counts || uncounted) result.items = std::nullopt;
     if (!failure && result.nodes_done < result.nodes) {
         result.nodes_done = result.nodes;  // they confirmed, and cannot tell a number
@@ -115,12 +143,19 @@ PrefixResult delete_prefix(Server& server, const std::string& prefix, uint32_t t
 
 PrefixResult count_prefix(Server& server, const std::string& prefix, uint32_t timeout_ms) {
     PrefixTold now;
-    std::optional<Failure> failure = wait_for_nodes(server, count_command(token_of_this(), prefix), nullptr, timeout_ms, now);
+    size_t running = 0;
+    std::optional<Failure> failure =
+        wait_for_nodes(server, count_command(token_of_this(), prefix), nullptr, timeout_ms, now, running);
     PrefixResult result = prefix_result_of(now, nullptr);
+    result.nodes_running = running;
     result.failure = std::move(failure);
+    const std::string undone = server.path() + ": " + std::to_string(result.nodes - result.nodes_done) + " of " +
+                               counted(result.nodes, "node", "nodes");
+    if (!result.failure && running != 0)
+        result.failure = Failure{undone + " did not count: no progress for " + std::to_string(timeout_ms) +
+                                 " ms; --timeout waits longer"};
     if (!result.failure && result.nodes_done < result.nodes)
-        result.failure = Failure{server.path() + ": " + std::to_string(result.nodes - result.nodes_done) + " of " +
-                                 counted(result.nodes, "node", "nodes") + " did not count: down, too old, or busy"};
+        result.failure = Failure{undone + " did not count: down, too old, or busy"};
     return result;
 }
 

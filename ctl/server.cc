@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ctl/server.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "ctl/format.h"
+#include "ctl/wait.h"
 
 namespace farcached::ctl {
 
@@ -47,6 +47,7 @@ constexpr size_t line_bytes_max = 64 << 10;
 constexpr size_t rows_max = 100'000;  // enough for a thousand nodes
 constexpr size_t receive_bytes_max = 64 << 10;
 constexpr size_t shown_bytes_max = 60;  // of an unrecognized line
+constexpr const char* no_reply_yet = "interrupted before the reply";
 
 int64_t now_ms() {
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -112,8 +113,9 @@ std::optional<Failure> Server::fill(int64_t deadline_ms) {
         if (got == 0 || (errno != EAGAIN && errno != EINTR))
             return failure("the daemon closed the connection without a reply");
         const int64_t left_ms = deadline_ms - now_ms();
-        pollfd wanted{connection_->fd, POLLIN, 0};
-        if (left_ms <= 0 || poll(&wanted, 1, int(left_ms)) == 0)
+        const Waited waited = wait_for(connection_->fd, uint32_t(std::max<int64_t>(left_ms, 0)));
+        if (waited == Waited::interrupted) return failure(no_reply_yet);
+        if (waited == Waited::timeout)
             return failure("no reply within " + std::to_string(timeout_ms_) + " ms; the daemon is stopped or too busy");
     }
 }
@@ -153,6 +155,7 @@ Or<Server::Answer> Server::take_answer() {
 }
 
 Or<Server::Answer> Server::ask(std::string_view line) {
+    if (is_interrupted()) return failure(no_reply_yet);
     if (auto why = connect()) return *why;
     const std::string request = std::string(line) + "\r\n";
     // If the send fails, the daemon's last answer, if any, explains more.
@@ -190,6 +193,13 @@ Or<Server::Kind> Server::kind() {
     if (!version_.empty()) return kind_ = Kind::farcached;
     connection_.reset();
     return Failure{path_ + ": the server is memcached, not farcached"};
+}
+
+uint64_t Server::listener_pid() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (connection_ == nullptr || getsockopt(connection_->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+    return uint64_t(peer.pid);
 }
 
 Or<Stats> Server::stats(std::string_view group) {

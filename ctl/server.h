@@ -60,6 +60,8 @@ class Server {
     Or<Kind> kind();
     // The daemon's own version, once its kind is known.
     const std::string& version() const { return version_; }
+    // The process that made the socket listen, as seen from here. 0: not visible, or not connected.
+    uint64_t listener_pid() const;
     // `group`: the words after `stats`. A group that the daemon lacks is a failure with `refused` set.
     Or<Stats> stats(std::string_view group = {});
     // Sends a command whose success is rows and END.

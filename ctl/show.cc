@@ -116,6 +116,7 @@ OneSidedFacts onesided_of(const Stats& proxy) {
     OneSidedFacts facts;
     facts.onesided = proxy.count("get_onesided") + proxy.count("get_index");
     facts.all = facts.onesided + proxy.count("get_twosided");
+    for (const char* outcome : {"lease_granted", "lease_denied", "lease_unusable"}) facts.grantable += proxy.count(outcome);
     for (const auto& [name, value] : proxy) {
         const uint64_t count = parse_number(value).value_or(0);
         if (count == 0 || !name.starts_with(reason)) continue;

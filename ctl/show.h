@@ -48,9 +48,11 @@ std::string leases_text(const std::vector<LeaseFacts>& nodes, Look look = {});
 // "local 12.0%, one-sided 80.0%, ..." of the GETs that a proxy answered; four cells.
 std::vector<std::string> ways_of(const Stats& proxy);
 
-// A proxy's GETs through connections to nodes: the number of one-sided ones, and the reasons of the others.
+// A proxy's GETs through connections to nodes: the number of one-sided ones, and the reasons of the others. Nodes grant pointers in
+// replies to GETs and to stores.
 struct OneSidedFacts {
     uint64_t onesided = 0, all = 0;
+    uint64_t grantable = 0;  // replies that could bring a pointer
     std::vector<std::pair<std::string, uint64_t>> reasons;  // with nonzero count, most frequent first
     std::vector<std::pair<std::string, uint64_t>> denials;  // the bounds that denied pointers, in the same order
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ctl/terminal.h"
 
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <csignal>
 #include <cstring>
 #include <string_view>
+
+#include "ctl/wait.h"
 
 namespace farcached::ctl {
 
@@ -43,6 +44,12 @@ void on_deadly(int number) {
     raise(number);
 }
 
+// SIGINT interrupts a command of the console, which then ends this Terminal.
+void for_deadly(void (*handler)(int)) {
+    for (int number : deadly)
+        if (number != SIGINT || !console_interrupts()) signal(number, handler);
+}
+
 }  // namespace
 
 Terminal::Terminal() {
@@ -50,11 +57,7 @@ Terminal::Terminal() {
         has_keys_ = true;
         keys_changed = 1;
     }
-    for (int number : deadly) {
-        struct sigaction action {};
-        action.sa_handler = on_deadly;
-        sigaction(number, &action, nullptr);
-    }
+    for_deadly(on_deadly);
     if (has_keys_) {
         termios raw = before;
         raw.c_lflag &= tcflag_t(~(ICANON | ECHO));
@@ -68,7 +71,7 @@ Terminal::Terminal() {
 
 Terminal::~Terminal() {
     restore();
-    for (int number : deadly) signal(number, SIG_DFL);
+    for_deadly(SIG_DFL);
 }
 
 void Terminal::draw(const std::vector<std::string>& lines, size_t marked) {
@@ -88,12 +91,25 @@ void Terminal::draw(const std::vector<std::string>& lines, size_t marked) {
 }
 
 std::optional<char> Terminal::wait_for_key(uint32_t timeout_ms) {
-    pollfd input{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
-    if (poll(&input, 1, int(timeout_ms)) <= 0) return {};
+    if (wait_for(has_keys_ ? STDIN_FILENO : -1, timeout_ms) != Waited::ready) return {};
     char key = 0;
     if (read(STDIN_FILENO, &key, 1) == 1) return key;
     has_keys_ = false;
     return {};
+}
+
+void ProgressLine::show(const std::string& text) {
+    const bool is_long = std::chrono::steady_clock::now() - since_ >= std::chrono::seconds(1);
+    if (is_long && isatty(STDERR_FILENO) != 0) replace(text);
+}
+
+void ProgressLine::replace(const std::string& text) {
+    if (text.empty() && shown_ == 0) return;
+    std::string line = "\r" + text;
+    line.resize(std::max(line.size(), shown_ + 1), ' ');  // erase the rest of the former one
+    if (text.empty()) line += "\r";
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+    shown_ = text.size();
 }
 
 }  // namespace farcached::ctl

@@ -143,7 +143,7 @@ std::vector<std::string> onesided_lines(const Survey& now, const Survey* before)
         const OneSidedFacts facts = onesided_of(grown_stats(proxy.proxy, then == nullptr ? nullptr : &then->proxy));
         if (facts.all == 0) continue;
         table.add({proxy.socket, percent(double(facts.onesided), double(facts.all)), reasons_text(facts.reasons, facts.all),
-                   reasons_text(facts.denials, facts.all)});
+                   reasons_text(facts.denials, facts.grantable)});
     }
     return table.empty() ? std::vector<std::string>() : table.lines();
 }
@@ -247,6 +247,7 @@ Json top_json(const Survey& now, const Survey* before, double seconds, const Top
                            {"sets_per_s", double(general.count("cmd_set")) / span},
                            {"one_sided_share", ratio(facts.onesided, facts.all)},
                            {"not_one_sided", json_of(facts.reasons)},
+                           {"pointer_replies", facts.grantable},
                            {"pointer_denials", json_of(facts.denials)}});
     }
     return {{"time", time},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """farctl against daemons and against other processes: text and JSON, messages, exit statuses; top and the console on a terminal."""
-import contextlib
 import json
 import os
 import pty
+import queue
 import re
 import select
 import shutil
@@ -11,44 +11,24 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import Daemon, deadline, tap, until  # noqa: E402
-from farctl import FARCTL, FOLDER, asked, at, farctl, path_of, refused  # noqa: E402
+from farctl import FARCTL, FOLDER, asked, at, fake_farcached, farctl, listener, path_of, refused  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 # -- Without a daemon -------------------------------------------------------------------------------------
 
-@contextlib.contextmanager
 def stranger(name, answer):
     """A listener that sends `answer` to each client (None: nothing), and then waits for the client to close."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path_of(name))
-    listener.listen(8)
-
-    def serve():
-        while True:
-            try:
-                s, _ = listener.accept()
-            except OSError:
-                return
-            with s:
-                with contextlib.suppress(OSError):
-                    if answer is not None:
-                        s.sendall(answer)
-                        s.shutdown(socket.SHUT_WR)
-                    while s.recv(65536):
-                        pass
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield path_of(name)
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(deadline())
+    def serve(client):
+        if answer is not None:
+            client.sendall(answer)
+            client.shutdown(socket.SHUT_WR)
+        while client.recv(65536):
+            pass
+    return listener(name, serve)
 
 
 def test_strangers():
@@ -77,11 +57,9 @@ def test_strangers():
             (b"VERSION farnode 1\r\nSTAT\r\n", neither + "its reply was 'STAT'")):
         with stranger("stranger", answer) as path:
             refused(["status", *at("stranger")], path + ": " + sentence, "one that says %r" % answer[:30])
-        os.unlink(path_of("stranger"))
     with stranger("stranger", None) as path:
         refused(["status", "--timeout=0.2", *at("stranger")],
                 path + ": no reply within 200 ms; the daemon is stopped or too busy", "a silent one")
-    os.unlink(path_of("stranger"))
     with stranger("stranger", b"VERSION farnode 1\r\n" + b"STAT n v\r\n" * 100001 + b"END\r\n") as path:
         status, _, err = farctl("status", *at("stranger"))
         tap.ok(status == 1 and path in err, "one that never stops", err)
@@ -319,6 +297,49 @@ def test_top():
     tap.ok("no such socket" in screen.seen and "\x1b" not in screen.seen, "and prints the reason", screen.seen)
 
 
+class SlowNode:
+    """The answers of a farcached whose node sweeps, a page more at each look, and stands still at some."""
+
+    def __init__(self, pages, stands_at):
+        self.pages, self.stands_at, self.done, self.looks = pages, stands_at, 0, 0
+
+    def __call__(self, line):
+        if line.startswith("delete_prefix"):
+            self.done = 1
+            return ["OK"]
+        if line.startswith("count_prefix deleted") and self.done == 0:
+            return ["STAT a:state unknown", "STAT a:order 0", "END"]
+        self.looks += 1
+        if self.done == self.pages:
+            return ["STAT a:state complete", "STAT a:order 1", "STAT a:items 7", "END"]
+        if self.done != self.stands_at:
+            self.done += 1
+        return ["STAT a:state running", "STAT a:order 1", "STAT a:pages_done %d" % self.done, "STAT a:pages %d" % self.pages, "END"]
+
+
+def test_slow_prefix():
+    freed = "their memory is still being freed on 1 node"
+    with fake_farcached("slow", SlowNode(8, stands_at=0)) as path:
+        tap.is_(farctl("delete-prefix", "k", "--timeout=1", *at("slow")),
+                (0, '%s: deleted 7 items beginning with "k" on 1 of 1 node\n' % path, ""),
+                "as long as a node makes progress, it waits")
+    node = SlowNode(50, stands_at=3)
+    with fake_farcached("slow", node) as path:
+        tap.is_(farctl("delete-prefix", "k", "--timeout=1.5", *at("slow")),
+                (0, '%s: deleted all items beginning with "k" on 1 of 1 node; their number is not known yet: readers no longer see '
+                 'them, and %s\n' % (path, freed), ""), "without progress it ends, and says what holds")
+        tap.ok(node.looks < 12, "it asks less and less often", node.looks)
+        node.done = 3
+        refused(["delete-prefix", "k", "--dry-run", "--timeout=0.3", *at("slow")],
+                path + ": 1 of 1 node did not count: no progress for 300 ms; --timeout waits longer", "nor waits a count longer")
+    with fake_farcached("slow", SlowNode(50, stands_at=3)):
+        screen = Screen("delete-prefix", "k", "--timeout=2", *at("slow"))
+        tap.ok(screen.wait_for(r"\rfreeing memory on 1 node: 6\.0% of the pages"),
+               "on a terminal it shows the progress", screen.seen)
+        tap.is_(screen.end(), 0, "to the end")
+        tap.like(screen.seen, r"\r +\r\S+: deleted all", "and replaces it by the result")
+
+
 def test_colours():
     with Daemon("--admin", path_of("p"), "-m", "16"):
         for env, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)):
@@ -360,8 +381,16 @@ def test_console():
     with Daemon("--admin", path_of("p"), "-m", "16") as d:
         with d.client() as c:
             c.set("key1", "v"), c.set("key2", "v")
-        console = Console(*at("p"), home=home)
+        os.mkdir(path_of("state"), 0o755)
+        os.chmod(path_of("state"), 0o755)
+        before = os.umask(0)
+        try:
+            console = Console(*at("p"), home=home)
+        finally:
+            os.umask(before)
         tap.ok(console.ready, "a prompt", console.seen)
+        tap.is_([oct(os.stat(path_of(name)).st_mode & 0o777) for name in ("state", "state/of", "state/of/farctl")],
+                ["0o755", "0o700", "0o700"], "new folders of its history are its user's alone")
         tap.ok(console.says("stats - config\r", "config_reloads"), "a command", console.seen)
         tap.ok(console.says("delete-prefix key --dry-run\r", '2 items beginning with "key"'), "with an option", console.seen)
         tap.ok(console.says("route \"key1\" --json\r", '"key": "key1"'), "and a quoted word", console.seen)
@@ -395,6 +424,51 @@ def test_console():
         tap.is_(oct(os.stat(history).st_mode & 0o777), "0o600", "a history that others could read is closed to them")
 
 
+def test_interrupts():
+    """Ctrl-C ends the command, and the console goes on."""
+    if not has_console():
+        return tap.skip("Ctrl-C in the console", "farctl is built without libedit")
+    home = path_of("state/of/farctl")
+    asked_for = queue.Queue()
+    with fake_farcached("silent", lambda line: ["END"] if line == "stats groups" else asked_for.put(line)) as path:
+        console = Console(*at("silent"), "--timeout=3600", home=home)
+        for command, request in (("stats - items", "stats items"), ("reload", "stats config"), ("route k", "stats route k"),
+                                 ("delete-prefix k", "count_prefix deleted k"), ("doctor", "stats config")):
+            console.press(command + "\r")
+            tap.is_(asked_for.get(timeout=deadline()), request, command + " waits for a reply")
+            tap.ok(console.says("\x03", r"\^C\r\nfarctl: %s: interrupted before the reply\r\n" % re.escape(path)),
+                   "Ctrl-C ends the command, not the console", console.seen)
+        tap.ok(console.says("stats\r", "farcached_version"), "the next one is answered", console.seen)
+        console.press("quit\r")
+        tap.is_(console.end(), 0, "and quit is as ever")
+        screen = Screen("stats", "-", "items", *at("silent"))
+        tap.is_(asked_for.get(timeout=deadline()), "stats items", "without a console")
+        tap.is_(screen.end("\x03"), -signal.SIGINT, "Ctrl-C ends farctl")
+    node = SlowNode(50, stands_at=3)
+    with fake_farcached("slow", node):
+        console = Console(*at("slow"), "--timeout=3600", home=home)
+        console.press("delete-prefix k\r")
+        tap.ok(console.wait_for("6\\.0% of the pages"), "a delete that waits for its number", console.seen)
+        tap.ok(console.says("\x03", "deleted all items .* still being freed on 1 node"), "Ctrl-C: what is done already",
+               console.seen)
+        console.press("\x04")
+        tap.is_(console.end(), 0, "Ctrl-D ends")
+    with Daemon("--admin", path_of("p"), "-m", "16"):
+        console = Console(*at("p"), home=home)
+        for key, name in (("q", "q"), ("\x03", "Ctrl-C")):
+            console.press("top --interval=0.2\r")
+            tap.ok(console.wait_for(r"\x1b\[\?1049h.*the last 0\.\d s"), "top in the console", console.seen)
+            tap.ok(console.says(key, r"\x1b\[\?25h\x1b\[\?1049l"), name + " restores the screen and prompts", console.seen)
+            console.press("stats - conf\t")
+            tap.ok(console.wait_for("ig"), "words are completed", console.seen)
+            tap.ok(console.says("\r", "config_reloads"), "and the terminal edits lines again", console.seen)
+        console.press("top --json --interval=0.1\r")
+        tap.ok(console.wait_for(r'"seconds": ?0\.\d'), "top --json in the console", console.seen)
+        tap.ok(console.says("\x03", ""), "Ctrl-C ends it", console.seen)
+        os.kill(console.pid, signal.SIGTERM)
+        tap.is_(console.end(), -signal.SIGTERM, "other signals end the console")
+
+
 def main():
     try:
         test_strangers()
@@ -406,6 +480,8 @@ def main():
         test_console()
         test_node()
         test_top()
+        test_slow_prefix()
+        test_interrupts()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     tap.done()

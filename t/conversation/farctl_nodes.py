@@ -246,6 +246,11 @@ def check_plan(first):
     code, out, _ = farctl("route", "--plan=" + path_of("new.toml"), *at("p"))
     tap.ok(code == 0 and "%d of 100 keys in use would move, %d.0%%; all 100 keys were looked at\n" % (to_c, to_c) in out,
            "as text", out)
+    with first.client() as c:
+        c.set(b"key\xff", "v")
+        out = farctl("route", "--plan=" + path_of("new.toml"), *at("p"))[1]
+        tap.ok("; 100 of 101 keys were looked at\n" in out, "a key that is not printable is not looked at", out)
+        c.ask(b"delete key\xff\r\n")
     refused(["route", "--plan=" + path_of("absent.toml"), *at("p")], "%s: cannot be opened: No such file or directory" %
             path_of("absent.toml"),
             "without the file")

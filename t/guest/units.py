@@ -145,11 +145,13 @@ def limits():
 
 def variables():
     """The variables of Fedora's file."""
-    write("/etc/sysconfig/farcached", 'PORT="11311"\nUSER="nobody"\nMAXCONN="77"\nCACHESIZE="32"\nOPTIONS="-l 127.0.0.1 -t 2"\n')
+    write("/etc/sysconfig/farcached", 'PORT="11311"\nUSER="nobody"\nMAXCONN="77"\nCACHESIZE="32"\nOPTIONS="-l 127.0.0.1 -t 2"\n'
+          'ADMIN="/run/farcached/moved.sock"\n')
     tap.ok(systemctl("restart", "farcached"), "it restarts with variables of its file")
     stats = stats_at(11311)
     tap.is_((stats["max_connections"], stats["limit_maxbytes"], stats["threads"]), ("77", str(32 << 20), "2"),
             "PORT, MAXCONN, CACHESIZE and OPTIONS are heeded")
+    tap.ok(stat.S_ISSOCK(os.stat("/run/farcached/moved.sock").st_mode), "and ADMIN, where the reload asks then")
     tap.like(until_journal("farcached", "-u nobody"), r"(?m)^-u nobody: not started as root, so this process stays farcached; "
              r"in a unit, set User=$", "USER is complained of if it is another")
 

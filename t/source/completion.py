@@ -27,10 +27,10 @@ def printed(program, shell):
     return text.decode()
 
 
-def completed(text, *words, path=""):
+def completed(text, *words, path="", home=None):
     """The completions of the words, the last of which is incomplete. path: a folder with programs."""
-    env = {**os.environ, "PATH": path + os.pathsep * bool(path) + os.environ["PATH"]}
-    done = subprocess.run(["bash", "-c", ASK % (text, words[0]), "bash", *words], capture_output=True, text=True,
+    env = {**os.environ, "PATH": path + os.pathsep * bool(path) + os.environ["PATH"], "HOME": home or os.environ.get("HOME", "/")}
+    done = subprocess.run(["bash", "-c", ASK % (text, os.path.basename(words[0])), "bash", *words], capture_output=True, text=True,
                           check=False, env=env)
     if done.returncode != 0 or done.stderr:
         return ["bash: status %d: %s" % (done.returncode, done.stderr)]
@@ -56,20 +56,30 @@ def test_bash():
     tap.ok("--connections" in completed(farbench, "farbench", "load", "--"), "and its options")
 
 
+def write_program(folder):
+    """A farctl that prints its words behind two others."""
+    program = os.path.join(folder, "farctl")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nprintf 'node_a\\nnode_b\\n'\nprintf 'got:%s\\n' \"$@\"\n")
+    os.chmod(program, 0o755)
+
+
 def test_arguments():
     """The program prints the words that may follow: here one that also prints its own."""
     farctl = printed("farctl", "bash")
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "farctl")
-        with open(program, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\nprintf 'node_a\\nnode_b\\n'\nprintf 'got:%s\\n' \"$@\"\n")
-        os.chmod(program, 0o755)
+        write_program(folder)
         tap.is_(completed(farctl, "farctl", "drain", "node", path=folder), ["node_a", "node_b"], "names of nodes")
         tap.is_(completed(farctl, "farctl", "--socket", "=", "/s", "--json", "stats", "node_a", "got", path=folder),
                 ["got:--print-arguments", "got:--socket=/s", "got:--json", "got:stats", "got:node_a"],
                     "the program gets the words so far")
         tap.is_(completed(farctl, "farctl", "--socket", "=", "/s", "rou", path=folder), ["route"],
                 "an option's value is no command")
+        for name in (folder + "/farctl", "~/farctl"):
+            tap.is_(completed(farctl, name, "drain", "node", home=folder), ["node_a", "node_b"], "by the path " + name)
+        tap.is_(completed(farctl, "$HOME/farctl", "drain", "node", path=folder), ["node_a", "node_b"],
+                "where the path cannot be run, by the program of PATH")
+        tap.is_(completed(farctl, "farctl", "=", "got", path=folder), ["got:--print-arguments", "got:="], "a first word of =")
 
 
 def test_zsh():
@@ -83,7 +93,39 @@ def test_zsh():
         tap.ok(done.returncode == 0 and not done.stderr, "zsh reads it", done.stderr)
 
 
+ASK_ZSH = """
+fpath=($1) words=("${(@)@[4,-1]}") CURRENT=$(($# - 3))
+_arguments() { state=$asked_state; return $asked_status }
+compadd() { shift; print -l -- "$@"; (($#)) }
+asked_state=$2 asked_status=$3
+autoload -U _farctl
+_farctl
+print "status $?"
+"""
+
+
+def test_zsh_arguments():
+    """The file is run beside stand-ins of zsh's own functions."""
+    if shutil.which("zsh") is None:
+        return tap.skip("zsh's words that may follow", "there is no zsh")
+    with tempfile.TemporaryDirectory() as folder:
+        write_program(folder)
+        with open(os.path.join(folder, "_farctl"), "w", encoding="utf-8") as file:
+            file.write(printed("farctl", "zsh"))
+
+        def asked(state, status, *words):
+            done = subprocess.run(["zsh", "-f", "-c", ASK_ZSH, "zsh", folder, state, str(status), *words], capture_output=True,
+                                  text=True, check=False, env={**os.environ, "HOME": folder})
+            return done.stdout.split("\n")[:-1] + ([done.stderr] if done.stderr else [])
+        both = ["node_a", "node_b", "got:--print-arguments", "got:drain", "status 0"]
+        for name in (folder + "/farctl", "~/farctl"):
+            tap.is_(asked("arguments", 1, name, "drain", ""), both, "zsh: words of the program " + name)
+        tap.is_(asked("", 0, "farctl", "dr"), ["status 0"], "zsh: a command or an option that is completed succeeds")
+        tap.is_(asked("", 1, "farctl", "nosuch"), ["status 1"], "zsh: no completion at all fails")
+
+
 test_bash()
 test_arguments()
 test_zsh()
+test_zsh_arguments()
 tap.done()

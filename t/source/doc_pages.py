@@ -48,14 +48,14 @@ LINES_ONLY = {"conf/kinds.h", "conf/node_option_table.cc", "conf/option_table.cc
 BENCH_SAYS = re.compile(r'(?:throw |\bfail\(|fprintf\(stderr|\.note\(|return (?=")|std::string text = )'
                         r'(?:"(?:[^"\\]|\\.)*"|[^";])*;')
 # Beginnings and parts of literals that are no messages either: help texts beside messages, names of threads, of work requests and
-# of events in a crash report, failures that only our own bugs cause, and farbench's name and progress.
+# of events in a crash report, failures that only our own bugs cause, farbench's name, and progress.
 NOT_SHOWN = (
     "1 to 63 letters, digits", "name in messages and statistics", "shm:PATH, ", "a whole number from", "its share of the keys",
     "HOST:PORT, up to", "hashed as this instead", "nutcracker, which keeps", "eviction policy", "a table [[",
     "]] for each", "VERSION farnode", "as memcached", "the thread that accepts", "connected to node", "no connection to node",
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "empty WRITE", "work request", "parse_frame lets no such", "no error", "a node without a point",
-    "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial",
+    "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial", "freeing memory", "of the pages",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}

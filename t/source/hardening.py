@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from farcached import deadline, tap  # noqa: E402
@@ -17,6 +18,12 @@ PROGRAMS = ("farcached", "farnode", "farctl", "farbench")
 def read(*path):
     with open(os.path.join(*path), encoding="utf-8") as file:
         return file.read()
+
+
+def write(text, *path):
+    os.makedirs(os.path.join(*path[:-1]), exist_ok=True)
+    with open(os.path.join(*path), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def variable(name):
@@ -53,6 +60,30 @@ def check_metadata():
     tap.ok(not re.search(r"\bexample\b|[.]invalid", maintainer), "who is no placeholder", maintainer)
 
 
+def check_maintainer():
+    """make dist and the package's build with a name of special characters. A tarball's own files have a name already, so make dist
+    gets samples."""
+    name = r"""Bob "R&D" O'Neil \1 | Sons (HR;) <bob@site.test>"""
+    samples = {"control": "Source: x\nMaintainer: %s\n", "changelog": "x (1) sid\n\n -- %s  Sun, 22 Nov 2026 05:00:00 +0000\n"}
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    with tempfile.TemporaryDirectory() as folder:
+        def make(*words):
+            return subprocess.run(["make", "-s", "-C", folder, *words], env=environment, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, check=True, timeout=deadline()).stdout.decode()
+        rules = re.sub("(?m)^include .*$", "", read(BUILD, "Makefile"))
+        write(re.sub("(?m)^MAINTAINER = .*$", lambda _: "MAINTAINER = " + name, rules), folder, "rules.mk")
+        for file, text in samples.items():
+            write(text % "The farcached developers <dev@farcached.invalid>", folder, "debian", file)
+        make("-f", "rules.mk", "dist-hook", "srcdir=.", "distdir=.")
+        for file, text in samples.items():
+            tap.is_(read(folder, "debian", file), text % name, "make dist writes the maintainer to " + file)
+        write("#!/bin/sh\nprintf '%s\\n' \"$@\"\n", folder, "dh_auto_configure")
+        os.chmod(os.path.join(folder, "dh_auto_configure"), 0o755)
+        environment["PATH"] = folder + os.pathsep + environment["PATH"]
+        tap.is_(make("-f", os.path.join(TOP, "debian/rules"), "override_dh_auto_configure"), "--\n--with-maintainer=%s\n" % name,
+                "and the package's build gives it to configure")
+
+
 def main():
     if variable("HARDENING_LDFLAGS"):
         for program in PROGRAMS:
@@ -60,6 +91,7 @@ def main():
     else:
         tap.skip("the programs are hardened", "built with sanitizers or --disable-hardening")
     check_metadata()
+    check_maintainer()
     tap.done()
 
 

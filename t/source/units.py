@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The systemd units as make install puts them: all exist, systemd-analyze accepts them, and their exposure stays at 2.0 or better.
-The limits set at the start cover a daemon's maximum. t/guest/units.py runs the units."""
+The limits set at the start cover a daemon's maximum, and a reload asks the daemon. t/guest/units.py runs the units."""
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import deadline, tap  # noqa: E402
+from farcached import deadline, tap, until  # noqa: E402
 
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,11 +78,47 @@ def check_settings(units):
             limits = re.search(r"(?ms)^%s=(\S*/set-limits .*?[^\\])$" % when, text)
             tap.ok(limits and all(word in start for word in limits.group(1).split()[2:]), "%s: %s sets limits" % (name, when),
                    limits and limits.group(1))
-        tap.like(text, r"(?m)^ExecReload=\S*/farctl --timeout=60 --socket=%s reload$" % re.search(r"--admin=(\S+)", start).group(1),
-                 name + ": a reload that is refused fails")
+        tap.ok(" --admin=${ADMIN} " in start, name + ": ADMIN moves the socket of farctl")
+        tap.like(text, r"(?m)^ExecReload=\S*/farctl --timeout=60 --socket=\$\{ADMIN\} reload$",
+                 name + ": a reload that is refused fails, and asks there")
         used = set(re.findall(r"\$\{?(\w+)\}?", start))
-        given = set(re.findall(r'[ ="](\w+)=', re.search("(?m)^Environment(=.*)$", text).group(1)))
+        given = set(re.findall(r'[ ="](\w+)=', " ".join(re.findall("(?m)^Environment(=.*)$", text))))
         tap.is_(used - given, {"USER"}, name + ": every variable has a default; USER's is of User=")
+
+
+# -- Lines of the units, run by this user ------------------------------------------------------------------
+
+def words_of(text, setting, variables):
+    """The command of the last such line, as systemd makes it: $X is words, ${X} is within one."""
+    line = re.findall(r"(?ms)^%s=(.*?[^\\])$" % setting, text)[-1].replace("\\\n", " ")
+    words = []
+    for word in line.split():
+        whole = re.fullmatch(r"\$(\w+)", word)
+        words += variables[whole.group(1)].split() if whole else [re.sub(r"\$\{(\w+)\}", lambda m: variables[m.group(1)], word)]
+    return [os.path.join(BUILD, os.path.basename(words[0])), *words[1:]]
+
+
+def check_reload(units, folder):
+    """A reload finds a moved socket, and fails if the file is refused."""
+    config = os.path.join(folder, "unit.toml")
+    for program, options in (("farcached", "-s %s/unit.sock" % folder), ("farnode", "--shm %s/unit.shm" % folder)):
+        with open(config, "w") as f:
+            f.write("threads = 1\n" if program == "farcached" else "")
+        text = read(units[program + ".service"])
+        variables = {"PORT": "0", "USER": pwd.getpwuid(os.geteuid()).pw_name, "MAXCONN": "64", "CACHESIZE": "16",
+                     "OPTIONS": options + " --config " + config, "ADMIN": os.path.join(folder, program + ".moved")}
+        daemon = subprocess.Popen(words_of(text, "ExecStart", variables), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            until(lambda: os.path.exists(variables["ADMIN"]) or daemon.poll() is not None, bool)
+            status, said = run(*words_of(text, "ExecReload", variables))
+            tap.is_((status, said), (0, variables["ADMIN"] + ": nothing changed\n"), program + ": a reload at a moved socket")
+            with open(config, "w") as f:
+                f.write("nosuch = 1\n")
+            status, said = run(*words_of(text, "ExecReload", variables))
+            tap.ok(status == 1 and "refused, nothing changed" in said, program + ": a reload that is refused fails", status, said)
+        finally:
+            daemon.terminate()
+            daemon.communicate(timeout=deadline())
 
 
 # -- Limits -------------------------------------------------------------------------------------------------
@@ -190,6 +227,7 @@ def main():
         paths = install(os.path.join(folder, "installed"))
         units = check_files(paths)
         check_settings(units)
+        check_reload(units, folder)
         os.mkdir(os.path.join(folder, "copies"))
         check_numbers(folder)
         check_set_limits(find(paths, "libexec/farcached/set-limits"), folder)

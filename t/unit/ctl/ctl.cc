@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farctl's pure parts: its command line, its numbers and tables, its summaries of statistics, JSON, and rates.
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -78,6 +79,7 @@ void test_command_line() {
         {{"status", "-x"}, "unknown option -x"},
         {{"status", "--dry-run"}, "--dry-run is an option of delete-prefix"},
         {{"route", "k", "--plan=/f"}, "usage: farctl route --plan=<file>"},
+        {{"help", "route", "k"}, "usage: farctl help [COMMAND]"},
         {{"help", "rout"}, "unknown command 'rout', did you mean 'route'?"},
         {{"slowlog", "1", "2"}, "usage: farctl slowlog [N]"},
     };
@@ -86,6 +88,33 @@ void test_command_line() {
         tap::is(line.exit_status.value_or(-1), 64, std::string("refused: ") + sentence);
         tap::ok(line.err.find(sentence) != std::string::npos, "  in these words: " + line.err);
     }
+}
+
+// Options of one command, without that command: for farctl itself, for its console, and in a line of the console.
+void test_options_without_command() {
+    const std::vector<std::string> general = option_names({});
+    std::vector<std::string> tested;
+    for (const std::string_view name : command_names()) {
+        const std::string command(name);
+        for (std::string option : option_names(parse({command.c_str(), "--print-arguments"}).options.command)) {
+            if (std::ranges::find(general, option) != general.end()) continue;
+            const std::string sentence = "farctl: " + option + " is an option of " + command + "; see farctl --help\n";
+            tested.push_back(option);
+            if (parse({option.c_str()}).err.find("needs a value") != std::string::npos) option += "=1";
+            const char* const words[] = {"farctl", option.c_str()};
+            const std::string typed[] = {option};
+            const CommandLine lines[] = {parse({option.c_str()}), parse_command_line(words, nullptr, WithoutCommand::is_console),
+                                         parse_console_line(typed, parse({"status"}).options)};
+            for (const CommandLine& line : lines) {
+                tap::is(line.exit_status.value_or(-1), 64, "without a command: " + option);
+                tap::is(line.err, sentence, "  in these words");
+            }
+        }
+    }
+    tap::ok(tested == std::vector<std::string>{"--wide", "--interval", "--once", "--plan", "--dry-run"}, "each such option");
+    const char* const words[] = {"farctl", "--timeout=1"};
+    const CommandLine console = parse_command_line(words, nullptr, WithoutCommand::is_console);
+    tap::ok(!console.exit_status && !console.has_command && console.options.timeout_ms == 1000, "others hold in the console");
 }
 
 // -- Numbers and tables -----------------------------------------------------------------------------------
@@ -205,11 +234,13 @@ void test_show() {
 
 void test_onesided() {
     const Stats before = stats({{"get_onesided", "10"}, {"get_index", "0"}, {"get_twosided", "10"}, {"get_reason_no_pointer", "10"},
-                                {"get_onesided_share", "0.500"}});
+                                {"get_onesided_share", "0.500"}, {"lease_granted", "40"}, {"lease_denied", "500"}});
     const Stats now = stats({{"get_onesided", "80"}, {"get_index", "10"}, {"get_twosided", "30"}, {"get_reason_no_pointer", "15"},
-                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "3"},
-                             {"get_onesided_share", "0.750"}});
+                             {"get_reason_dead", "14"}, {"get_reason_order", "0"}, {"get_reason_denied_dead", "300"},
+                             {"get_onesided_share", "0.750"}, {"lease_granted", "139"}, {"lease_denied", "800"},
+                             {"lease_unusable", "1"}});
     const OneSidedFacts facts = onesided_of(now);
+    tap::is(facts.grantable, 940u, "replies that could bring a pointer, also to stores");
     tap::ok(facts.onesided == 90 && facts.all == 120, "GETs one-sided, and all through connections to nodes");
     tap::ok(facts.reasons.size() == 2 && facts.reasons[0].first == "no_pointer" && facts.reasons[1].second == 14,
             "reasons that occurred, the most frequent first");
@@ -220,10 +251,10 @@ void test_onesided() {
     late.proxies[0].proxy = now;
     const std::vector<std::string> lines = top_lines(late, &early, 2, {}, "12:00:00");
     tap::is(lines.at(lines.size() - 2), "PROXY  ONE-SIDED  OTHER GETS, BY REASON        POINTERS DENIED", "top has a table");
-    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 3.0%", "by what grew since the look before");
+    tap::is(lines.back(), "/p         80.0%  dead 14.0%, no_pointer 5.0%  denied_dead 75.0%", "by what grew since the look before");
     const Json json = top_json(late, &early, 2, {}, "12:00:00")["proxies"][0];
-    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14 && json["pointer_denials"]["denied_dead"] == 3,
-            "and in JSON");
+    tap::ok(json["one_sided_share"] == 0.8 && json["not_one_sided"]["dead"] == 14, "and in JSON");
+    tap::ok(json["pointer_denials"]["denied_dead"] == 300 && json["pointer_replies"] == 400, "denials, too");
 }
 
 void test_json() {
@@ -286,6 +317,7 @@ void test_sorting() {
 
 int main() {
     test_command_line();
+    test_options_without_command();
     test_format();
     test_stats();
     test_show();

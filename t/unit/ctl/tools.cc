@@ -93,6 +93,27 @@ void test_prefix() {
     tap::is(prefix_text(prefix_result_of(one, nullptr), "x", true),
             "1 item beginning with \"x\" on 1 of 2 nodes; nothing is deleted",
             "of one item");
+    PrefixResult early = prefix_result_of(prefix_told_of(stats({{"a:state", "running"}, {"a:order", "8"}})), &before);
+    early.nodes_running = 1;
+    tap::is(prefix_text(early, "x", false),
+            "deleted all items beginning with \"x\" on 1 of 1 node; their number is not known yet: "
+            "readers no longer see them, and their memory is still being freed on 1 node",
+            "a node that has not finished");
+}
+
+void test_prefix_progress() {
+    PrefixProgress progress;
+    const auto look = [&](const char* state, const char* done) {
+        const Stats rows = stats({{"a:state", state}, {"a:order", "8"}, {"a:pages_done", done}, {"a:pages", "100"}});
+        return progress.look(prefix_told_of(rows), nullptr);
+    };
+    tap::ok(look("running", "50").running == 1 && !look("running", "50").advanced, "a node that stands still");
+    tap::ok(look("running", "60").advanced && look("running", "60").pages == 100, "one that makes progress");
+    tap::ok(look("busy", "10").advanced, "one that walks again, as for another count");
+    int walks = 2;  // the node walks over its pages, again and again
+    while (walks < 20 && look("busy", "90").advanced && look("busy", "10").advanced) walks++;
+    tap::is(walks, 5, "a few walks count, so the wait ends");
+    tap::ok(look("complete", "0").running == 0, "a node that has finished");
 }
 
 // ---- plans --------------------------------------------------------------------------------------------------
@@ -144,6 +165,9 @@ void test_plan() {
             "\n1 of 4 keys in use would move, 25.0%; all 4 keys were looked at\n"
             "another address for node a: tcp:x:1, now tcp:y:1: if that is another process, its keys move, too\n",
             "a small cache is looked at whole");
+    result.nodes[0].items = 6;
+    tap::ok(plan_text(result).find("2 of 6 keys in use would move, 25.0%; 4 of 6 keys were looked at\n") != std::string::npos,
+            "but for keys that no node names and old copies");
     tap::ok(json_of(result)["moving_share"] == 0.25 && json_of(result)["sampled"] == 4, "as JSON");
     tap::ok(plan_text({}).find("0 of 0 keys in use would move; no key was sampled") != std::string::npos, "an empty cache");
 }
@@ -241,6 +265,8 @@ void test_doctor() {
         {[](Case& c) { c.failures = {{"/x: no reply", false}}; }, "wrong daemons: /x: no reply\n"},
         {[](Case& c) { c.patients[0].config = stats({{"config_last_error", "bad"}}); },
          "wrong daemons: /p: its last reload was refused: bad\n"},
+        {[](Case& c) { c.patients[0].limits.reset(); },
+         "note daemons: /p: its limits of files and locked memory cannot be seen from here\n"},
         {[](Case& c) { c.patients[0].limits->descriptors = 256; },
          "wrong daemons: /p: may open 256 files, fewer than its 1024 clients\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].state = "drained"; }, "note nodes: a is drained\n"},
@@ -299,6 +325,17 @@ void test_machine() {
     const auto limits = limits_of_process(root, 7);
     tap::ok(limits && limits->descriptors == 1024u && !limits->locked_bytes, "limits of a process");
     tap::ok(!limits_of_process(root, 8), "of none");
+    write("proc/70/status", "Name:\tx\nNSpid:\t70\t7\nNSsid:\t70\t8\n");
+    write("proc/1/status", "Name:\tsystemd\nNSpid:\t1\n");
+    for (const auto& [pid, program] : {std::pair{"9", "/usr/bin/farcached (deleted)"}, std::pair{"10", "/usr/bin/other"}}) {
+        std::filesystem::create_directories(root / "proc" / pid);
+        std::filesystem::create_symlink(program, root / "proc" / pid / "exe");
+    }
+    tap::ok(pid_of_daemon(root, 7, 7) == 7u, "the pid of a daemon in this PID namespace");
+    tap::ok(pid_of_daemon(root, 7, 70) == 70u, "of one in a namespace within");
+    tap::ok(!pid_of_daemon(root, 7, 0), "of one that is not visible");
+    tap::ok(pid_of_daemon(root, 9, 1) == 9u, "of one whose socket systemd made");
+    tap::ok(!pid_of_daemon(root, 10, 1), "another process has that pid here");
     std::filesystem::remove_all(root);
 }
 
@@ -331,6 +368,7 @@ void test_console() {
 int main() {
     test_slow_log();
     test_prefix();
+    test_prefix_progress();
     test_plan();
     test_doctor();
     test_machine();
