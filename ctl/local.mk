@@ -21,6 +21,8 @@ ctl_libctl_a_SOURCES = \
 	ctl/plan_text.cc \
 	ctl/prefix.cc \
 	ctl/prefix.h \
+	ctl/run.cc \
+	ctl/run.h \
 	ctl/server.cc \
 	ctl/server.h \
 	ctl/show.cc \
@@ -37,5 +39,5 @@ ctl_libctl_a_SOURCES = \
 	ctl/wait.h
 
 bin_PROGRAMS += farctl
-farctl_SOURCES = ctl/farctl.cc
+farctl_SOURCES = ctl/main.cc
 farctl_LDADD = $(ctl_libraries)

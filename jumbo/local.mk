@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # jumbo/: the default build. It compiles the sources of each folder as one generated file, which includes them, so that headers
-# are parsed once per folder; --disable-jumbo compiles each source by itself. These files are in the build folder only. Two sources
-# of a folder must not define the same file-local name, or one has an object of its own (jumbo_alone).
+# are parsed once per folder. --disable-jumbo compiles each source by itself. The generated files are in the build folder only. Two
+# sources of a folder must not define the same file-local name; jumbo_alone has the exceptions.
 
 # A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \

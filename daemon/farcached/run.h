@@ -4,7 +4,7 @@
 
 namespace farcached::daemon {
 
-// The exit status. A thread of the program's own, once; the words of the command line outlive it.
+// The exit status; once, in the main thread. The words of the command line outlive it.
 int run(int argc, char** argv);
 
 }  // namespace farcached::daemon

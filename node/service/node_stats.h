@@ -153,8 +153,8 @@ struct EndKind {
 bool append_prefix_count(Node& node, std::string_view words, std::string& text);
 
 // Lines "key KEY" of a thousand items, all of pages in a random order, and "items N", "pages N", "pages_seen N". Only keys of
-// printable ASCII. A serving thread calls it, so the sample ends with fewer keys after cpu_us_max of the thread's time. It has
-// at least key_sample_pages.
+// printable ASCII. A serving thread calls it: after cpu_us_max of the thread's time the sample ends. It has at least
+// key_sample_pages.
 constexpr uint32_t key_sample_us_max = 1000, key_sample_pages = 16;
 void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t cpu_us_max = key_sample_us_max);
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's main: each command queries daemons and prints text or JSON; without a command, a console reads them from a terminal.
+// farctl, from its command line to its exit status: each command queries daemons and prints text or JSON; without a command, a
+// console reads them from a terminal.
 // Failures go to stderr and make the exit status 1. Available results are printed all the same.
 // Owner: main; one thread.
+#include "ctl/run.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -495,23 +498,23 @@ int run_console(const Options& given) {
     return status;
 }
 
+int run_line(const CommandLine& line) {
+    if (!line.options.print_arguments) return line.has_command ? run(line.options) : run_console(line.options);
+    for (const std::string& word : following(line)) std::printf("%s\n", printable(word).c_str());
+    return conf::exit_ok;
+}
+
 }  // namespace
 
-}  // namespace farcached::ctl
-
-int main(int argc, char** argv) {
-    using namespace farcached;
+int run(int argc, char** argv) {
     const bool is_terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-    const auto without = is_terminal && ctl::console_is_built() ? ctl::WithoutCommand::is_console : ctl::WithoutCommand::is_refused;
-    const ctl::CommandLine line = ctl::parse_command_line({argv, size_t(argc)}, std::getenv("FARCTL_SOCKET"), without);
+    const auto without = is_terminal && console_is_built() ? WithoutCommand::is_console : WithoutCommand::is_refused;
+    const CommandLine line = parse_command_line({argv, size_t(argc)}, std::getenv("FARCTL_SOCKET"), without);
     std::fputs(line.err.c_str(), stderr);
     std::fputs(line.out.c_str(), stdout);
     if (line.exit_status) return *line.exit_status;
-    int status = conf::exit_ok;
-    if (line.options.print_arguments)
-        for (const std::string& word : ctl::following(line)) std::printf("%s\n", ctl::printable(word).c_str());
-    else
-        status = line.has_command ? ctl::run(line.options) : ctl::run_console(line.options);
-    if (std::fflush(stdout) != 0) return ctl::exit_failed;
-    return status;
+    const int status = run_line(line);
+    return std::fflush(stdout) != 0 ? exit_failed : status;
 }
+
+}  // namespace farcached::ctl
