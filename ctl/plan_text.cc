@@ -14,6 +14,7 @@ struct Sum {
     double items = 0, moving = 0;
     uint64_t sampled = 0, moving_sampled = 0;
     bool has_all_pages = true;
+    std::string not_sampled;  // nodes with items, of which no key was sampled
 };
 
 Sum sum_of(const PlanResult& result) {
@@ -24,15 +25,18 @@ Sum sum_of(const PlanResult& result) {
         sum.sampled += node.sampled;
         sum.moving_sampled += node.moves();
         sum.has_all_pages = sum.has_all_pages && node.has_all_pages;
+        if (node.sampled == 0 && node.items != 0) sum.not_sampled += (sum.not_sampled.empty() ? "" : ", ") + node.name;
     }
     return sum;
 }
 
-// Half of the interval that has the truth with 95 %, in percent.
+// Half of the interval that has the truth with 95 %, in percent (Agresti and Coull 1998: also for few keys, and for shares near
+// 0 and 1).
 double error_percent(const Sum& sum) {
-    if (sum.sampled == 0) return 100;
-    const double share = double(sum.moving_sampled) / double(sum.sampled);
-    return 196 * std::sqrt(share * (1 - share) / double(sum.sampled));
+    constexpr double z = 1.96;
+    const double sampled = double(sum.sampled) + z * z;
+    const double share = (double(sum.moving_sampled) + z * z / 2) / sampled;
+    return 100 * z * std::sqrt(share * (1 - share) / sampled);
 }
 
 std::string whole(double number) { return std::to_string(uint64_t(std::llround(number))); }
@@ -51,12 +55,14 @@ std::string plan_text(const PlanResult& result, Look look) {
     std::string text;
     for (const std::string& line : look.colour ? table.coloured(0, nullptr) : table.lines()) text += line + "\n";
     const Sum sum = sum_of(result);
-    text += "\n" + whole(sum.moving) + " of " + whole(sum.items) + " keys in use would move";
-    if (sum.items > 0) text += ", " + percent(sum.moving, sum.items);
+    const bool is_known = sum.not_sampled.empty();
+    text += "\n" + (is_known ? whole(sum.moving) : "an unknown number") + " of " + whole(sum.items) + " keys in use would move";
+    if (is_known && sum.items > 0) text += ", " + percent(sum.moving, sum.items);
     char error[32];
     std::snprintf(error, sizeof error, "%.1f", error_percent(sum));
     const std::string sampled = counted(sum.sampled, "key", "keys");
-    if (sum.sampled == 0) text += "; no key was sampled";
+    if (!is_known) text += "; no key was sampled of " + sum.not_sampled + ": run this again";
+    else if (sum.sampled == 0) text += "; there are none";
     else if (!sum.has_all_pages)
         text += "; a sample of " + sampled + ", so within " + error + " percentage points in 95 of 100 cases";
     else if (double(sum.sampled) >= sum.items) text += "; all " + sampled + " were looked at";
@@ -75,11 +81,12 @@ Json json_of(const PlanResult& result) {
         nodes.push_back({{"node", node.name}, {"items", node.items}, {"sampled", node.sampled}, {"moving", std::move(to)}});
     }
     const Sum sum = sum_of(result);
+    const bool is_known = sum.not_sampled.empty();
     return {{"nodes", std::move(nodes)},
             {"sampled", sum.sampled},
             {"items", uint64_t(sum.items)},
-            {"moving", uint64_t(std::llround(sum.moving))},
-            {"moving_share", sum.items > 0 ? Json(sum.moving / sum.items) : Json(nullptr)},
+            {"moving", is_known ? Json(uint64_t(std::llround(sum.moving))) : Json(nullptr)},
+            {"moving_share", is_known && sum.items > 0 ? Json(sum.moving / sum.items) : Json(nullptr)},
             {"other_addresses", result.moved_addresses}};
 }
 

@@ -18,7 +18,7 @@ namespace farcached::ctl {
 namespace {
 
 constexpr uint32_t pause_min_ms = 20, pause_max_ms = 500;
-// One that runs, one of another farctl, and that of this delete or count, with sweeps in between.
+// One that runs, some of other askers, and that of this delete or count.
 constexpr uint32_t walks_max = 5;
 
 const PrefixTold::One* find(const PrefixTold& told, const std::string& node) {
@@ -72,7 +72,7 @@ PrefixTold prefix_told_of(const Stats& rows) {
     PrefixTold told;
     for (const auto& [node, own] : split_by_node(rows))
         told.nodes.push_back({node, own.text("state"), own.count("order"), own.count("pages_done"),
-                              own.count("pages"), own.number("items")});
+                              own.count("pages"), own.count("pages_walked"), own.number("items")});
     return told;
 }
 
@@ -80,11 +80,14 @@ PrefixProgress::Look PrefixProgress::look(const PrefixTold& told, const PrefixTo
     Look look;
     for (const PrefixTold::One& one : told.nodes) {
         if (!is_running(one, before)) continue;
-        const auto [at, is_first] = nodes_.try_emplace(one.node, Walks{one.pages_done, 1});
+        const auto [at, is_first] = nodes_.try_emplace(one.node, Walks{one.pages_done, one.pages_walked, 1});
         Walks& walks = at->second;
         if (one.pages_done < walks.pages_done) walks.begun++;
-        look.advanced = look.advanced || (one.pages_done != walks.pages_done && walks.begun <= walks_max);
+        // Sweeps interrupt a count, and are progress, too.
+        const bool goes_on = one.pages_done != walks.pages_done || one.pages_walked != walks.pages_walked;
+        look.advanced = look.advanced || (goes_on && walks.begun <= walks_max);
         walks.pages_done = one.pages_done;
+        walks.pages_walked = one.pages_walked;
         look.running++;
         look.pages_done += one.pages_done;
         look.pages += one.pages;

@@ -20,7 +20,7 @@ namespace farcached::ctl {
 struct PrefixTold {
     struct One {
         std::string node, state;
-        uint64_t order = 0, pages_done = 0, pages = 0;
+        uint64_t order = 0, pages_done = 0, pages = 0, pages_walked = 0;
         std::optional<uint64_t> items;
     };
     std::vector<One> nodes;
@@ -41,7 +41,7 @@ class PrefixProgress {
 
   private:
     struct Walks {
-        uint64_t pages_done = 0;
+        uint64_t pages_done = 0, pages_walked = 0;
         uint32_t begun = 1;
     };
     std::map<std::string, Walks> nodes_;

@@ -115,21 +115,29 @@ bool append_prefix_count(Node& node, std::string_view words, std::string& text) 
     line(text, "order", count.order);
     line(text, "pages_done", count.pages_done);
     line(text, "pages", count.pages);
+    line(text, "pages_walked", count.pages_walked);
     if (count.items) line(text, "items", *count.items);
     return true;
 }
 
-// A stride that shares no factor with the number of pages visits each page once. Text is reserved before a page's lock is taken;
-// only long keys allocate under it.
+// A stride that shares no factor with the number of pages visits each page once. An unused page costs only a look. Text is
+// reserved before a page's lock is taken; only long keys allocate under it.
 void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t cpu_us_max) {
     constexpr uint64_t keys_wanted = 1000;
     constexpr size_t page_text_bytes = 64 << 10;
+    constexpr uint64_t unused_pages_per_visit = 64;  // in time
     const uint64_t pages = node.page_count(), end_us = thread_cpu_us() + cpu_us_max;
     std::random_device chance;
-    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0;
+    uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0, cost = 0;
     while (std::gcd(stride, pages) != 1) stride++;
     for (; seen < pages && keys < keys_wanted; seen++, page = (page + stride) % pages) {
-        if (seen != 0 && seen % key_sample_pages == 0 && thread_cpu_us() >= end_us) break;
+        const bool is_used = node.size_class_of(page) != 0;
+        if (cost >= key_sample_pages * unused_pages_per_visit) {
+            if (thread_cpu_us() >= end_us) break;
+            cost = 0;
+        }
+        cost += is_used ? unused_pages_per_visit : 1;
+        if (!is_used) continue;
         if (text.capacity() - text.size() < page_text_bytes) text.reserve(2 * text.size() + page_text_bytes);
         node.visit_page(page, now, [&](const ItemView& item) {
             const bool is_word = std::ranges::none_of(item.key, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });

@@ -165,7 +165,7 @@ bool Crawler::flush_if_due(Held& held) {
 }
 
 // Visits all pages once, at half a processor (C6). False: stopped midway. at_rest returns true if it has rested itself.
-bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest) {
+bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest) {
     // Not page_count(): after the limit is lowered, pages above it exist for a while.
     const uint64_t pages = node_.most_pages();
     Clock::time_point worked_from = Clock::now();
@@ -177,7 +177,7 @@ bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionR
         flush_if_due(held);
         const Clock::time_point now = Clock::now();
         if (now - worked_from < milliseconds(1)) continue;
-        node_.prefix_counts().walked(page + 1, pages);
+        node_.prefix_counts().walked(walk, page + 1, pages);
         const Clock::time_point rested = now + (now - worked_from);
         if (!at_rest()) work_.wait_until(held, rested, [&] { return stopping_; });
         worked_from = Clock::now();
@@ -189,7 +189,8 @@ bool Crawler::walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionR
 bool Crawler::sweep_prefixes(Held& held) {
     const uint64_t order = node_.prefix_order();
     if (order == 0) return false;
-    if (!walk(held, [&](uint64_t page) { node_.sweep_page(page, now_()); }, [] { return false; })) return true;
+    const auto sweep = [&](uint64_t page) { node_.sweep_page(page, now_()); };
+    if (!walk(held, PrefixCounts::Walk::sweep, sweep, [] { return false; })) return true;
     held.unlock();
     node_.prefixes_swept(order);
     held.lock();
@@ -204,7 +205,7 @@ bool Crawler::count_prefix(Held& held) {
     const auto count = [&](uint64_t page) {
         node_.visit_page(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
     };
-    const bool whole = walk(held, count, [&] { return sweep_prefixes(held); });
+    const bool whole = walk(held, PrefixCounts::Walk::count, count, [&] { return sweep_prefixes(held); });
     if (whole) node_.prefix_counts().counted(items);
     return true;
 }
@@ -283,8 +284,7 @@ void Crawler::schedule_next(const Pass& pass) {
 }
 
 void Crawler::sweep(uint64_t page, Pass& pass, uint64_t to_crawl) {
-    // A hint: sweep_page() rechecks under the page's lock.
-    uint32_t size_class = __atomic_load_n(&node_.view().pages[page].size_class, __ATOMIC_RELAXED) & 63;
+    const uint32_t size_class = node_.size_class_of(page);
     if (size_class == 0) return;
     if ((pass.classes >> size_class & 1) == 0) return;
     uint64_t& checked = pass.checked_by_class[size_class];

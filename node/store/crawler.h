@@ -85,7 +85,7 @@ class Crawler {
     void wait_for_work(Held& held);
     Clock::time_point next_wake();
     bool flush_if_due(Held& held);
-    bool walk(Held& held, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest);
+    bool walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest);
     bool sweep_prefixes(Held& held);
     bool count_prefix(Held& held);
     bool serve_prefixes(Held& held);

@@ -38,7 +38,7 @@ PrefixCount PrefixCounts::of_delete(std::string_view prefix) const {
     std::lock_guard hold(lock_);
     const auto at = std::ranges::find(deletes_, prefix, &Delete::prefix);
     if (at == deletes_.end() || at->order == 0) return {};
-    if (!at->complete) return {State::running, {}, at->order, pages_done_, pages_};
+    if (!at->complete) return running(State::running, Walk::sweep, at->order);
     return {State::complete, at->items, at->order};
 }
 
@@ -48,11 +48,12 @@ PrefixCount PrefixCounts::count(std::string_view token, std::string_view prefix)
     std::unique_lock hold(lock_);
     const bool runs = !counting_.empty() && !counted_.has_value();
     if (token_ == token && counting_ == prefix && !runs) return {State::complete, counted_};
-    if (runs) return {token_ == token ? State::running : State::busy, {}, 0, pages_done_, pages_};
+    if (runs) return running(token_ == token ? State::running : State::busy, Walk::count, 0);
     token_ = std::move(own_token);
     counting_ = std::move(own_prefix);
     counted_.reset();
-    const PrefixCount begun{State::running, {}, 0, pages_done_, pages_};
+    progress_[size_t(Walk::count)] = {};
+    const PrefixCount begun = running(State::running, Walk::count, 0);
     hold.unlock();
     tell();
     return begun;
@@ -72,10 +73,16 @@ void PrefixCounts::counted(uint64_t items) {
     counted_ = items;
 }
 
-void PrefixCounts::walked(uint64_t pages_done, uint64_t pages) {
+void PrefixCounts::walked(Walk walk, uint64_t pages_done, uint64_t pages) {
     std::lock_guard hold(lock_);
-    pages_done_ = pages_done;
-    pages_ = pages;
+    Progress& progress = progress_[size_t(walk)];
+    pages_walked_ += pages_done > progress.pages_done ? pages_done - progress.pages_done : pages_done;
+    progress = {pages_done, pages};
+}
+
+PrefixCount PrefixCounts::running(PrefixCount::State state, Walk walk, uint64_t order) const {
+    const Progress& progress = progress_[size_t(walk)];
+    return {state, {}, order, progress.pages_done, progress.pages, pages_walked_};
 }
 
 }  // namespace farcached::node

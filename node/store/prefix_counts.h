@@ -30,7 +30,8 @@ struct PrefixCount {
     } state = State::unknown;
     std::optional<uint64_t> items;      // if complete; none: a flush came in between
     uint64_t order = 0;                 // of a delete: larger than that of any earlier one
-    uint64_t pages_done = 0, pages = 0; // of the walk, if running
+    uint64_t pages_done = 0, pages = 0; // of its walk, if running
+    uint64_t pages_walked = 0;          // of all walks since the start, if running: it grows while the crawler is at work
 };
 
 class PrefixCounts {
@@ -55,10 +56,16 @@ class PrefixCounts {
     // The prefix to count. Empty: none, or no memory.
     std::string to_count() const;
     void counted(uint64_t items);
-    // How far the crawler's walk is.
-    void walked(uint64_t pages_done, uint64_t pages);
+    // How far the crawler's walk is. A count's walk stands still during a sweep.
+    enum class Walk : uint8_t { sweep, count };
+    void walked(Walk walk, uint64_t pages_done, uint64_t pages);
 
   private:
+    struct Progress {
+        uint64_t pages_done = 0, pages = 0;
+    };
+    PrefixCount running(PrefixCount::State state, Walk walk, uint64_t order) const;  // requires lock_
+
     struct Delete {
         std::string prefix;
         uint64_t order = 0;  // 0: unused
@@ -72,7 +79,8 @@ class PrefixCounts {
     std::array<Delete, deletes_kept> deletes_;
     std::string token_, counting_;     // empty: none so far
     std::optional<uint64_t> counted_;  // its result
-    uint64_t pages_done_ = 0, pages_ = 0;
+    std::array<Progress, 2> progress_;  // by Walk
+    uint64_t pages_walked_ = 0;
 };
 
 }  // namespace farcached::node

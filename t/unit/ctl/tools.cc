@@ -103,12 +103,16 @@ void test_prefix() {
 
 void test_prefix_progress() {
     PrefixProgress progress;
-    const auto look = [&](const char* state, const char* done) {
-        const Stats rows = stats({{"a:state", state}, {"a:order", "8"}, {"a:pages_done", done}, {"a:pages", "100"}});
+    const auto look = [&](const char* state, const char* done, const char* walked = "0") {
+        const Stats rows = stats({{"a:state", state}, {"a:order", "8"}, {"a:pages_done", done}, {"a:pages", "100"},
+                                  {"a:pages_walked", walked}});
         return progress.look(prefix_told_of(rows), nullptr);
     };
     tap::ok(look("running", "50").running == 1 && !look("running", "50").advanced, "a node that stands still");
     tap::ok(look("running", "60").advanced && look("running", "60").pages == 100, "one that makes progress");
+    bool sweeps_count = true;
+    for (const char* walked : {"70", "80", "90", "100", "110", "120"}) sweeps_count = look("running", "60", walked).advanced && sweeps_count;
+    tap::ok(sweeps_count, "a count that stands still during sweeps");
     tap::ok(look("busy", "10").advanced, "one that walks again, as for another count");
     int walks = 2;  // the node walks over its pages, again and again
     while (walks < 20 && look("busy", "90").advanced && look("busy", "10").advanced) walks++;
@@ -156,7 +160,7 @@ void test_plan() {
             "a      1000      100   500  50.0%  b 10.0%, c 40.0%\n"
             "b        10       10     0   0.0%  -\n"
             "\n500 of 1010 keys in use would move, 49.5%; "
-            "a sample of 110 keys, so within 9.3 percentage points in 95 of 100 cases\n",
+            "a sample of 110 keys, so within 9.1 percentage points in 95 of 100 cases\n",
             "what moves, and how sure that is");
     result.nodes = {{"a", 4, 4, true, {{"b", 1}}}};
     result.moved_addresses = {"a: tcp:x:1, now tcp:y:1"};
@@ -169,7 +173,13 @@ void test_plan() {
     tap::ok(plan_text(result).find("2 of 6 keys in use would move, 25.0%; 4 of 6 keys were looked at\n") != std::string::npos,
             "but for keys that no node names and old copies");
     tap::ok(json_of(result)["moving_share"] == 0.25 && json_of(result)["sampled"] == 4, "as JSON");
-    tap::ok(plan_text({}).find("0 of 0 keys in use would move; no key was sampled") != std::string::npos, "an empty cache");
+    tap::ok(plan_text({}).find("0 of 0 keys in use would move; there are none\n") != std::string::npos, "an empty cache");
+    result.nodes.push_back({"b", 7, 0, false, {}});
+    tap::ok(plan_text(result).find("an unknown number of 13 keys in use would move; no key was sampled of b: run this again\n") !=
+            std::string::npos, "a node of which no key was sampled");
+    tap::ok(json_of(result)["moving"].is_null() && json_of(result)["moving_share"].is_null(), "as JSON");
+    result.nodes = {{"a", 1000, 10, false, {}}};
+    tap::ok(plan_text(result).find("within 18.2 percentage points") != std::string::npos, "no key moves: that is not certain");
 }
 
 // ---- doctor -------------------------------------------------------------------------------------------------
