@@ -172,7 +172,7 @@ std::string zsh_completion(const CompletedProgram& program) {
     // The status tells zsh whether there are completions.
     return out + "))' \\\n  '*:argument:->arguments' && ret=0\n"
                  "[[ $state == arguments ]] && compadd -- "
-                 "${(f)\"$(${~words[1]} --print-arguments ${words[2,CURRENT-1]} 2>/dev/null)\"} && ret=0\n"
+                 "${(f)\"$(${~${(Q)words[1]}} --print-arguments ${words[2,CURRENT-1]} 2>/dev/null)\"} && ret=0\n"
                  "return ret\n";
 }
 

@@ -398,6 +398,7 @@ int run_top(Servers& servers, const Options& options) {
     if (options.json) {
         for (;;) {
             looks.look();
+            if (is_interrupted()) return conf::exit_ok;
             show_plain(looks, true);
             if (std::fflush(stdout) != 0) return exit_failed;
             if (wait_ms(options.interval_ms) == Waited::interrupted) return conf::exit_ok;

@@ -155,7 +155,7 @@ Or<Server::Answer> Server::take_answer() {
 }
 
 Or<Server::Answer> Server::ask(std::string_view line) {
-    if (is_interrupted()) return failure(no_reply_yet);
+    if (is_interrupted()) return failure("interrupted before the request");
     if (auto why = connect()) return *why;
     const std::string request = std::string(line) + "\r\n";
     // If the send fails, the daemon's last answer, if any, explains more.

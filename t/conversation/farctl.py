@@ -276,7 +276,7 @@ def test_top():
         screen = Screen("top", "--interval=0.2", *at("p"))
         tap.ok(screen.wait_for(r"\x1b\[\?1049h.*averages since the start, by gets.*\x1b\[7mNODE.*\(embedded\)"),
                "a screen", screen.seen)
-        tap.ok(screen.wait_for(r"the last 0\.\d s, by gets"), "again after the interval", screen.seen)
+        tap.ok(screen.wait_for(r"the last \d+\.\d s, by gets"), "again after the interval", screen.seen)
         screen.press("m")
         tap.ok(screen.wait_for(r"by memory\b"), "a key sorts", screen.seen)
         screen.press("r")
@@ -320,20 +320,20 @@ class SlowNode:
 def test_slow_prefix():
     freed = "their memory is still being freed on 1 node"
     with fake_farcached("slow", SlowNode(8, stands_at=0)) as path:
-        tap.is_(farctl("delete-prefix", "k", "--timeout=1", *at("slow")),
+        tap.is_(farctl("delete-prefix", "k", "--timeout=10", *at("slow")),
                 (0, '%s: deleted 7 items beginning with "k" on 1 of 1 node\n' % path, ""),
                 "as long as a node makes progress, it waits")
     node = SlowNode(50, stands_at=3)
     with fake_farcached("slow", node) as path:
-        tap.is_(farctl("delete-prefix", "k", "--timeout=1.5", *at("slow")),
+        tap.is_(farctl("delete-prefix", "k", "--timeout=3", *at("slow")),
                 (0, '%s: deleted all items beginning with "k" on 1 of 1 node; their number is not known yet: readers no longer see '
                  'them, and %s\n' % (path, freed), ""), "without progress it ends, and says what holds")
-        tap.ok(node.looks < 12, "it asks less and less often", node.looks)
+        tap.ok(node.looks < 20, "it asks less and less often", node.looks)
         node.done = 3
         refused(["delete-prefix", "k", "--dry-run", "--timeout=2", *at("slow")],
                 path + ": 1 of 1 node did not count: no progress for 2000 ms; --timeout waits longer", "nor waits a count longer")
     with fake_farcached("slow", SlowNode(50, stands_at=3)):
-        screen = Screen("delete-prefix", "k", "--timeout=2", *at("slow"))
+        screen = Screen("delete-prefix", "k", "--timeout=5", *at("slow"))
         tap.ok(screen.wait_for(r"\rfreeing memory on 1 node: 6\.0% of the pages"),
                "on a terminal it shows the progress", screen.seen)
         tap.is_(screen.end(), 0, "to the end")
@@ -432,11 +432,13 @@ def test_interrupts():
     asked_for = queue.Queue()
     with fake_farcached("silent", lambda line: ["END"] if line == "stats groups" else asked_for.put(line)) as path:
         console = Console(*at("silent"), "--timeout=3600", home=home)
-        for command, request in (("stats - items", "stats items"), ("reload", "stats config"), ("route k", "stats route k"),
-                                 ("delete-prefix k", "count_prefix deleted k"), ("doctor", "stats config")):
+        for command, request, before in (
+                ("stats - items", "stats items", "reply"), ("reload", "stats config", "reply"),
+                ("route k", "stats route k", "reply"),
+                ("delete-prefix k", "count_prefix deleted k", "request"), ("doctor", "stats config", "request")):
             console.press(command + "\r")
             tap.is_(asked_for.get(timeout=deadline()), request, command + " waits for a reply")
-            tap.ok(console.says("\x03", r"\^C\r\nfarctl: %s: interrupted before the reply\r\n" % re.escape(path)),
+            tap.ok(console.says("\x03", r"\^C\r\nfarctl: %s: interrupted before the %s\r\n" % (re.escape(path), before)),
                    "Ctrl-C ends the command, not the console", console.seen)
         tap.ok(console.says("stats\r", "farcached_version"), "the next one is answered", console.seen)
         console.press("quit\r")

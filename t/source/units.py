@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,11 @@ def words_of(text, setting, variables):
     return [os.path.join(BUILD, os.path.basename(words[0])), *words[1:]]
 
 
+def answers(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        return s.connect_ex(path) == 0
+
+
 def check_reload(units, folder):
     """A reload finds a moved socket, and fails if the file is refused."""
     config = os.path.join(folder, "unit.toml")
@@ -109,7 +115,7 @@ def check_reload(units, folder):
                      "OPTIONS": options + " --config " + config, "ADMIN": os.path.join(folder, program + ".moved")}
         daemon = subprocess.Popen(words_of(text, "ExecStart", variables), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            until(lambda: os.path.exists(variables["ADMIN"]) or daemon.poll() is not None, bool)
+            until(lambda: answers(variables["ADMIN"]) or daemon.poll() is not None, bool)
             status, said = run(*words_of(text, "ExecReload", variables))
             tap.is_((status, said), (0, variables["ADMIN"] + ": nothing changed\n"), program + ": a reload at a moved socket")
             with open(config, "w") as f:

@@ -111,7 +111,8 @@ void test_prefix_progress() {
     tap::ok(look("running", "50").running == 1 && !look("running", "50").advanced, "a node that stands still");
     tap::ok(look("running", "60").advanced && look("running", "60").pages == 100, "one that makes progress");
     bool sweeps_count = true;
-    for (const char* walked : {"70", "80", "90", "100", "110", "120"}) sweeps_count = look("running", "60", walked).advanced && sweeps_count;
+    for (const char* walked : {"70", "80", "90", "100", "110", "120"})
+        sweeps_count = look("running", "60", walked).advanced && sweeps_count;
     tap::ok(sweeps_count, "a count that stands still during sweeps");
     tap::ok(look("busy", "10").advanced, "one that walks again, as for another count");
     int walks = 2;  // the node walks over its pages, again and again
