@@ -292,6 +292,9 @@ void test_doctor() {
     alone.machine = healthy_machine();
     alone.machine.devices.clear();
     tap::is(trouble(alone), "", "without a daemon the host is checked");
+}
+
+void test_findings() {
     const std::vector<Finding> two = {{Verdict::ok, "nodes", "1 node is up"}, {Verdict::wrong, "leases", "bad", "do it"}};
     tap::is(doctor_text(two),
             "ok     nodes            1 node is up\n"
@@ -376,6 +379,7 @@ int main() {
     test_prefix_progress();
     test_plan();
     test_doctor();
+    test_findings();
     test_machine();
     test_console();
     return tap::done();
