@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Client, Closed, Daemon, TimedOut, conversations, deadline, gone, run_binary, tap, until  # noqa: E402
+from farcached import (Client, Closed, Daemon, TimedOut, conversations, deadline, default_binary, gone,  # noqa: E402
+                       run_binary, tap, until)
 from farnode import Farnode, farnode_binary  # noqa: E402
 
 ROOT = os.geteuid() == 0
@@ -99,6 +100,16 @@ def check_strangers(daemon, path, name):
                 "  and so does the process")
 
 
+def check_without_chown(path):
+    if not ROOT:
+        tap.skip("without CAP_CHOWN", "only root has it")
+        return
+    _, _, err = run_binary("--bounding-set=-chown", default_binary(), "-u", "nobody", "--admin", path, "-s", "/nonexistent/s",
+                           binary="setpriv", as_is=True)
+    tap.is_(err.decode().split("\n")[0], "failed to give %s to nobody: Operation not permitted; its owner stays root, so nobody "
+            "may be unable to connect: grant CAP_CHOWN, or start as nobody" % path, "without CAP_CHOWN: a warning, with a remedy")
+
+
 def check_file(start, binary, path, name):
     """Files that may exist at the path before the start, and the file's state afterwards."""
     with start() as daemon:
@@ -136,7 +147,8 @@ def peer_pid(client):
 def check_background(path, name, *args):
     """A bug: with -d, the peer of the socket's clients was the parent, which has ended."""
     pid_file = path_of("pid")
-    status, _, err = run_binary("-d", "-P", pid_file, "--admin", path, *args, binary=farnode_binary() if name == "farnode" else None)
+    binary = farnode_binary() if name == "farnode" else None
+    status, _, err = run_binary("-d", "-P", pid_file, "--admin", path, *args, binary=binary)
     tap.is_((status, err), (0, b""), name + " -d")
     pid = until(lambda: read_number(pid_file), bool)
     try:
@@ -372,6 +384,7 @@ def test_farcached():
     check_not_counted(path)
     check_file(proxy, None, path, "farcached")
     check_strangers(Daemon("-s", path_of("s"), "--admin", path, user=["-u", "nobody"]), path, "farcached")
+    check_without_chown(path)
     check_background(path, "farcached", "-s", path_of("s"), "-m", "16")
 
 
