@@ -182,9 +182,9 @@ void check_daemons(const Case& facts, Findings& to) {
             const std::string error = one.config.text("config_last_error");
             if (!error.empty())
                 wrong(to, subject, one.socket + ": its last reload was refused: " + error, "correct the file, then farctl reload");
-            if (!one.limits)
+            if (!one.limits && one.stats.number("pid"))  // without its stats, a failure has the reason
                 note(to, subject, one.socket + ": its limits of files and locked memory cannot be seen from here",
-                     "run farctl doctor in the daemon's PID namespace, or in one around it");
+                     "run farctl doctor as root, in the daemon's PID namespace or in one around it");
             const uint64_t clients = one.settings.count("maxconns");
             if (one.limits && one.limits->descriptors && *one.limits->descriptors < clients)
                 wrong(to, subject, one.socket + ": may open " + std::to_string(*one.limits->descriptors) +
@@ -283,6 +283,7 @@ Case consult(std::vector<Server>& servers, bool is_named) {
             facts.failures.push_back(std::move(*failure));
             continue;
         }
+        const uint64_t listener = server.listener_pid();  // a request that fails closes the connection
         Patient one;
         one.socket = server.path();
         one.is_proxy = std::get<Server::Kind>(kind) == Server::Kind::farcached;
@@ -293,7 +294,7 @@ Case consult(std::vector<Server>& servers, bool is_named) {
             one.settings = stats_or_none(server, "settings");
             one.has_pointer_table = std::holds_alternative<Stats>(server.stats("pointers"));
         }
-        const auto pid = pid_of_daemon("", one.stats.count("pid"), server.listener_pid());
+        const auto pid = pid_of_daemon("", one.stats.count("pid"), listener);
         if (pid) one.limits = limits_of_process("", *pid);
         facts.patients.push_back(std::move(one));
         there.push_back(std::move(server));

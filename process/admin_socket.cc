@@ -112,6 +112,8 @@ void AdminSocket::open(event_base* base, Enter enter) {
     CHECK(!opened_);
     opened_ = true;
     enter_ = std::move(enter);
+    // Again: SO_PEERCRED of a client names the process of the last listen(). With -d, the first one was that of the parent.
+    if (made_) (void)::listen(fd_, backlog);
     const auto on_readable = [](evutil_socket_t, short, void* self) { static_cast<AdminSocket*>(self)->accept_some(); };
     const auto on_retry = [](evutil_socket_t, short, void* self) {
         event_add(&static_cast<AdminSocket*>(self)->readable_, nullptr);

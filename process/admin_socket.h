@@ -41,7 +41,8 @@ class AdminSocket {
     AdminSocket(const AdminSocket&) = delete;
     AdminSocket& operator=(const AdminSocket&) = delete;
 
-    // Starts accepting, in the loop of `base`; shut() must precede the end of `base`.
+    // Starts accepting, in the loop of `base`; shut() must precede the end of `base`. Call in the final process: clients see
+    // its pid.
     void open(event_base* base, Enter enter);
     // Stops accepting, and removes the file that it made, unless another process replaced it.
     void shut();

@@ -23,6 +23,8 @@ process_libprocess_a_SOURCES = \
 	process/reloader.h \
 	process/service_manager.cc \
 	process/service_manager.h \
+	process/socket_diag.cc \
+	process/socket_diag.h \
 	process/socket_holder.cc \
 	process/socket_holder.h \
 	process/supervisor.cc \

@@ -97,7 +97,8 @@ Result<Identity> find_identity(const std::string& user) {
 void give_away(const std::string& path, const Identity& identity) {
     if (!identity.change) return;
     if (lchown(path.c_str(), identity.uid, identity.gid) == 0) return;
-    complain("failed to give " + path + " to " + identity.user + ": " + error_text() + "\n");
+    complain("failed to give " + path + " to " + identity.user + ": " + error_text() + "; its owner stays root, so " +
+             identity.user + " may be unable to connect: grant CAP_CHOWN, or start as " + identity.user + "\n");
 }
 
 Refusal drop_privileges(const Identity& identity, bool core_dumps) {

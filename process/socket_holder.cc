@@ -14,6 +14,9 @@
 #include <memory>
 #include <sstream>
 #include <string_view>
+#include <utility>
+
+#include "process/socket_diag.h"
 
 namespace farcached::process {
 
@@ -40,10 +43,18 @@ std::string hex_words(const void* bytes, size_t count) {
     return text;
 }
 
+// ::ffff:127.0.0.1 is 127.0.0.1.
+Spelled without_mapping(Spelled at) {
+    constexpr uint8_t beginning[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    const std::string mapped = hex_words(beginning, 3);
+    if (!at.ipv6 || !at.words.starts_with(mapped)) return at;
+    return {at.words.substr(mapped.size()), at.port, false};
+}
+
 Spelled spelled(const sockaddr* at) {
     if (at->sa_family == AF_INET6) {
         const auto* in6 = reinterpret_cast<const sockaddr_in6*>(at);
-        return {hex_words(&in6->sin6_addr, 4), ntohs(in6->sin6_port), true};
+        return without_mapping({hex_words(&in6->sin6_addr, 4), ntohs(in6->sin6_port), true});
     }
     const auto* in = reinterpret_cast<const sockaddr_in*>(at);
     return {hex_words(&in->sin_addr, 1), ntohs(in->sin_port), false};
@@ -51,8 +62,7 @@ Spelled spelled(const sockaddr* at) {
 
 using Inode = uint64_t;  // of a socket; 0: none
 
-// How a listener at `found` may hold `wanted`, most likely first. The tables do not tell whether a listener at [::] holds the
-// port for IPv4, too.
+// How a listener at `found` may hold `wanted`, most likely first.
 enum class Match : uint8_t { exact, same_family, both_families, none };
 
 Match match(const Spelled& found, const Spelled& wanted) {
@@ -84,24 +94,12 @@ void look_up(const Spelled& wanted, bool ipv6, Found& best) {
         if (!fields || state != listening || colon == local.npos) continue;
         Spelled found{local.substr(0, colon), 0, ipv6};
         (void)std::from_chars(local.data() + colon + 1, local.data() + local.size(), found.port, 16);
-        if (const Match how = match(found, wanted); how < best.match) best = {how, inode};
+        found = without_mapping(std::move(found));
+        const Match how = match(found, wanted);
+        if (how >= best.match) continue;
+        if (how == Match::both_families && found.ipv6 && !accepts_ipv4(inode)) continue;  // [::] with IPV6_V6ONLY
+        best = {how, inode};
     }
-}
-
-Inode unix_inode(const std::string& path) {
-    constexpr unsigned listening = 0x10000;  // __SO_ACCEPTCON
-    std::ifstream table("/proc/net/unix");
-    std::string line;
-    while (std::getline(table, line)) {
-        std::istringstream fields(line);
-        std::string number, users, protocol, type, state, bound;
-        unsigned flags = 0;
-        Inode inode = 0;
-        fields >> number >> users >> protocol >> std::hex >> flags >> std::dec >> type >> state >> inode >> std::ws;
-        std::getline(fields, bound);
-        if ((flags & listening) != 0 && bound == path) return inode;
-    }
-    return 0;
 }
 
 constexpr std::string_view this_process = "this process";
@@ -153,7 +151,7 @@ std::string tcp_holder(const sockaddr* at) {
     return process_with(best.inode);
 }
 
-std::string unix_holder(const std::string& path) { return process_with(unix_inode(path)); }
+std::string unix_holder(const std::string& path) { return process_with(unix_listener(path)); }
 
 std::string holder_words(const std::string& holder) {
     if (holder == this_process) return " by " + holder + "; choose another address";

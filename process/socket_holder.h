@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Names the process that listens at an address, for messages of a start. It is found in /proc, which shows processes of other
-// users to root only.
+// users to root only. No name is better than that of a process that does not hold the address.
 //
 // No state. Any thread; each call reads the list of processes.
 #pragma once

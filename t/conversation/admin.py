@@ -6,13 +6,16 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import stat
+import struct
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Client, Closed, Daemon, TimedOut, conversations, deadline, run_binary, tap, until  # noqa: E402
+from farcached import (Client, Closed, Daemon, TimedOut, conversations, deadline, default_binary, gone,  # noqa: E402
+                       run_binary, tap, until)
 from farnode import Farnode, farnode_binary  # noqa: E402
 
 ROOT = os.geteuid() == 0
@@ -97,6 +100,16 @@ def check_strangers(daemon, path, name):
                 "  and so does the process")
 
 
+def check_without_chown(path):
+    if not ROOT:
+        tap.skip("without CAP_CHOWN", "only root has it")
+        return
+    _, _, err = run_binary("--bounding-set=-chown", default_binary(), "-u", "nobody", "--admin", path, "-s", "/nonexistent/s",
+                           binary="setpriv", as_is=True)
+    tap.is_(err.decode().split("\n")[0], "failed to give %s to nobody: Operation not permitted; its owner stays root, so nobody "
+            "may be unable to connect: grant CAP_CHOWN, or start as nobody" % path, "without CAP_CHOWN: a warning, with a remedy")
+
+
 def check_file(start, binary, path, name):
     """Files that may exist at the path before the start, and the file's state afterwards."""
     with start() as daemon:
@@ -125,6 +138,33 @@ def check_file(start, binary, path, name):
     status, _, err = run_binary("--admin", "/nonexistent/s", *more, binary=binary)
     tap.is_((status, err.decode()), (71, "--admin /nonexistent/s: No such file or directory\n"),
             "  and one that cannot be made")
+
+
+def peer_pid(client):
+    return struct.unpack("3i", client.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[0]
+
+
+def check_background(path, name, *args):
+    """A bug: with -d, the peer of the socket's clients was the parent, which has ended."""
+    pid_file = path_of("pid")
+    binary = farnode_binary() if name == "farnode" else None
+    status, _, err = run_binary("-d", "-P", pid_file, "--admin", path, *args, binary=binary)
+    tap.is_((status, err), (0, b""), name + " -d")
+    pid = until(lambda: read_number(pid_file), bool)
+    try:
+        with Client(path) as c:
+            tap.is_(c.stats()["pid"], str(pid), "  it answers")
+        with Client(path) as c:
+            tap.is_(peer_pid(c), pid, "  the peer of a client is the daemon")
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    tap.ok(until(lambda: gone(pid), bool), "  it ends")
+
+
+def read_number(path):
+    with contextlib.suppress(FileNotFoundError), open(path) as f:
+        return int(f.read() or 0)
+    return 0
 
 
 # -- farnode ----------------------------------------------------------------------------------------------
@@ -248,6 +288,7 @@ def test_farnode():
             tap.ok(c.is_closed(), "a connection ends with the node")
     check_file(node, farnode_binary(), path, "farnode")
     check_strangers(Farnode("--shm", path_of("shm"), "--admin", path, user=["-u", "nobody"]), path, "farnode")
+    check_background(path, "farnode", "--tcp", "127.0.0.1:0", "-m", "16")
     config = path_of("f.toml")
     with open(config, "w") as f:
         f.write('tcp = "127.0.0.1:0"\nadmin = "%s"\n' % path)
@@ -343,6 +384,8 @@ def test_farcached():
     check_not_counted(path)
     check_file(proxy, None, path, "farcached")
     check_strangers(Daemon("-s", path_of("s"), "--admin", path, user=["-u", "nobody"]), path, "farcached")
+    check_without_chown(path)
+    check_background(path, "farcached", "-s", path_of("s"), "-m", "16")
 
 
 def main():

@@ -205,6 +205,13 @@ def test_doctor():
         out = farctl("doctor", *at("p"))[1]
         tap.ok(re.search(r"^ok     versions         all are ", out, re.M) and "\x1b" not in out, "as text", out)
 
+    def closes(line):
+        if line == "stats pointers":
+            raise ConnectionAbortedError
+        return ["END"]
+    with fake_farcached("closes", closes):
+        tap.is_(checks(*at("closes"))["daemons"]["text"], "1 daemon answers", "a request that fails hides no limits")
+
 
 # -- top --------------------------------------------------------------------------------------------------
 

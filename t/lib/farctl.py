@@ -72,7 +72,7 @@ def listener(name, serve):
 
 def fake_farcached(name, answer):
     """A daemon. answer(line): the lines of the reply to a command, None: silence. `version` and `stats` are answered here."""
-    own = {"version": ["VERSION 1.6.45"], "stats": ["STAT farcached_version 1.0", "END"]}
+    own = {"version": ["VERSION 1.6.45"], "stats": ["STAT farcached_version 1.0", "STAT pid %d" % os.getpid(), "END"]}
 
     def serve(client):
         with client.makefile("rwb") as file:

@@ -278,6 +278,7 @@ void test_doctor() {
          "wrong daemons: /p: its last reload was refused: bad\n"},
         {[](Case& c) { c.patients[0].limits.reset(); },
          "note daemons: /p: its limits of files and locked memory cannot be seen from here\n"},
+        {[](Case& c) { c.patients[0].limits.reset(), c.patients[0].stats = {}; }, ""},
         {[](Case& c) { c.patients[0].limits->descriptors = 256; },
          "wrong daemons: /p: may open 256 files, fewer than its 1024 clients\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].state = "drained"; }, "note nodes: a is drained\n"},
@@ -302,6 +303,9 @@ void test_doctor() {
     alone.machine = healthy_machine();
     alone.machine.devices.clear();
     tap::is(trouble(alone), "", "without a daemon the host is checked");
+}
+
+void test_findings() {
     const std::vector<Finding> two = {{Verdict::ok, "nodes", "1 node is up"}, {Verdict::wrong, "leases", "bad", "do it"}};
     tap::is(doctor_text(two),
             "ok     nodes            1 node is up\n"
@@ -347,6 +351,10 @@ void test_machine() {
     tap::ok(!pid_of_daemon(root, 7, 0), "of one that is not visible");
     tap::ok(pid_of_daemon(root, 9, 1) == 9u, "of one whose socket systemd made");
     tap::ok(!pid_of_daemon(root, 10, 1), "another process has that pid here");
+    write("proc/11/status", "Name:\tfarnode\nUmask:\t0077\n");
+    write("proc/12/status", "Name:\tother\nUmask:\t0077\n");
+    tap::ok(pid_of_daemon(root, 11, 1) == 11u, "of one whose program may not be read");
+    tap::ok(!pid_of_daemon(root, 12, 1), "but not of another process");
     std::filesystem::remove_all(root);
 }
 
@@ -382,6 +390,7 @@ int main() {
     test_prefix_progress();
     test_plan();
     test_doctor();
+    test_findings();
     test_machine();
     test_console();
     return tap::done();
