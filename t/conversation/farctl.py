@@ -221,6 +221,7 @@ class Screen:
     def __init__(self, *args, env=()):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background of a shell has it ignored
             os.environ.pop("NO_COLOR", None)
             os.environ.update({"TERM": "xterm", **dict(env)})
             os.execv(FARCTL, [FARCTL, *args])
