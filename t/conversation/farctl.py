@@ -71,7 +71,8 @@ def test_embedded():
     with Daemon("--admin", path_of("p"), "-m", "16") as d, d.client() as c:
         c.set("k", "v" * 100)
         c.get("k"), c.get("absent")
-        status = asked("status", *at("p"))
+        # Daemon() has asked whether it listens; the worker may not have ended that connection yet.
+        status = until(lambda: asked("status", *at("p")), lambda status: status["proxies"][0]["clients"] == 1)
         node, proxy = status["nodes"][0], status["proxies"][0]
         tap.is_((node["name"], node["state"], node["items"], node["hit_ratio"], node["memory_limit_bytes"]),
                 ("(embedded)", "up", 1, 0.5, 16 << 20), "status: its memory")

@@ -140,7 +140,7 @@ def chosen_levels():
             write(log_level='"info"', log_format='"json"')
             d.signal(signal.SIGHUP)
             until(d.stderr, lambda text: b"reload" in text)
-            tap.is_(json.loads(d.stderr())["msg"], "reload: changed log-level, log-format", "a reload changes level and form")
+            tap.is_(json.loads(d.stderr())["msg"], "reload: changed log_level, log_format", "a reload changes level and form")
             write(log_level='"error"')
             d.signal(signal.SIGHUP)
             until(lambda: d.stats("config"), lambda stats: stats["config_reloads"] == "2")
