@@ -2,7 +2,8 @@
 """Executes docs/tutorial.md: one bash runs its shell blocks in order, in a folder that has the programs in build/try and nothing
 else. The output must contain the shown lines. Blocks that need RDMA run in a guest that has it ($FARCACHED_RDMA_ADDRESS).
 
-The kernel replaces ports that are in use here. As root each daemon gets -u root. Without nc or curl a few lines of Python replace
+The kernel replaces ports that are in use here. As root each daemon gets -u root, and farcached waits
+longer for its nodes. Without nc or curl a few lines of Python replace
 them. Commands that only display are repeated until they show the page's lines, because a person types more slowly than a test.
 """
 import os
@@ -61,6 +62,8 @@ def make_programs(folder):
     built = os.path.dirname(os.path.abspath(default_binary()))
     for name in ("farcached", "farnode", "farctl", "farbench"):
         more = " ".join(user_args()) if name in ("farcached", "farnode") else ""
+        if name == "farcached":  # a busy machine may stop a node for longer than a second
+            more += " -o node_timeout_ms=%d" % int(min(deadline(), 60) * 1000)
         write_program(folder, name, '#!/bin/sh\nexec "%s/%s" %s "$@"\n' % (built, name, more))
     for name, text in (("nc", NC), ("curl", CURL)):
         if not shutil.which(name):
