@@ -95,6 +95,11 @@ def failed_reads(proxy):
     return sum(int(v) for k, v in proxy.stats("proxy").items() if k.startswith("reads_failed_"))
 
 
+def refusals_logged(proxy):
+    """The status would do, but a slow machine replaces it by the reason of the next connection's end."""
+    return sum("is down" in line and "remote access error" in line for line in proxy.stderr().decode().splitlines())
+
+
 def taken_back():
     """A node's memory is deregistered during reads."""
     title = "memory that is taken back: "
@@ -113,15 +118,15 @@ def taken_back():
             for number in range(3):
                 read = load.read_again(c.proxies[0], reader, names, b"value", "get_onesided")
                 tap.ok(read >= 20, title + "it is read", read)  # the askers' keys are read, too
-                before = failed_reads(c.proxies[0])
+                before, logged = failed_reads(c.proxies[0]), refusals_logged(c.proxies[0])
                 node.process.signal(signal.SIGUSR2)
 
                 def refused():
                     found = [v for _, _, v, _ in reader.get_many(names)]
                     return set(found) <= {b"value", None} and failed_reads(c.proxies[0]) > before
                 tap.ok(until(refused, bool), title + "reads fail, are counted, and no byte is wrong")
-                tap.like(until(lambda: nodes_shown(c.proxies[0])[node.name].get("down_reason", ""), bool),
-                         "remote access error", title + "the reason is shown")
+                tap.ok(until(lambda: refusals_logged(c.proxies[0]) > logged, bool), title + "the reason is shown",
+                       c.proxies[0].stderr().decode())
                 c.until_up()
         for asker in askers:
             asker.phase = "after"
