@@ -22,6 +22,7 @@ from tap_output import tap  # noqa: E402
 
 BUILD, TOP = os.environ["abs_top_builddir"], os.environ["abs_top_srcdir"]
 UNITS = "/etc/systemd/system"
+CONFIG = "/etc/farcached/unit.toml"
 EXPOSURE_MAX = 2.0
 WATCHDOG_S = 6  # the guest is slow
 RESTARTS = 3
@@ -145,7 +146,9 @@ def limits():
 
 def variables():
     """The variables of Fedora's file."""
-    write("/etc/sysconfig/farcached", 'PORT="11311"\nUSER="nobody"\nMAXCONN="77"\nCACHESIZE="32"\nOPTIONS="-l 127.0.0.1 -t 2"\n'
+    write(CONFIG, "idle_timeout = 0\n")
+    write("/etc/sysconfig/farcached", 'PORT="11311"\nUSER="nobody"\nMAXCONN="77"\nCACHESIZE="32"\n'
+          'OPTIONS="-l 127.0.0.1 -t 2 --config %s"\n' % CONFIG +
           'ADMIN="/run/farcached/moved.sock"\n')
     tap.ok(systemctl("restart", "farcached"), "it restarts with variables of its file")
     stats = stats_at(11311)
@@ -162,6 +165,13 @@ def reloads():
         c.set("k", "v")
         tap.ok(systemctl("reload", "farcached"), "it reloads")
         tap.is_(c.get("k"), b"v", "and no connection notices")
+        write(CONFIG, "nosuch = 1\n")
+        tap.ok(not systemctl("reload", "farcached"), "a reload that the daemon refuses fails")
+        tap.like(until_journal("farcached", "refused, nothing changed"), "refused, nothing changed: .*unknown key 'nosuch'",
+                 "and the journal has the reason")
+        write(CONFIG, "idle_timeout = 0\n")
+        tap.ok(systemctl("reload", "farcached"), "once the file is right, it reloads again")
+        tap.is_(c.get("k"), b"v", "and no connection noticed")
     until(lambda: shown("farcached", "ActiveState"), lambda state: state == "active")
     tap.is_(shown("farcached", "MainPID"), before, "it is the same process")
 
