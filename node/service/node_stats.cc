@@ -131,7 +131,7 @@ void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t 
     uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0, cost = 0;
     while (std::gcd(stride, pages) != 1) stride++;
     for (; seen < pages && keys < keys_wanted; seen++, page = (page + stride) % pages) {
-        const bool is_used = node.size_class_of(page) != 0;
+        const bool is_used = size_class_of(node, page) != 0;
         if (cost >= key_sample_pages * unused_pages_per_visit) {
             if (thread_cpu_us() >= end_us) break;
             cost = 0;

@@ -284,7 +284,7 @@ void Crawler::schedule_next(const Pass& pass) {
 }
 
 void Crawler::sweep(uint64_t page, Pass& pass, uint64_t to_crawl) {
-    const uint32_t size_class = node_.size_class_of(page);
+    const uint32_t size_class = size_class_of(node_, page);
     if (size_class == 0) return;
     if ((pass.classes >> size_class & 1) == 0) return;
     uint64_t& checked = pass.checked_by_class[size_class];

@@ -443,8 +443,8 @@ uint64_t Node::leasable_bytes() const { return impl_->arena.pool().lease_zone() 
 uint64_t Node::page_count() const { return impl_->arena.pool().limit_pages(); }
 uint64_t Node::most_pages() const { return impl_->arena.pool().most_pages(); }
 
-uint32_t Node::size_class_of(uint64_t page) const {
-    return __atomic_load_n(&view().pages[page].size_class, __ATOMIC_RELAXED) & 63;
+uint32_t size_class_of(const Node& node, uint64_t page) {
+    return __atomic_load_n(&node.view().pages[page].size_class, __ATOMIC_RELAXED) & 63;
 }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {

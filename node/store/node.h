@@ -271,8 +271,6 @@ class Node {
     // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page visits none. A
     // walk over all pages sees every item that does not move during it.
     uint64_t page_count() const;
-    // The size class of the page's items; 0: the page is unused. Without a lock, so it may be outdated.
-    uint32_t size_class_of(uint64_t page) const;
     // Pages that can exist, now or after set_memory_limit(); those from page_count() on are empty, or about to be.
     uint64_t most_pages() const;
     void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
@@ -297,5 +295,8 @@ class Node {
   private:
     std::unique_ptr<Impl> impl_;
 };
+
+// The size class of a page's items; 0: the page is unused. Without a lock, so it may be outdated.
+uint32_t size_class_of(const Node& node, uint64_t page);
 
 }  // namespace farcached::node
