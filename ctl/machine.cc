@@ -91,19 +91,11 @@ std::optional<uint64_t> innermost_pid(const std::string& root, uint64_t pid) {
     return last;
 }
 
-// "Name:  farcached": farcached, in the first line of a process's status.
-std::string name_in_status(const std::string& root, uint64_t pid) {
-    std::istringstream status(text_of_file(process_folder(root, pid) + "status"));
-    std::string label, name;
-    status >> label >> name;
-    return label == "Name:" ? name : "";
-}
-
 // The kernel shows a process's program only to users that may trace the process, and its name to all.
 bool is_daemon(const std::string& root, uint64_t pid) {
     std::error_code failed;
     std::string program = std::filesystem::read_symlink(process_folder(root, pid) + "exe", failed).filename().string();
-    if (failed) program = name_in_status(root, pid);
+    if (failed) program = text_of_file(process_folder(root, pid) + "comm");
     return program.starts_with("farcached") || program.starts_with("farnode");
 }
 

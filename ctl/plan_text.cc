@@ -14,7 +14,9 @@ struct Sum {
     double items = 0, moving = 0;
     uint64_t sampled = 0, moving_sampled = 0;
     bool has_all_pages = true;
-    std::string not_sampled;  // nodes with items, of which no key was sampled
+    std::string not_sampled;  // nodes that have items, but gave no key
+
+    bool is_known() const { return not_sampled.empty(); }
 };
 
 Sum sum_of(const PlanResult& result) {
@@ -55,13 +57,13 @@ std::string plan_text(const PlanResult& result, Look look) {
     std::string text;
     for (const std::string& line : look.colour ? table.coloured(0, nullptr) : table.lines()) text += line + "\n";
     const Sum sum = sum_of(result);
-    const bool is_known = sum.not_sampled.empty();
-    text += "\n" + (is_known ? whole(sum.moving) : "an unknown number") + " of " + whole(sum.items) + " keys in use would move";
-    if (is_known && sum.items > 0) text += ", " + percent(sum.moving, sum.items);
+    text += "\n" + (sum.is_known() ? whole(sum.moving) : "an unknown number") + " of " + whole(sum.items) +
+            " keys in use would move";
+    if (sum.is_known() && sum.items > 0) text += ", " + percent(sum.moving, sum.items);
     char error[32];
     std::snprintf(error, sizeof error, "%.1f", error_percent(sum));
     const std::string sampled = counted(sum.sampled, "key", "keys");
-    if (!is_known) text += "; no key was sampled of " + sum.not_sampled + ": run this again";
+    if (!sum.is_known()) text += "; no key was sampled of " + sum.not_sampled + ": run this again";
     else if (sum.sampled == 0) text += "; there are none";
     else if (!sum.has_all_pages)
         text += "; a sample of " + sampled + ", so within " + error + " percentage points in 95 of 100 cases";
@@ -81,12 +83,11 @@ Json json_of(const PlanResult& result) {
         nodes.push_back({{"node", node.name}, {"items", node.items}, {"sampled", node.sampled}, {"moving", std::move(to)}});
     }
     const Sum sum = sum_of(result);
-    const bool is_known = sum.not_sampled.empty();
     return {{"nodes", std::move(nodes)},
             {"sampled", sum.sampled},
             {"items", uint64_t(sum.items)},
-            {"moving", is_known ? Json(uint64_t(std::llround(sum.moving))) : Json(nullptr)},
-            {"moving_share", is_known && sum.items > 0 ? Json(sum.moving / sum.items) : Json(nullptr)},
+            {"moving", sum.is_known() ? Json(uint64_t(std::llround(sum.moving))) : Json(nullptr)},
+            {"moving_share", sum.is_known() && sum.items > 0 ? Json(sum.moving / sum.items) : Json(nullptr)},
             {"other_addresses", result.moved_addresses}};
 }
 

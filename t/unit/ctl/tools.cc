@@ -351,8 +351,8 @@ void test_machine() {
     tap::ok(!pid_of_daemon(root, 7, 0), "of one that is not visible");
     tap::ok(pid_of_daemon(root, 9, 1) == 9u, "of one whose socket systemd made");
     tap::ok(!pid_of_daemon(root, 10, 1), "another process has that pid here");
-    write("proc/11/status", "Name:\tfarnode\nUmask:\t0077\n");
-    write("proc/12/status", "Name:\tother\nUmask:\t0077\n");
+    write("proc/11/comm", "farnode\n");
+    write("proc/12/comm", "other\n");
     tap::ok(pid_of_daemon(root, 11, 1) == 11u, "of one whose program may not be read");
     tap::ok(!pid_of_daemon(root, 12, 1), "but not of another process");
     std::filesystem::remove_all(root);
