@@ -82,14 +82,9 @@ Result<std::unique_ptr<AdminSocket>> AdminSocket::listen(const std::string& path
     }
     const int fd = unix_socket();
     if (fd < 0) return refusal(path, std::strerror(errno));
-    const mode_t before = umask(0177);
-    const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    const int bind_error = errno;
-    umask(before);
-    if (bound == 0) give_away(path, owner);
-    if (bound == 0 && ::listen(fd, backlog) == 0)
+    if (bind_unix(fd, address, 0600, owner) == 0 && ::listen(fd, backlog) == 0)
         return std::unique_ptr<AdminSocket>(new AdminSocket(path, fd, /* made= */ true));
-    const std::string why = std::strerror(bound == 0 ? errno : bind_error);
+    const std::string why = std::strerror(errno);
     close(fd);
     return refusal(path, why);
 }

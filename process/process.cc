@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,11 +95,25 @@ Result<Identity> find_identity(const std::string& user) {
     return identity;
 }
 
+namespace {
+
 void give_away(const std::string& path, const Identity& identity) {
     if (!identity.change) return;
     if (lchown(path.c_str(), identity.uid, identity.gid) == 0) return;
     complain("failed to give " + path + " to " + identity.user + ": " + error_text() + "; its owner stays root, so " +
              identity.user + " may be unable to connect: grant CAP_CHOWN, or start as " + identity.user + "\n");
+}
+
+}  // namespace
+
+int bind_unix(int fd, const sockaddr_un& address, mode_t mode, const Identity& owner) {
+    const mode_t before = umask(mode_t(~mode & 0777));
+    const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const int error = errno;
+    umask(before);
+    if (bound == 0) give_away(address.sun_path, owner);
+    errno = error;
+    return bound;
 }
 
 Refusal drop_privileges(const Identity& identity, bool core_dumps) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <csignal>
 #include <cstdint>
@@ -44,8 +45,8 @@ struct Identity {
 // until drop_privileges().
 Result<Identity> find_identity(const std::string& user);
 
-// Changes the owner of an existing file to that user.
-void give_away(const std::string& path, const Identity& identity);
+// Binds a Unix socket; its file has that mode and owner before anyone can connect. -1 and errno if the address is unavailable.
+int bind_unix(int fd, const sockaddr_un& address, mode_t mode, const Identity& owner);
 
 // Afterwards the process may dump core only if `core_dumps`.
 Refusal drop_privileges(const Identity& identity, bool core_dumps);

@@ -193,10 +193,7 @@ conf::Refusal Acceptor::listen_unix() {
         return problem;
     }
     if (exists) replace_unix_socket(path);
-    mode_t before = umask(mode_t(~options_.unix_mode & 0777));
-    int bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
-    umask(before);
-    if (bound == 0) process::give_away(path, options_.identity);
+    const int bound = process::bind_unix(fd, address, options_.unix_mode, options_.identity);
     if (bound != 0 || ::listen(fd, options_.backlog) != 0) {
         conf::Problem problem = refuse(bound != 0 ? "bind()" : "listen()");
         close(fd);
