@@ -381,6 +381,15 @@ class Anew:
         return tap.ok(True, self.where)
 
 
+def start_is_over(daemon, admin):
+    """Waits for a reload: the main thread does it after all of its start."""
+    def reloads():
+        with Client(admin) as c:
+            return int(c.stats("config")["config_reloads"])
+    daemon.signal(signal.SIGHUP)
+    until(reloads, lambda count: count > 0)
+
+
 def stops(folder):
     """SIGTERM: the shutdown is orderly, with exit status 0."""
     total = 0
@@ -400,11 +409,8 @@ def stops(folder):
 
             @contextlib.contextmanager
             def start():
-                pid = os.path.join(folder, "pid")
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(pid)
-                daemon = program(*args, "--pidfile", pid, env=trial.failing.env, threads=1).start()
-                until(lambda: os.path.exists(pid), bool)  # written last at the start
+                daemon = program(*args, env=trial.failing.env, threads=1).start()
+                start_is_over(daemon, admin)
                 if program is Farnode:
                     with daemon.node_client() as c:
                         c.learn_layout()
