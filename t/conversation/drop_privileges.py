@@ -41,9 +41,12 @@ def marks(pid):
 
 
 def all_filtered(daemon, name):
-    """Polls, because the port file, by which a test recognises a ready daemon, appears slightly before the last filter."""
-    found = until(lambda: marks(daemon.pid), lambda seen: set(seen) == {FILTERED})
-    tap.ok(set(found) == {FILTERED} and len(found) > 3, "%s: every thread is behind the filter" % name, found)
+    """Polls, because the port file, by which a test recognises a ready daemon, appears slightly before the last filter. The last
+    thread begins after that, with the filter."""
+    def complete(seen):
+        return set(seen) == {FILTERED} and len(seen) > 3
+    found = until(lambda: marks(daemon.pid), complete)
+    tap.ok(complete(found), "%s: every thread is behind the filter" % name, found)
 
 
 def all_kinds(address, name):
