@@ -155,6 +155,16 @@ constexpr Option table[] = {
              "are not evicted first; no effect on other transports. none,\n"
              "report: proxies send their reads with requests or in\n"
              "reports (access_tracking of farcached(1))"},
+    {.name = "rpc", .argument = "<send|write|rfp|auto>", .initial = "auto",
+     .kind = choice<&S::node, &N::rpc>(rpc_mode_names), .section = Section::memory, .exit_status = exit_usage,
+     .help = "RPC offered to proxies over --verbs. send: SENDs alone;\n"
+             "write: also WRITEs; rfp, auto: also READs of replies, the\n"
+             "proxy's choice (rpc of farcached(1))"},
+    {.name = "rfp-slots", .argument = "<num>", .initial = "8",
+     .kind = number<&S::node, &N::rfp_slots>(1, limits::rfp_slots_max), .section = Section::memory,
+     .exit_status = exit_usage,
+     .help = "slots for requests of each connection over --verbs, and as\n"
+             "many for replies, of 4 KiB each; locked memory"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
      .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .live = true,
      .exit_status = exit_usage,

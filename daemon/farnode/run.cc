@@ -228,7 +228,10 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     }
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(fabric::VerbsConfig(),
+    fabric::VerbsConfig over_verbs;
+    over_verbs.rpc = settings.node.rpc;
+    over_verbs.slots = settings.node.rfp_slots;
+    fabric::VerbsDevices devices(over_verbs,
                                  [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) {
