@@ -102,6 +102,13 @@ Config node_config(const conf::Settings& settings) {
     return config;
 }
 
+fabric::VerbsConfig verbs_config(const conf::NodeSettings& settings) {
+    fabric::VerbsConfig config;
+    config.rpc = settings.rpc;
+    config.slots = settings.rfp_slots;
+    return config;
+}
+
 std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     try {
         return std::make_unique<Node>(node_config(settings));
@@ -228,10 +235,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     }
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsConfig over_verbs;
-    over_verbs.rpc = settings.node.rpc;
-    over_verbs.slots = settings.node.rfp_slots;
-    fabric::VerbsDevices devices(over_verbs,
+    fabric::VerbsDevices devices(verbs_config(settings.node),
                                  [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) {

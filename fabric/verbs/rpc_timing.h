@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Decisions of the two ends of a connection whose messages travel in slots (verbs_slots.h). FetchPlan: when the proxy READs a reply,
-// and how many bytes. NodeAwake: does the node look at its slots? LookWindow: for how long the node does. RpcChoice: `rpc = auto`.
-// Pure: every time is an argument, in nanoseconds of one monotonic clock.
+// Times of a connection whose messages travel in slots (verbs_slots.h). FetchPlan: when the proxy READs a reply, and how many
+// bytes. NodeAwake: does the node look at its slots? LookWindow: for how long the node does. RpcChoice: `rpc = auto`. Pure:
+// every time is an argument, in nanoseconds of one monotonic clock.
 //
 // Owner and thread: those of a VerbsQueue.
 // H1  While replies are due, FetchPlan::next_ns() is finite: a reply in a slot is always READ.

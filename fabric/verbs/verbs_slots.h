@@ -185,7 +185,10 @@ class SlotReader {
         next_++;
     }
     void take_send() { next_++; }
-    std::string_view rest() const { return from_ == end_ ? std::string_view() : std::string_view(copy_.get() + from_, end_ - from_); }
+    std::string_view rest() const {
+        if (from_ == end_) return {};
+        return {copy_.get() + from_, end_ - from_};
+    }
     void consume(size_t bytes) {
         CHECK(bytes <= end_ - from_);
         from_ += uint32_t(bytes);

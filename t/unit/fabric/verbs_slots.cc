@@ -278,7 +278,7 @@ void adversary() {
                 std::string text;
                 if (!wire.take(text)) continue;
                 const std::string begin = "message " + std::to_string(++taken);
-                if (text.compare(0, begin.size(), begin) != 0 || text.find_first_not_of('x', begin.size()) != std::string::npos) wrong++;
+                if (!text.starts_with(begin) || text.find_first_not_of('x', begin.size()) != std::string::npos) wrong++;
                 // A WRITE that is repeated by the device arrives before its acknowledgement, which comes before any reuse.
                 if (wire.flying.empty() || random() % 2 == 0) {
                     while (!wire.flying.empty() && wire.out.seen() != wire.in.taken()) {
