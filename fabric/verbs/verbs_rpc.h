@@ -4,7 +4,7 @@
 // replies or wakes the node. VerbsQueue posts the work requests.
 //
 // Owner and thread: those of a VerbsQueue.
-// X1  The slots of a connection are memory of their own, registered for it alone (S6): request slots for WRITEs of the proxy,
+// X1  The slots of a connection are memory of their own, registered for it alone (S6): request slots for the proxy's WRITEs,
 //     reply slots for its READs, or for WRITEs of the node. Where the device has memory windows of type 2, no other key
 //     reaches them.
 // X2  Both ends begin with SENDs without a head, which count as messages 1, 2, ... A proxy uses slots after it heard from the
@@ -12,8 +12,8 @@
 // X3  Only replies are left in slots to be READ: the proxy READs while it awaits any (Channel::expect_replies()). All else is
 //     sent (Channel::send_at_once()).
 // X4  A message is sent if no slot is free or it is too long for one. No message waits for a slot.
-// X5  Messages pay for receives if the other end notices them by itself: SENDs, WRITEs with an immediate, and replies in slots (X3).
-//     Plain WRITEs do not (VerbsCredits, K2).
+// X5  Messages pay for receives if the other end notices them by itself: SENDs, WRITEs with an immediate, and replies in slots
+//     (X3). Plain WRITEs do not (VerbsCredits, K2).
 #pragma once
 
 #include <array>

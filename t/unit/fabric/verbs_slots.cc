@@ -204,8 +204,8 @@ void choosing() {
     tap::ok(no_reads.now() != RpcMode::rfp && no_reads.automatic(), "a way that the node does not offer is never tried");
 }
 
-// One direction: a sender with its slots, and an adversary that delivers words of WRITEs in any order, again, and late, but before the
-// report that their message was seen.
+// One direction: a sender with its slots, and an adversary that delivers words of WRITEs in any order, again, and late, but
+// before the report that their message was seen.
 struct Wire {
     struct Word {
         uint32_t slot;
