@@ -165,6 +165,11 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "slots for requests of each connection over --verbs, and as\n"
              "many for replies, of 4 KiB each; locked memory"},
+    {.name = "rfp-awake-us", .argument = "<num>", .initial = "50",
+     .kind = number<&S::node, &N::rfp_awake_us>(0, 1'000'000), .section = Section::memory, .exit_status = exit_usage,
+     .help = "longest time in microseconds that a thread polls the slots of\n"
+             "a connection after a reply, if requests come often enough;\n"
+             "0: never, each request wakes the thread"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
      .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .live = true,
      .exit_status = exit_usage,

@@ -146,6 +146,7 @@ struct NodeSettings {
     uint16_t verbs_port = 0;
     RpcMode rpc = RpcMode::automatic;  // the most that it offers to proxies over RDMA
     uint32_t rfp_slots = 0;      // for requests of each connection, and as many for replies
+    uint32_t rfp_awake_us = 0;   // longest look at the slots after a reply
     uint32_t greeting_timeout_ms = 0;
     PolicyKind policy = PolicyKind::s3fifo;
     uint32_t lease_ms = 0;       // the term of all leases, where there is one

@@ -106,6 +106,7 @@ fabric::VerbsConfig verbs_config(const conf::NodeSettings& settings) {
     fabric::VerbsConfig config;
     config.rpc = settings.rpc;
     config.slots = settings.rfp_slots;
+    config.look_us_max = settings.rfp_awake_us;
     return config;
 }
 

@@ -5,7 +5,8 @@
 //
 // Owner and thread: those of a VerbsQueue.
 // H1  While replies are due, FetchPlan::next_ns() is finite: a reply in a slot is always READ.
-// H2  While a request is not seen, NodeAwake::wake_ns() is finite: a node that sleeps is woken, again and again.
+// H2  A plain request that was not seen is followed by wakes: the first one is enough, since it arrives after the request. They
+//     repeat NodeAwake::wakes_max times.
 // H3  The proxy counts the node's awake time from before it posted the request whose reply told it (S3). The node counts it from
 //     the reply, and looks for LookWindow::margin_ns longer.
 #pragma once
@@ -141,15 +142,16 @@ class NodeAwake {
         wakes_ = 0;
         wake_ns_ = seen == last_ ? never_ns : now_ns + patience_ns_;
     }
-    // A plain WRITE is noticed without a wake.
+    // Does it notice a plain WRITE?
     bool awake(uint64_t now_ns) const { return now_ns < until_ns_; }
     // The next empty wake; never_ns: each request was seen, or woke the node.
     uint64_t wake_ns() const { return wake_ns_; }
     void woken(uint64_t now_ns) {
         until_ns_ = 0;
-        wake_ns_ = now_ns + (patience_ns_ << std::min(++wakes_, 10U));
+        wake_ns_ = ++wakes_ < wakes_max ? now_ns + (patience_ns_ << wakes_) : never_ns;
     }
 
+    static constexpr uint32_t wakes_max = 8;
     static constexpr uint64_t patience_ns_min = 100'000, patience_ns_max = 10'000'000;
 
   private:

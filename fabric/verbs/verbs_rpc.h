@@ -182,7 +182,7 @@ class VerbsRpc {
     // ---- a proxy's READs and wakes ----------------------------------------------------------------------
     void expect_replies(bool any, uint64_t now_ns);
     // Does it READ for a reply soon? A worker that polls gets it earlier.
-    bool fetches() const { return next_read_ns() != never_ns; }
+    bool fetches() const { return has_reads() && (proxy_->reads->plan().under_way() || next_read_ns() != never_ns); }
     // The times of the next READ and of the next wake; never_ns: none.
     uint64_t next_read_ns() const;
     uint64_t next_wake_ns() const;

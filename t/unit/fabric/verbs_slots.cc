@@ -171,6 +171,10 @@ void waking() {
     awake.woken(wake);
     tap::ok(awake.wake_ns() > wake && awake.wake_ns() != never_ns, "which repeats");
     tap::ok(!awake.awake(wake), "and the node counts as asleep");
+    for (uint32_t i = 2; i < NodeAwake::wakes_max; i++) awake.woken(awake.wake_ns());
+    tap::ok(awake.wake_ns() != never_ns, "several times");
+    awake.woken(awake.wake_ns());
+    tap::is(awake.wake_ns(), never_ns, "but not for ever");
     awake.told(2, 0, wake + us);
     tap::is(awake.wake_ns(), never_ns, "until it was seen");
 
