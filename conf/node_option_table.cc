@@ -157,9 +157,9 @@ constexpr Option table[] = {
              "reports (access_tracking of farcached(1))"},
     {.name = "rpc", .argument = "<send|write|rfp|auto>", .initial = "auto",
      .kind = choice<&S::node, &N::rpc>(rpc_mode_names), .section = Section::memory, .exit_status = exit_usage,
-     .help = "RPC offered to proxies over --verbs. send: SENDs alone;\n"
-             "write: also WRITEs; rfp, auto: also READs of replies, the\n"
-             "proxy's choice (rpc of farcached(1))"},
+     .help = "ways of requests that proxies over --verbs may choose (rpc of\n"
+             "farcached(1)). send: SENDs. write: also WRITEs. rfp, auto:\n"
+             "also READs of replies"},
     {.name = "rfp-slots", .argument = "<num>", .initial = "8",
      .kind = number<&S::node, &N::rfp_slots>(1, limits::rfp_slots_max), .section = Section::memory,
      .exit_status = exit_usage,

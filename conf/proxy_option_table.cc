@@ -117,17 +117,16 @@ constexpr Option table[] = {
              "counters (--access_tracking of farnode(1))"},
     {.where = suboption, .name = "rpc", .argument = "<send|write|rfp|auto>", .initial = "auto",
      .kind = choice<&S::proxy, &P::rpc>(rpc_mode_names), .section = nodes, .live = true, .exit_status = exit_usage,
-     .help = "RPC to nodes over verbs, for all requests that are not\n"
-             "one-sided. send: RDMA SENDs both ways; write: WRITEs both\n"
-             "ways; rfp: the request by WRITE, the reply by a READ of the\n"
-             "proxy, so the node posts nothing; auto: the fastest of these,\n"
-             "measured for each link (\"rpc\" of \"stats nodes\")"},
+     .help = "two-sided requests to nodes over verbs. send: SENDs both\n"
+             "ways. write: WRITEs both ways. rfp: the request by WRITE, the\n"
+             "reply by a READ of the proxy; the node posts nothing. auto:\n"
+             "the fastest, measured for each link (\"rpc\" of \"stats\n"
+             "nodes\")"},
     {.where = suboption, .name = "rfp_fetch_bytes", .argument = "<num>", .initial = "0",
      .kind = number<&S::proxy, &P::rfp_fetch_bytes>(0, limits::rfp_slot_bytes), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "length of the READ of a reply (rpc), of which 32 bytes are\n"
-             "its head; a longer reply takes a second READ. 0: adapted to\n"
-             "the replies"},
+     .help = "bytes of the READ of a reply (rpc), 32 of them its head. A\n"
+             "longer reply takes a second READ. 0: adaptive"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
      .help = "trust nodes over shm of other users whose primary group is\n"
