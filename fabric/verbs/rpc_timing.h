@@ -44,11 +44,11 @@ class FetchPlan {
     // Requests left; their replies may be in slots.
     void asked(uint64_t now_ns) {
         if (due_ && early_ == 0 && next_ns_ != never_ns) return;  // an earlier reply comes first
-        next_ns_ = now_ns + (slow_ ? backed_off() : service_ns_);
+        next_ns_ = now_ns + (slow_ ? backed_off() : wait_ns_);
     }
     // Replies are due, or no more. Until the first call they are.
     void due(bool any, uint64_t now_ns) {
-        if (any && !due_ && !under_way_ && next_ns_ == never_ns) next_ns_ = now_ns + service_ns_;
+        if (any && !due_ && !under_way_ && next_ns_ == never_ns) next_ns_ = now_ns + wait_ns_;
         if (!any) {
             early_ = 0;
             next_ns_ = never_ns;
@@ -65,17 +65,19 @@ class FetchPlan {
         under_way_ = false;
         read_ns_ = smoothed(read_ns_, now_ns - posted_ns_);
     }
-    // A READ brought this reply. more: others may be ready, too.
-    void brought(const SlotHead& head, uint64_t now_ns, bool more) {
-        service_ns_ = std::min(smoothed(service_ns_, uint64_t(head.service_us) * 1000), service_ns_max);
+    // A READ brought this reply. more: others may be ready, too. asked_ns: when its request left; 0: unknown.
+    void brought(const SlotHead& head, uint64_t now_ns, bool more, uint64_t asked_ns = 0) {
+        if (early_ == 0)
+            wait_ns_ -= wait_ns_ / shorter;
+        else
+            learn_wait(asked_ns, posted_ns_);
         early_ = 0;
         note_length(uint32_t(sizeof head) + head.length);
-        next_ns_ = more ? now_ns : now_ns + service_ns_;
+        next_ns_ = more ? now_ns : now_ns + wait_ns_;
     }
     // A READ found no reply. True: the second time in a row; the node shall send its replies from now on.
     bool found_none(uint64_t now_ns) {
         early_++;
-        service_ns_ = std::min(service_ns_ + std::max(service_ns_ / 4, back_off_ns_min), service_ns_max);
         next_ns_ = now_ns + backed_off();
         if (early_ != early_max || slow_) return false;
         slow_ = true;
@@ -83,26 +85,32 @@ class FetchPlan {
         return true;
     }
     // The node sent a reply. Fetching pays again when service takes no longer than a READ, several times in a row.
-    void sent(const SlotHead& head, uint64_t now_ns) {
+    void sent(const SlotHead& head, uint64_t now_ns, uint64_t asked_ns = 0) {
         early_ = 0;
         next_ns_ = now_ns + backed_off();
-        service_ns_ = std::min(smoothed(service_ns_, uint64_t(head.service_us) * 1000), service_ns_max);
         note_length(uint32_t(sizeof head) + head.length);
+        learn_wait(asked_ns, now_ns - std::min(now_ns, read_ns_ / 2));
         if (!slow_) return;
         fast_ = uint64_t(head.service_us) * 1000 <= read_ns_ ? fast_ + 1 : 0;
         if (fast_ < fast_min) return;
         slow_ = false;
-        service_ns_ = 0;
     }
 
     static constexpr uint32_t early_max = 2;  // READs in a row without a reply
     static constexpr uint32_t fast_min = 8;   // sent replies in a row
-    static constexpr uint64_t back_off_ns_min = 1000, back_off_ns_max = 1'000'000, service_ns_max = 1'000'000;
+    static constexpr uint64_t back_off_ns_min = 1000, back_off_ns_max = 1'000'000, wait_ns_max = 1'000'000;
+    static constexpr uint64_t shorter = 256;  // part of the wait that each READ with a reply takes off
 
   private:
     uint64_t backed_off() const {
-        const uint64_t first = std::max(service_ns_ / 2, back_off_ns_min);
+        const uint64_t first = std::max(wait_ns_ / 2, back_off_ns_min);
         return std::min(first << std::min(early_, 10U), back_off_ns_max);
+    }
+    // The reply to a request of asked_ns was there at ready_ns, and not much earlier.
+    void learn_wait(uint64_t asked_ns, uint64_t ready_ns) {
+        if (asked_ns == 0) return;
+        const uint64_t waited_ns = std::min(ready_ns - std::min(ready_ns, asked_ns), wait_ns_max);
+        wait_ns_ = waited_ns > wait_ns_ ? wait_ns_ + (waited_ns - wait_ns_) / 4 : smoothed(wait_ns_, waited_ns);
     }
     void note_length(uint32_t bytes) {
         if (fixed_ != 0) return;
@@ -118,7 +126,9 @@ class FetchPlan {
     bool due_ = true, under_way_ = false, slow_ = false;
     uint32_t early_ = 0, fast_ = 0;
     uint64_t next_ns_ = never_ns, posted_ns_ = 0;
-    uint64_t service_ns_ = 2000, read_ns_ = 5000;  // smoothed
+    // From a request to the READ of its reply: flight, wake and service. It shrinks until a READ is early, so that one in 60 is.
+    uint64_t wait_ns_ = 5000;
+    uint64_t read_ns_ = 5000;  // smoothed
     std::array<uint32_t, 20> lengths_{};
     uint32_t noted_ = 0;
 };

@@ -291,9 +291,9 @@ bool VerbsRpc::took_reply(const SlotHead& head, bool fetched, uint64_t now_ns) {
     proxy.left[head.seen % slots_most] = {};
     if (fetched) {
         credits_ += head.credits;
-        proxy.reads->plan().brought(head, now_ns, out_.last() != head.seen);
+        proxy.reads->plan().brought(head, now_ns, out_.last() != head.seen, left.at_ns);
     } else if (proxy.reads != nullptr) {
-        proxy.reads->plan().sent(head, now_ns);
+        proxy.reads->plan().sent(head, now_ns, left.at_ns);
     }
     return true;
 }

@@ -138,6 +138,33 @@ void reads_of_replies() {
     tap::is(plan.next_ns(), never_ns, "no READ while no reply is due");
     plan.due(true, 100 * us);
     tap::ok(plan.next_ns() != never_ns, "but as soon as one is");
+    FetchPlan learner(4096, 0);
+    uint32_t early = 0, demands = 0;
+    uint64_t now = 100 * us;
+    constexpr uint32_t requests = 20'000, settled = 2000;
+    for (uint32_t i = 0; i < requests; i++) {
+        const uint64_t asked = now, ready = asked + 40 * us;  // most of it is flight, which service_us does not count
+        learner.due(true, asked);
+        learner.asked(asked);
+        head.service_us = 1;
+        for (bool found = false; !found;) {
+            now = learner.next_ns();
+            learner.posted(now);
+            found = now >= ready;
+            now += 5 * us;
+            learner.landed(now);
+            if (found) break;
+            demands += learner.found_none(now);
+            early += i >= settled;
+        }
+        learner.brought(head, now, /* more= */ false, asked);
+        learner.due(false, now);
+        if (!learner.fetches())
+            for (uint32_t n = 0; n < FetchPlan::fast_min; n++) learner.sent(head, asked + 42 * us, asked);
+    }
+    tap::note("early READs: %.4f of the settled requests; %u demands", double(early) / (requests - settled), demands);
+    tap::ok(demands <= 4, "it learns how long a reply takes, not only its service");
+    tap::ok(early > 0 && early < (requests - settled) / 20, "and tries rarely whether it takes less");
     FetchPlan fixed(4096, 36);
     tap::is(fixed.bytes(), 36u, "the length can be fixed");
 }
