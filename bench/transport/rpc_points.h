@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The points of `farbench transport --rpc`: the ways of requests over RDMA under the workloads of "RFP: A Remote Fetching Paradigm
-// for RDMA-Accelerated Systems" (Su et al.), the numbers that the paper's text states for them, and the results as text, CSV and
-// JSON. Pure.
+// The points of `farbench transport --rpc`: the ways of requests over RDMA under the workloads of a paper, and their results as
+// text, CSV and JSON. The paper is "RFP: A Remote Fetching Paradigm for RDMA-Accelerated Systems" (Su et al.). Its numbers stand
+// beside ours. Pure.
 //
 // P1  A number of the paper stands only beside the point that the paper measured. A number that it only draws is none.
 // P2  Rates depend on the device. A device made in software has one rate for the operations that it posts and that it serves, so

@@ -81,7 +81,7 @@ struct Trial {
 // The node's address for that transport, or the reason why there is none.
 Result<NodePlace> place_for(Transport transport, const TestedNode& node);
 
-// What the clients of a trial do; all else is the sweep's.
+// The load of a trial's clients, beside the sweep's numbers.
 struct Plan {
     Transport transport{};
     uint32_t clients = 0;
