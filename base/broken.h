@@ -111,6 +111,7 @@ BROKEN("S11", s11_forget_floor)             // flush_all leaves items readable w
 BROKEN("S11_LEASED", s11_spare_leased)      // a delete by prefix leaves guards of leased items live
 BROKEN("S11_LIST", s11_revive_unlisted)     // the page of a revived slot is missing from the list that a flush visits
 BROKEN("S12", s12_reuse_at_timeout)         // a landing buffer is free when its reader times out
+BROKEN("S12_SLOTS", s12_reuse_slots)        // a slot of a connection is written again before its message was taken
 BROKEN("S13", s13_ignore_exptime)           // lock-free readers serve expired items
 BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items whose exptime has passed
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided

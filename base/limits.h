@@ -19,6 +19,8 @@ constexpr uint64_t pointer_table_entries_max = UINT64_C(1) << 30;  // remote poi
 constexpr uint32_t report_items_min = 64;        // keys classified for reports, by each worker for each node:
 constexpr uint32_t report_items_max = 65'536;    // 104 bytes each, ghosts too: 6.5 KiB to 6.5 MiB
 constexpr uint32_t report_items_default = 4096;  // eight full reports
+constexpr uint32_t rfp_slots_max = 64;           // of a connection over RDMA, for requests, and as many for replies:
+constexpr uint32_t rfp_slot_bytes = 4096;        // 8 to 512 KiB of locked memory
 constexpr uint32_t node_name_bytes_max = 63;        // a word in messages, statistics and lock names
 
 static_assert(text_line_bytes_max > 3 * key_bytes_max, "a line holds an encoded key and its flags");

@@ -32,4 +32,5 @@ base_libbase_a_SOURCES = \
 	base/recorder.cc \
 	base/recorder.h \
 	base/result.h \
+	base/rpc_mode.h \
 	base/stat_row.h

@@ -12,7 +12,7 @@
 //  | key  | sequence | check | filler ... |
 //
 // check covers the filler, the length, key and sequence. The filler differs between sequences, so a mixture of two
-// values does not pass.
+// values does not pass. A value of less than 24 bytes is a hash of key and length, the same for all sequences.
 #pragma once
 
 #include <cstdint>
@@ -79,12 +79,13 @@ std::string text_of(std::span<const ValueSizes> sizes);
 
 class Values {
   public:
-    static constexpr uint32_t verified_bytes_min = 24;
+    static constexpr uint32_t verified_bytes_min = 24;  // below, verification proves key and length only
 
     // sizes: at least one, with a nonzero total weight.
     Values(std::span<const ValueSizes> sizes, bool verified);
     Values(uint32_t bytes_min, uint32_t bytes_max, bool verified);
 
+    uint32_t bytes_max() const { return bytes_max_; }
     // Length of the value with this sequence number.
     uint32_t size(uint64_t sequence) const;
     // Writes `bytes` bytes at `to`.

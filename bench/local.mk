@@ -40,6 +40,9 @@ bench_sources = \
 	bench/reports/result.cc \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
+	bench/transport/rpc_points.cc \
+	bench/transport/rpc_points.h \
+	bench/transport/rpc_report.cc \
 	bench/transport/transport.cc \
 	bench/transport/transport.h \
 	bench/transport/transport_client.cc \

@@ -155,6 +155,21 @@ constexpr Option table[] = {
              "are not evicted first; no effect on other transports. none,\n"
              "report: proxies send their reads with requests or in\n"
              "reports (access_tracking of farcached(1))"},
+    {.name = "rpc", .argument = "<send|write|rfp|auto>", .initial = "auto",
+     .kind = choice<&S::node, &N::rpc>(rpc_mode_names), .section = Section::memory, .exit_status = exit_usage,
+     .help = "ways of requests that proxies over --verbs may choose (rpc of\n"
+             "farcached(1)). send: SENDs. write: also WRITEs. rfp, auto:\n"
+             "also READs of replies"},
+    {.name = "rfp-slots", .argument = "<num>", .initial = "8",
+     .kind = number<&S::node, &N::rfp_slots>(1, limits::rfp_slots_max), .section = Section::memory,
+     .exit_status = exit_usage,
+     .help = "slots for requests of each connection over --verbs, and as\n"
+             "many for replies, of 4 KiB each; locked memory"},
+    {.name = "rfp-awake-us", .argument = "<num>", .initial = "50",
+     .kind = number<&S::node, &N::rfp_awake_us>(0, 1'000'000), .section = Section::memory, .exit_status = exit_usage,
+     .help = "longest time in microseconds that a thread polls the slots of\n"
+             "a connection after a reply, if requests come often enough;\n"
+             "0: never, each request wakes the thread"},
     {.name = "report-share", .argument = "<percent>", .initial = "25",
      .kind = number<&S::node, &N::report_share_percent>(0, 100), .section = Section::memory, .live = true,
      .exit_status = exit_usage,

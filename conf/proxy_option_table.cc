@@ -115,6 +115,18 @@ constexpr Option table[] = {
              "node's memory is mapped (local_read); atomic: by a\n"
              "FETCH_AND_ADD after each read over verbs, if the node has\n"
              "counters (--access_tracking of farnode(1))"},
+    {.where = suboption, .name = "rpc", .argument = "<send|write|rfp|auto>", .initial = "auto",
+     .kind = choice<&S::proxy, &P::rpc>(rpc_mode_names), .section = nodes, .live = true, .exit_status = exit_usage,
+     .help = "two-sided requests to nodes over verbs. send: SENDs both\n"
+             "ways. write: WRITEs both ways. rfp: the request by WRITE, the\n"
+             "reply by a READ of the proxy; the node posts nothing. auto:\n"
+             "the fastest, measured for each link (\"rpc\" of \"stats\n"
+             "nodes\")"},
+    {.where = suboption, .name = "rfp_fetch_bytes", .argument = "<num>", .initial = "0",
+     .kind = number<&S::proxy, &P::rfp_fetch_bytes>(0, limits::rfp_slot_bytes), .section = nodes, .live = true,
+     .exit_status = exit_usage,
+     .help = "bytes of the READ of a reply (rpc), 32 of them its head. A\n"
+             "longer reply takes a second READ. 0: adaptive"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
      .help = "trust nodes over shm of other users whose primary group is\n"

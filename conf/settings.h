@@ -14,6 +14,7 @@
 
 #include "base/placement_words.h"
 #include "base/policy_kind.h"
+#include "base/rpc_mode.h"
 #include "conf/words.h"
 
 namespace farcached::conf {
@@ -124,6 +125,8 @@ struct ProxySettings {
     bool local_read = false;                 // read the index of a node whose region is mapped
     PointerMiss pointer_miss = PointerMiss::rpc;
     AccessTracking access_tracking = AccessTracking::automatic;
+    RpcMode rpc = RpcMode::automatic;        // way of requests over RDMA
+    uint32_t rfp_fetch_bytes = 0;            // of a READ of a reply; 0: adaptive
     uint32_t report_interval_ms = 0;         // between reports of accesses, if reports are sent
     uint32_t report_items = 0;               // keys classified for reports
     std::string pointer_table_path;          // a POSIX shared-memory name
@@ -141,6 +144,9 @@ struct NodeSettings {
     uint16_t tcp_port = 0;       // 0: chosen by the kernel
     std::string verbs_host;      // as tcp_host, on an RDMA device; empty: no RDMA
     uint16_t verbs_port = 0;
+    RpcMode rpc = RpcMode::automatic;  // the most that it offers to proxies over RDMA
+    uint32_t rfp_slots = 0;      // for requests of each connection, and as many for replies
+    uint32_t rfp_awake_us = 0;   // longest look at the slots after a reply
     uint32_t greeting_timeout_ms = 0;
     PolicyKind policy = PolicyKind::s3fifo;
     uint32_t lease_ms = 0;       // the term of all leases, where there is one

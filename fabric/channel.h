@@ -38,6 +38,7 @@
 
 #include "base/enum_text.h"
 #include "base/out_buffer.h"
+#include "base/rpc_mode.h"
 #include "base/stat_row.h"
 #include "fabric/remote_ptr.h"
 
@@ -61,8 +62,13 @@ struct RegionView;
     X(rdma_receive_bytes, "bytes in them")                          \
     X(rdma_reads, "RDMA READs")                                     \
     X(rdma_read_bytes, "bytes requested by them")                   \
-    X(rdma_writes, "RDMA WRITEs into the peer's container")         \
+    X(rdma_writes, "RDMA WRITEs of reports, requests and replies")  \
     X(rdma_write_bytes, "bytes in them")                            \
+    X(rfp_wakeups, "RDMA WRITEs that woke a node for a request in a slot") \
+    X(rfp_fetches, "RDMA READs of replies from a node's slots")     \
+    X(rfp_fetches_early, "of these, READs that found no reply yet") \
+    X(rfp_second_reads, "of these, READs of the rest of a reply longer than rfp_fetch_bytes") \
+    X(rfp_switched, "slow service: demands that the node sends its replies") \
     X(rdma_atomics, "RDMA FETCH_AND_ADDs of 8 bytes, which count reads (access_tracking)")
 
 template <class Cell>
@@ -188,6 +194,19 @@ class Channel {
     virtual bool counts_reads() const { return false; }
     // From here on the channel counts in `counters`, which outlives it; before, in private counters.
     virtual void count_in(ChannelCounters& counters) { counters_ = &counters; }
+
+    // A proxy's side: are replies due? While they are, a channel may READ for them (rpc). A channel without such READs ignores
+    // it. Call it whenever that may have changed, before the worker sleeps.
+    virtual void expect_replies(bool) {}
+    // A proxy's side: the present way of requests and replies; count: the transport has only one.
+    virtual RpcMode rpc() const { return RpcMode::count; }
+    // A node's side: what out() holds is no reply that the proxy awaits. The next flush() sends it, without a READ of the proxy.
+    virtual void send_at_once() {}
+    // May input arrive soon without making fd() readable? Then an owner that calls has_input() or linger() again and again gets it
+    // at once. An owner that sleeps is woken later.
+    virtual bool looks() const { return false; }
+    // Has ready() work to do? Only while looks(), or right after; true also for an event of fd() that the owner has not seen.
+    virtual bool has_input() { return false; }
 
     // A proxy's side: the longest value that the node READs from memory lent at the channel's creation (BufferPool); 0: the
     // node READs none. A buffer named in a request belongs to the node until its reply, or until the channel is destroyed

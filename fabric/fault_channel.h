@@ -54,6 +54,11 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void ready() override;
     void flush() override;
     bool linger() override { return !over_ && inner_->linger(); }
+    bool looks() const override { return !over_ && inner_->looks(); }
+    bool has_input() override { return !over_ && inner_->has_input(); }
+    void expect_replies(bool any) override { inner_->expect_replies(any); }
+    RpcMode rpc() const override { return inner_->rpc(); }
+    void send_at_once() override { inner_->send_at_once(); }
     const RegionView* mapped_region(uint32_t region) const override {
         return inner_->mapped_region(region);
     }

@@ -35,6 +35,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/validate.cc \
 	fabric/validate.h \
 	fabric/verbs/rdma_library.cc \
+	fabric/verbs/rpc_timing.h \
 	fabric/verbs/verbs_channel.cc \
 	fabric/verbs/verbs_channel.h \
 	fabric/verbs/verbs_device.cc \
@@ -46,4 +47,7 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_queue.cc \
 	fabric/verbs/verbs_queue.h \
 	fabric/verbs/verbs_reach.h \
+	fabric/verbs/verbs_rpc.cc \
+	fabric/verbs/verbs_rpc.h \
+	fabric/verbs/verbs_slots.h \
 	fabric/verbs/verbs_work.h

@@ -148,6 +148,7 @@ struct LinkCells {
 
 struct LinkCounters : LinkCells<Counter> {
     fabric::ChannelCounters channel;  // over all connections of the link
+    Adjustable<RpcMode> rpc = RpcMode::count;  // its present way of requests; count: none, or the transport has one way
 
     void count_denied(protocol::LeaseDenial why) {
         if (why != protocol::LeaseDenial::none) lease_denied_by[size_t(why)].add(1);

@@ -288,6 +288,7 @@ void NodeLink::send(uint64_t now_ns) {
     inside_ = true;
     const uint32_t frames = requests_.send(channel_->out(), now_ns);
     if (frames > 0 || liveness_.pinging() || notes_.unanswered()) liveness_.asked(now_ns);
+    channel_->expect_replies(replies_due());
     do {
         requests_.feed_values(*channel_);
         channel_->flush();
@@ -301,7 +302,9 @@ void NodeLink::settle(uint64_t now_ns) {
         requests_.judge_reads(deps_.clock());
         told_ = true;
     }
-    if (!requests_.exchanges_under_way() && !liveness_.pinging() && !notes_.unanswered()) liveness_.all_answered();
+    if (!replies_due()) liveness_.all_answered();
+    if (channel_ != nullptr) channel_->expect_replies(replies_due());
+    counters_.rpc = up() ? channel_->rpc() : RpcMode::count;
     if (!way_down_.begun() && requests_.ask_fallbacks()) told_ = true;
     if (state_ == LinkState::leaving && requests_.under_way() == 0) way_down_.begin_goodbye();
     if (way_down_.begun()) return go_down(now_ns);

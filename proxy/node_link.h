@@ -99,6 +99,8 @@ class NodeLink final : private fabric::ChannelEvents {
     bool flush(uint64_t now_ns);
     // Before the worker sleeps: polls for completions for a moment. True: ready() has work to do.
     bool linger() { return channel_ != nullptr && channel_->linger(); }
+    // Do only devices have work under way: READs, of items or of replies? Then linger() may pay.
+    bool only_reads() const { return requests_.only_reads() || (channel_ != nullptr && channel_->looks()); }
     // Handles timeouts, reconnects and pings. Returns the time of the next call, UINT64_MAX for never; other calls may
     // make that earlier (next_tick_ns()).
     uint64_t tick(uint64_t now_ns);
@@ -145,6 +147,7 @@ class NodeLink final : private fabric::ChannelEvents {
     void go_down(uint64_t now_ns);
     void destroy_channel();
     void fail_requests(AskFailure why);
+    bool replies_due() const { return requests_.exchanges_under_way() || liveness_.pinging() || notes_.unanswered(); }
     void send(uint64_t now_ns);
     protocol::FrameError take_frame(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_greeting(const protocol::Frame& frame, uint64_t now_ns);

@@ -179,10 +179,10 @@ Reach::Reach(const NodePlace& to, bool spin) : place_(to), devices_(verbs_config
 }
 
 Result<std::unique_ptr<fabric::Channel>> Reach::connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
-                                                        size_t turn) {
+                                                        size_t turn, const fabric::RpcWish& rpc) {
     if (place_.via == Via::shm) return fabric::connect_shm(place_.host, regions_, events);
     const fabric::SocketAddress& to = addresses_[turn % addresses_.size()];
-    if (place_.via == Via::verbs) return fabric::connect_verbs(to, devices_, memories, events);
+    if (place_.via == Via::verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
     return fabric::connect_tcp(to, events);
 }
 

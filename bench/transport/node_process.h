@@ -55,9 +55,9 @@ class Reach {
     Reach(const NodePlace& to, bool spin);
 
     Via via() const { return place_.via; }
-    // Starts a connection to the host's address number `turn`, modulo their count.
+    // Starts a connection to the host's address number `turn`, modulo their count. rpc: the way of requests, if over RDMA.
     Result<std::unique_ptr<fabric::Channel>> connect(const fabric::VerbsMemories& memories, fabric::ChannelEvents& events,
-                                                     size_t turn);
+                                                     size_t turn, const fabric::RpcWish& rpc = {RpcMode::send});
 
   private:
     NodePlace place_;

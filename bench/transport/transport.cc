@@ -16,6 +16,7 @@
 #include "bench/command.h"
 #include "bench/data.h"
 #include "bench/transport/node_process.h"
+#include "bench/transport/rpc_points.h"
 #include "bench/transport/trial.h"
 #include "conf/addresses.h"
 
@@ -61,6 +62,25 @@ const char* to_workloads(T& t, S& text) {
     return wrong;
 }
 
+const char* to_rpc(T& t, S& text) {
+    t.rpc.modes.clear();
+    return each_part(text, [&](std::string_view part) {
+        const auto found = std::find(rpc_mode_names.begin(), rpc_mode_names.end(), part);
+        const bool known = found != rpc_mode_names.end();
+        return keep(t.rpc.modes, RpcMode(found - rpc_mode_names.begin()),
+                    known ? nullptr : "has a word other than send, write, rfp, auto");
+    });
+}
+
+const char* to_figures(T& t, S& text) {
+    t.rpc.figures.clear();
+    return each_part(text, [&](std::string_view part) {
+        const auto found = std::find(std::begin(rpc_figure_names), std::end(rpc_figure_names), part);
+        if (found == std::end(rpc_figure_names)) return "has a number other than 4, 6, 7, 8, 9, 10";
+        return keep(t.rpc.figures, rpc_figures[found - std::begin(rpc_figure_names)]);
+    });
+}
+
 const OptionOf<T> table[] = {
     {{"spawn", "HOW", nullptr, "start a farnode for it: shm, tcp, or verbs (and tcp)"},
      [](T& t, S& s) { return to_started(s, t.start); }},
@@ -75,6 +95,13 @@ const OptionOf<T> table[] = {
     {{"node-pid", "PID", nullptr, "process id of the node, for its CPU time"},
      [](T& t, S& s) { return to_number<int>(s, 1, 1 << 30, t.node_pid); }},
     {{"transports", "LIST", "tcp,twosided,onesided,index,onesided+atomic", "transports in this order"}, to_transports},
+    {{"rpc", "LIST", nullptr,
+      "instead of transports, compare the ways of requests over RDMA: send, write, rfp, auto (rpc of farcached). The workloads are "
+      "those of a paper, RFP (Su et al.), and its numbers stand beside ours"},
+     to_rpc},
+    {{"figures", "LIST", "4,6,7,8,9,10",
+      "with --rpc: figures of the paper. 4 has each number of clients, the others have the largest"},
+     to_figures},
     {{"clients", "LIST", "1,2,4,8", "numbers of clients, each a thread with its own connection"}, to_clients},
     {{"mix", "MIX", "both", "get: GETs only; 95:5: with 5 % SETs; both; set: SETs only"}, to_workloads},
     {{"operations", "N", "100000", "operations measured at each point, by all clients together"},
@@ -143,6 +170,12 @@ std::string read_transport_options(std::span<char* const> arguments, TransportOp
     const std::string wrong = read_node_options(transport_options(), arguments, options);
     if (!wrong.empty()) return wrong;
     if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
+    if (options.rpc.modes.empty()) return {};
+    if (options.output.resume) return "--resume is for transports, not for --rpc";
+    const auto over_rdma = [](const NodePlace& place) { return place.via == Via::verbs; };
+    const bool spawned = options.start.via == Via::verbs;
+    if (!spawned && std::none_of(options.places.begin(), options.places.end(), over_rdma))
+        return "--rpc needs a node over RDMA: verbs:HOST:PORT or --spawn verbs";
     return {};
 }
 
@@ -236,6 +269,36 @@ Via reads_over(const TestedNode& node) {
     return place != nullptr ? place->via : Via::none;
 }
 
+// Each round has every point once, as in measure().
+std::vector<RpcTrial> measure_rpc(const Sweep& sweep, const RpcSweep& rpc, const TestedNode& node) {
+    const std::vector<RpcPoint> points = rpc_points(rpc, sweep.clients);
+    std::vector<RpcTrial> trials;
+    for (uint32_t number = 1; number <= sweep.trials; number++)
+        for (const RpcPoint& point : points) {
+            if (interrupted.load()) return trials;
+            std::optional<Outcome> outcome = run_plan(sweep, node, plan_of(point), number, interrupted);
+            if (!outcome.has_value()) return trials;
+            trials.push_back({point, number, std::move(*outcome)});
+            std::fprintf(stderr, "%zu of %zu: %s\n", trials.size(), points.size() * sweep.trials,
+                         rpc_line(trials.back()).c_str());
+        }
+    return trials;
+}
+
+int run_rpc(const TransportOptions& options, const TestedNode& node) {
+    const std::vector<RpcResult> points = aggregate(measure_rpc(options.sweep, options.rpc, node));
+    std::fputs(rpc_text(options.sweep, points).c_str(), stdout);
+    const TransportOutput& output = options.output;
+    if (!output.json_path.empty()) write_file(output.json_path, rpc_json(points), std::ios::trunc);
+    if (!output.csv_folder.empty()) {
+        fs::create_directories(output.csv_folder);
+        write_file(output.csv_folder + "/rpc.csv", rpc_csv(options.sweep, points), std::ios::trunc);
+    }
+    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted\n");
+    const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
+    return good && !interrupted.load() ? exit_good : exit_failed;
+}
+
 int run(std::span<char* const> arguments) {
     TransportOptions options;
     const std::string wrong = read_transport_options(arguments, options);
@@ -248,6 +311,7 @@ int run(std::span<char* const> arguments) {
         started = std::make_unique<NodeProcess>(options.start, more);
     }
     const TestedNode node = tested_node(started.get(), options.places, options.node_pid);
+    if (!options.rpc.modes.empty()) return run_rpc(options, node);
     options.sweep.transports = possible(options.sweep, node);
     if (options.sweep.transports.empty()) throw std::runtime_error("nothing to measure");
     Kept kept(options, node);
@@ -270,6 +334,7 @@ int run(std::span<char* const> arguments) {
 Command transport_command() {
     return {"transport", "[ADDRESS]...",
             "Comparison of transports to a farnode: TCP, two-sided and one-sided RDMA, with and without metadata atomics.\n"
+            "With --rpc: of the ways of requests over RDMA.\n"
             "ADDRESS: tcp:HOST:PORT, verbs:HOST:PORT, shm:PATH; or --spawn.",
             {transport_options().begin(), transport_options().end()}, run};
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rpc_mode.h"
 #include "bench/command.h"
 
 namespace farcached::bench {
@@ -63,6 +64,12 @@ struct Sweep {
     bool profile = false;  // measure the parts of operations
 };
 
+// --rpc: the ways of requests over RDMA, instead of transports (bench/transport/rpc_points.h).
+struct RpcSweep {
+    std::vector<RpcMode> modes;     // none: transports are measured
+    std::vector<uint32_t> figures;  // of the paper
+};
+
 struct TransportOutput {
     std::string csv_folder;
     bool resume = false;
@@ -74,6 +81,7 @@ struct TransportOptions {
     NodeToStart start;
     int node_pid = 0;  // process to measure; 0: the started node
     Sweep sweep;
+    RpcSweep rpc;
     TransportOutput output;
 };
 

@@ -34,12 +34,12 @@ constexpr proxy::Ticket ticket_of(uint64_t key, bool set) { return proxy::Ticket
 TransportClient::TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker,
                                  uint64_t seed)
     : deps_(deps),
-      landing_(landing_bytes(deps.sweep.value_bytes)),
+      landing_(landing_bytes(deps.values.bytes_max())),
       link_(config, {maker(landing_), boottime_ns, *this, deps.table, deps.one_sided ? &landing_ : nullptr}),
       random_(seed),
       sequence_(seed),
       key_(deps.key_prefix + std::string(key_digits, '0')),
-      value_(deps.sweep.value_bytes, '\0') {}
+      value_(deps.values.bytes_max(), '\0') {}
 
 TransportClient::~TransportClient() { disconnect(); }
 
@@ -72,7 +72,9 @@ void TransportClient::prepare(uint64_t key, bool set) {
     uint64_t key_left = key;
     char* digit = key_.data() + key_.size();
     for (size_t i = 0; i < key_digits; i++, key_left /= 10) *--digit = char('0' + key_left % 10);
-    if (set) deps_.values.fill(value_.data(), deps_.sweep.value_bytes, key, sequence_++);
+    if (!set) return;
+    value_.resize(deps_.values.size(sequence_));
+    deps_.values.fill(value_.data(), uint32_t(value_.size()), key, sequence_++);
 }
 
 proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
@@ -157,6 +159,10 @@ void TransportClient::wait() {
         link_.tick(now_ns_);
         return;
     }
+    if (link_.only_reads() && link_.linger()) {
+        now_ns_ = boottime_ns();
+        return link_.ready(now_ns_);
+    }
     const uint64_t next_ns = link_.next_tick_ns();
     const uint64_t ms = next_ns > now_ns_ ? (next_ns - now_ns_) / ms_ns + 1 : 0;
     pollfd one{fd_, short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
@@ -187,7 +193,7 @@ void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& iss
 
 void TransportClient::prefill(uint64_t first, uint64_t end) {
     const uint64_t keys = end - first;
-    const uint32_t depth = prefill_depth(deps_.sweep.value_bytes);
+    const uint32_t depth = prefill_depth(deps_.values.bytes_max());
     keep_busy(keys, depth, [&](uint64_t i) {
         prepare(first + i, /* set= */ true);
         return ask_set(first + i);
@@ -199,18 +205,18 @@ void TransportClient::prefill(uint64_t first, uint64_t end) {
 }
 
 // Draws many operations in advance, to keep random numbers out of the measured time.
-void TransportClient::draw(Workload workload) {
+void TransportClient::draw(uint32_t sets_percent) {
     for (Draw& one : draws_) {
-        one.set = random_.below(100) < workload_sets_percent[size_t(workload)];
+        one.set = random_.below(100) < sets_percent;
         one.key = deps_.distribution.key(random_);
     }
 }
 
-void TransportClient::run(uint64_t operations, Workload workload, bool measured) {
+void TransportClient::run(uint64_t operations, uint32_t sets_percent, bool measured) {
     errors_ = gets_ = 0;
     const bool profile = measured && deps_.sweep.profile;
     for (uint64_t i = 0; i < operations && !stopping(); i++) {
-        if (i % draws_.size() == 0) draw(workload);
+        if (i % draws_.size() == 0) draw(sets_percent);
         const auto [key, set] = draws_[i % draws_.size()];
         prepare(key, set);
         const uint64_t asked_ns = now_ns_ = boottime_ns();

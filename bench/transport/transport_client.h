@@ -54,7 +54,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     // Stores the keys of [first, end), and gets each often enough to earn a lease.
     void prefill(uint64_t first, uint64_t end);
     // Throws std::runtime_error if the connection is lost for good.
-    void run(uint64_t operations, Workload workload, bool measured);
+    void run(uint64_t operations, uint32_t sets_percent, bool measured);
 
     const proxy::LinkCounters& counters() const { return link_.counters(); }
     const Histogram& latency() const { return latency_; }
@@ -80,7 +80,7 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     proxy::AskOptions options(uint64_t key, bool set);
     // Prepares a request's key and value.
     void prepare(uint64_t key, bool set);
-    void draw(Workload workload);
+    void draw(uint32_t sets_percent);
     void error(const std::string& text);
     bool stopping() const {
         return deps_.interrupted.load(std::memory_order_relaxed) || deps_.given_up.load(std::memory_order_relaxed);

@@ -111,19 +111,6 @@ std::vector<Point> points_of(const Sweep& sweep) {
     return points;
 }
 
-// ---- means ------------------------------------------------------------------------------------------
-
-void summarise(PointResult& result, const std::vector<const Trial*>& trials) {
-    for (const Metric& metric : metrics()) {
-        std::vector<double> known;
-        for (const Trial* trial : trials)
-            if (const Number& number = trial->measured.*metric.field; number.has_value()) known.push_back(*number);
-        result.mean.*metric.field = mean_of(known);
-        result.deviation.*metric.field = deviation_of(known);
-    }
-    if (result.mean.errors.has_value()) result.mean.errors = *result.mean.errors * double(trials.size());
-}
-
 const PointResult* find(const std::vector<PointResult>& points, const Point& point) {
     const auto found = std::find_if(points.begin(), points.end(), [&](const auto& one) { return one.point == point; });
     return found == points.end() ? nullptr : &*found;
@@ -320,20 +307,31 @@ std::vector<uint32_t> table_1_sizes() {
     return sizes;
 }
 
+void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measured& deviation) {
+    for (const Metric& metric : metrics()) {
+        std::vector<double> known;
+        for (const Measured* trial : trials)
+            if (const Number& number = trial->*metric.field; number.has_value()) known.push_back(*number);
+        mean.*metric.field = mean_of(known);
+        deviation.*metric.field = deviation_of(known);
+    }
+    if (mean.errors.has_value()) mean.errors = *mean.errors * double(trials.size());
+}
+
 std::vector<PointResult> aggregate(const std::vector<Trial>& trials) {
     std::vector<PointResult> points;
     for (const Trial& trial : trials) {
         if (find(points, trial.point) != nullptr) continue;
         PointResult& result = points.emplace_back();
         result.point = trial.point;
-        std::vector<const Trial*> same;
+        std::vector<const Measured*> same;
         for (const Trial& one : trials) {
             if (one.point != trial.point) continue;
-            same.push_back(&one);
+            same.push_back(&one.measured);
             if (result.first_error.empty()) result.first_error = one.first_error;
         }
         result.trials = uint32_t(same.size());
-        summarise(result, same);
+        summarise(same, result.mean, result.deviation);
     }
     return points;
 }

@@ -20,6 +20,8 @@
 
 #include "base/node_clock.h"
 #include "base/random_word.h"
+#include "bench/command.h"
+#include "bench/data.h"
 #include "bench/transport/node_process.h"
 #include "bench/transport/transport_client.h"
 #include "bench/usage.h"
@@ -94,12 +96,6 @@ constexpr uint64_t silence_ns = 30 * second_ns;  // the machine under test may b
 bool by_pointer(Transport transport) { return transport == Transport::onesided || transport == Transport::atomic; }
 bool reads_one_sided(Transport transport) { return by_pointer(transport) || transport == Transport::index; }
 
-// Each trial has its own keys: replacing a leased item earns no lease until the old lease ends.
-uint16_t this_run() {
-    static const uint16_t number = uint16_t(random_word());
-    return number;
-}
-
 // A pointer table with a private name.
 std::unique_ptr<proxy::PointerTable> own_table() {
     auto host = proxy::TableHost::of_this_process();
@@ -115,14 +111,14 @@ std::unique_ptr<proxy::PointerTable> own_table() {
     return std::move(std::get<std::unique_ptr<proxy::PointerTable>>(opened));
 }
 
-proxy::NodeLink::MakeChannel maker(Reach& reach, fabric::BufferPool& landing) {
-    return [&reach, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
+proxy::NodeLink::MakeChannel maker(Reach& reach, const fabric::RpcWish& rpc, fabric::BufferPool& landing) {
+    return [&reach, &rpc, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
                fabric::ChannelEvents& events) mutable {
-        return reach.connect(memories, events, turn++);
+        return reach.connect(memories, events, turn++, rpc);
     };
 }
 
-proxy::LinkConfig link_config(const Point& point) {
+proxy::LinkConfig link_config(Transport transport) {
     proxy::LinkConfig config;
     config.hello.name = "farbench";
     config.hello.host = "farbench";
@@ -130,8 +126,8 @@ proxy::LinkConfig link_config(const Point& point) {
     config.connect_timeout_ns = connect_timeout_ns;
     config.silence_ns = silence_ns;
     config.host_zero_ns = int64_t(boottime_ns()) - 2 * second_ns;
-    config.probe_index = point.transport == Transport::index;
-    config.count_reads = point.transport == Transport::atomic;
+    config.probe_index = transport == Transport::index;
+    config.count_reads = transport == Transport::atomic;
     config.seed = random_word();
     return config;
 }
@@ -158,53 +154,60 @@ void fill_counts(Measured& to, const Counted& counted, double operations) {
     to.receives = double(counted.rdma_receives) / operations;
     to.atomics = double(counted.rdma_atomics) / operations;
     to.doorbells = double(counted.rdma_doorbells) / operations;
+    to.writes = double(counted.rdma_writes) / operations;
+    to.wakeups = double(counted.rfp_wakeups) / operations;
+    to.fetches = double(counted.rfp_fetches) / operations;
+    to.fetches_early = double(counted.rfp_fetches_early) / operations;
+    to.second_reads = double(counted.rfp_second_reads) / operations;
+    to.switched = double(counted.rfp_switched) / operations;
+    to.fetched = *to.fetches - *to.fetches_early - *to.second_reads;
+    to.operations_in = *to.sends + *to.writes + *to.reads + *to.atomics;
+    to.operations_out = to.receives;  // each takes a receive here, whether SEND or WRITE
     constexpr uint64_t atomic_bytes = 8;
     const uint64_t stream = counted.link_bytes_sent + counted.link_bytes_received;
     const uint64_t messages = counted.rdma_send_bytes + counted.rdma_receive_bytes;
-    const uint64_t one_sided = counted.rdma_read_bytes + counted.rdma_atomics * atomic_bytes;
-    to.wire_bytes = double(std::max(stream, messages) + one_sided) / operations;
+    const uint64_t one_sided = counted.rdma_read_bytes + counted.rdma_write_bytes;
+    to.wire_bytes = double(std::max(stream, messages + one_sided) + counted.rdma_atomics * atomic_bytes) / operations;
 }
 
 // The counts expected from a device: of both ends, if the node uses the same device. Each SEND and atomic is a packet
-// and a reply; so is each READ that fits one packet.
+// and a reply; so is each WRITE or READ that fits one packet. The node's messages are SENDs, unless rpc differs.
 void expect_counts(Measured& to, bool both_ends) {
     to.expected_sends = *to.sends + (both_ends ? *to.receives : 0);
-    to.expected_packets = (*to.sends + *to.receives + *to.reads + *to.atomics) * (both_ends ? 2 : 1);
+    to.expected_packets = (*to.operations_in + *to.operations_out) * (both_ends ? 2 : 1);
 }
 
 class Crew {
   public:
-    Crew(const Sweep& sweep, const TestedNode& node, const NodePlace& place, const Point& point, uint32_t number,
+    Crew(const Sweep& sweep, const TestedNode& node, const NodePlace& place, const Plan& plan, uint32_t number,
          const std::atomic<bool>& stop)
         : sweep_(sweep),
           node_(node),
-          point_(point),
+          plan_(plan),
           stop_(stop),
           reach_(place, sweep.spin),
-          distribution_(sweep.keys, sweep.zipf),
-          values_(sweep.value_bytes, sweep.value_bytes, /* verified= */ true),
-          meeting_(point.clients + 1) {
-        if (by_pointer(point.transport)) table_ = own_table();
-        char prefix[64];
-        std::snprintf(prefix, sizeof prefix, "%04x%u%u%03u%03u:", unsigned(this_run()), unsigned(point.transport),
-                      unsigned(point.workload), point.clients, number);
-        const TransportClient::Dependencies deps{sweep, distribution_, values_, stop_, given_up_, table_.get(), prefix,
-                                                   reads_one_sided(point.transport)};
-        for (uint32_t i = 0; i < point.clients; i++)
+          distribution_(sweep.keys, plan.zipf),
+          values_(plan.sizes, /* verified= */ true),
+          meeting_(plan.clients + 1) {
+        if (by_pointer(plan.transport)) table_ = own_table();
+        const TransportClient::Dependencies deps{sweep, distribution_, values_, stop_, given_up_, table_.get(), plan.key_prefix,
+                                                   reads_one_sided(plan.transport)};
+        for (uint32_t i = 0; i < plan.clients; i++)
             clients_.push_back(std::make_unique<TransportClient>(
-                deps, link_config(point),
-                [this](fabric::BufferPool& landing) { return maker(reach_, landing); },
+                deps, link_config(plan.transport),
+                [this](fabric::BufferPool& landing) { return maker(reach_, plan_.rpc, landing); },
                 mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
-        cpu_s_.resize(point.clients);
-        counted_.resize(point.clients);
+        cpu_s_.resize(plan.clients);
+        counted_.resize(plan.clients);
+        rpc_.resize(plan.clients);
     }
 
-    std::optional<Trial> run(uint32_t number);
+    std::optional<Outcome> run();
 
   private:
     void work(uint32_t i);
     uint64_t share(uint64_t whole, uint32_t i) const {
-        return whole * (i + 1) / point_.clients - whole * i / point_.clients;
+        return whole * (i + 1) / plan_.clients - whole * i / plan_.clients;
     }
     void meet();
     void fill(Measured& to, double elapsed_s, const std::optional<DeviceCounters>& device) const;
@@ -215,7 +218,7 @@ class Crew {
 
     const Sweep& sweep_;
     const TestedNode& node_;
-    const Point point_;
+    const Plan plan_;
     const std::atomic<bool>& stop_;
     std::atomic<bool> given_up_{false};  // a client failed
     Reach reach_;
@@ -228,6 +231,7 @@ class Crew {
     std::exception_ptr failure_;
     std::vector<double> cpu_s_;      // of each client, while measured
     std::vector<Counted> counted_;   // of each client, while measured
+    std::vector<RpcMode> rpc_;       // of each client, at the end
 };
 
 // A failed client still arrives at every barrier, so that the others do not block.
@@ -245,30 +249,29 @@ void Crew::work(uint32_t i) {
     TransportClient& client = *clients_[i];
     tried([&] {
         client.connect();
-        const uint64_t first = sweep_.keys * i / point_.clients;
+        const uint64_t first = sweep_.keys * i / plan_.clients;
         client.prefill(first, first + share(sweep_.keys, i));
     });
     meeting_.arrive_and_wait();
-    tried([&] { client.run(share(sweep_.warmup, i), point_.workload, /* measured= */ false); });
+    tried([&] { client.run(share(sweep_.warmup, i), plan_.sets_percent, /* measured= */ false); });
     meeting_.arrive_and_wait();
     meeting_.arrive_and_wait();
     const Counted before = Counted::of(client.counters());
     const double cpu_before_s = thread_cpu_s();
-    tried([&] { client.run(share(sweep_.operations, i), point_.workload, /* measured= */ true); });
+    tried([&] { client.run(share(sweep_.operations, i), plan_.sets_percent, /* measured= */ true); });
     cpu_s_[i] = thread_cpu_s() - cpu_before_s;
     counted_[i].add(Counted::of(client.counters()), before);
+    rpc_[i] = client.counters().rpc;
     meeting_.arrive_and_wait();
     tried([&] { client.disconnect(); });
 }
 
-std::optional<Trial> Crew::run(uint32_t number) {
+std::optional<Outcome> Crew::run() {
     std::vector<std::thread> threads;
-    for (uint32_t i = 0; i < point_.clients; i++) threads.emplace_back([this, i] { work(i); });
+    for (uint32_t i = 0; i < plan_.clients; i++) threads.emplace_back([this, i] { work(i); });
     meeting_.arrive_and_wait();  // keys are stored
     meeting_.arrive_and_wait();  // warmed up
-    Trial trial;
-    trial.point = point_;
-    trial.number = number;
+    Outcome outcome;
     std::optional<double> node_before_s, node_after_s;
     const auto device_before = device_counters();
     try {
@@ -289,12 +292,15 @@ std::optional<Trial> Crew::run(uint32_t number) {
     std::optional<DeviceCounters> device;
     if (device_before.has_value() && device_after.has_value() && reach_.via() == Via::verbs)
         device = *device_after - *device_before;
-    fill(trial.measured, elapsed_s, device);
+    fill(outcome.measured, elapsed_s, device);
     if (node_before_s.has_value())
-        trial.measured.node_cpu_us_per_op = (*node_after_s - *node_before_s) * 1e6 / double(sweep_.operations);
+        outcome.measured.node_cpu_us_per_op = (*node_after_s - *node_before_s) * 1e6 / double(sweep_.operations);
     for (const auto& client : clients_)
-        if (trial.first_error.empty()) trial.first_error = client->first_error();
-    return trial;
+        if (outcome.first_error.empty()) outcome.first_error = client->first_error();
+    for (const RpcMode mode : {RpcMode::send, RpcMode::write, RpcMode::rfp})
+        if (std::find(rpc_.begin(), rpc_.end(), mode) != rpc_.end())
+            outcome.rpc += (outcome.rpc.empty() ? "" : ", ") + std::string(rpc_mode_name(mode));
+    return outcome;
 }
 
 void Crew::fill(Measured& to, double elapsed_s, const std::optional<DeviceCounters>& device) const {
@@ -331,6 +337,7 @@ void Crew::fill(Measured& to, double elapsed_s, const std::optional<DeviceCounte
         to.device_sends = double(device->sends) / operations;
         to.device_packets = double(device->packets) / operations;
         expect_counts(to, node_.here);
+        if (node_.here) to.node_sends = *to.device_sends - *to.sends;
     }
     if (!sweep_.profile) return;
     to.begin_us = us(double(parts.begin_ns)) / operations;
@@ -360,6 +367,16 @@ const std::vector<Metric>& metrics() {
         {"atomics_per_op", &M::atomics},
         {"doorbells_per_op", &M::doorbells},
         {"wire_bytes_per_op", &M::wire_bytes},
+        {"writes_per_op", &M::writes},
+        {"wakeups_per_op", &M::wakeups},
+        {"fetches_per_op", &M::fetches},
+        {"fetches_early_per_op", &M::fetches_early},
+        {"second_reads_per_op", &M::second_reads},
+        {"switched_per_op", &M::switched},
+        {"fetched_per_op", &M::fetched},
+        {"operations_in_per_op", &M::operations_in},
+        {"operations_out_per_op", &M::operations_out},
+        {"node_sends_per_op", &M::node_sends},
         {"device_sends_per_op", &M::device_sends},
         {"expected_sends_per_op", &M::expected_sends},
         {"device_packets_per_op", &M::device_packets},
@@ -385,12 +402,32 @@ Result<NodePlace> place_for(Transport transport, const TestedNode& node) {
     return *other;
 }
 
+uint16_t this_run() {
+    static const uint16_t number = uint16_t(random_word());
+    return number;
+}
+
+std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const Plan& plan, uint32_t number,
+                                const std::atomic<bool>& stop) {
+    const auto place = place_for(plan.transport, node);
+    if (const auto* problem = std::get_if<Problem>(&place)) throw std::runtime_error(problem->text);
+    Crew crew(sweep, node, std::get<0>(place), plan, number, stop);
+    return crew.run();
+}
+
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop) {
-    const auto place = place_for(point.transport, node);
-    if (const auto* problem = std::get_if<Problem>(&place)) throw std::runtime_error(problem->text);
-    Crew crew(sweep, node, std::get<0>(place), point, number, stop);
-    return crew.run(number);
+    Plan plan;
+    plan.transport = point.transport;
+    plan.clients = point.clients;
+    plan.sets_percent = workload_sets_percent[size_t(point.workload)];
+    plan.zipf = sweep.zipf;
+    plan.sizes = {{sweep.value_bytes, sweep.value_bytes}};
+    plan.key_prefix = form("%04x%u%u%03u%03u:", unsigned(this_run()), unsigned(point.transport), unsigned(point.workload),
+                           point.clients, number);
+    std::optional<Outcome> outcome = run_plan(sweep, node, plan, number, stop);
+    if (!outcome.has_value()) return {};
+    return Trial{point, number, outcome->measured, std::move(outcome->first_error)};
 }
 
 }  // namespace farcached::bench

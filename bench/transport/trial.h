@@ -17,8 +17,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/rpc_mode.h"
+#include "bench/data.h"
 #include "bench/transport/node_process.h"
 #include "bench/transport/transport.h"
+#include "fabric/verbs/verbs_channel.h"
 
 namespace farcached::bench {
 
@@ -46,6 +49,10 @@ struct Measured {
     Number node_cpu_us_per_op, client_cpu_us_per_op;
     Number onesided_share;  // GETs answered by a READ
     Number reads, sends, receives, atomics, doorbells, wire_bytes;  // by this program's counters
+    Number writes, wakeups, fetches, fetches_early, second_reads, switched;  // likewise (fabric/channel.h)
+    Number fetched;  // replies that READs brought
+    Number operations_in, operations_out;  // RDMA operations that the node's device served, and those that the node posted
+    Number node_sends;                     // SENDs among the latter, by a device that both ends use
     Number device_sends, device_packets;                            // by the RDMA devices' counters; the values expected there
     Number expected_sends, expected_packets;
     Number begin_us, post_us, wait_us, finish_us;  // Sweep::profile
@@ -74,9 +81,29 @@ struct Trial {
 // The node's address for that transport, or the reason why there is none.
 Result<NodePlace> place_for(Transport transport, const TestedNode& node);
 
+// The load of a trial's clients, beside the sweep's numbers.
+struct Plan {
+    Transport transport{};
+    uint32_t clients = 0;
+    uint32_t sets_percent = 0;
+    double zipf = 0;
+    std::vector<ValueSizes> sizes;  // of values
+    fabric::RpcWish rpc = {RpcMode::send};
+    std::string key_prefix;
+};
+struct Outcome {
+    Measured measured;
+    std::string first_error;
+    std::string rpc;  // way of requests at the end: "rfp", "send, rfp"; empty: not over RDMA
+};
+
 // Throws std::runtime_error if the node is unreachable. None: interrupted.
+std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const Plan& plan, uint32_t number,
+                                const std::atomic<bool>& stop);
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop);
+// Different in each run: replacing a leased item earns no lease until the old lease ends.
+uint16_t this_run();
 
 // ---- results (transport_report.cc) -------------------------------------------------------------------------
 struct PointResult {
@@ -86,6 +113,9 @@ struct PointResult {
     Measured deviation;  // sample standard deviation; none for one trial
     std::string first_error;
 };
+
+// Mean and deviation of these trials, number by number, over those that have it; errors: their sum.
+void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measured& deviation);
 
 // The cost of verifying an item's check.
 struct CheckCost {

@@ -136,7 +136,8 @@ LinkPeer::LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const Node
       readiness_(shared.waits.make_readiness([this] { ready(); })),
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
-                                        {shared.lending.data(), shared.lending.size()}}),
+                                        {shared.lending.data(), shared.lending.size()}},
+                               options.rpc),
              boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending}),
       postponed_(shared, link_.requests()) {
     shared_.nodes.add(*node_, link_.counters(), memory_.counters());

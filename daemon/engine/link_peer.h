@@ -148,7 +148,7 @@ class LinkPeer final : private proxy::LinkEvents {
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
     // Only READs to it are under way.
-    bool waits_for_reads_alone() { return link_.requests().only_reads(); }
+    bool waits_for_reads_alone() { return link_.only_reads(); }
     // Polls for completions of READs. True: some came, and flush() may have more to send.
     bool linger();
 

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 
 namespace farcached::node {
 
@@ -19,6 +20,7 @@ struct Loop::Connection {
     bool awaits_room = false;  // `writable` is registered
     bool wants_turn = false;   // in wanting_
     bool introduced = false;   // its proxy was logged
+    bool looks = false;        // in looking_
     Connections::iterator self{};
 };
 
@@ -120,7 +122,7 @@ void Loop::take_orders() {
 void Loop::open(Arrival arrival) {
     try {
         const size_t count = connections_.size();
-        for (std::vector<Connection*>* list : {&wanting_, &going_on_})
+        for (std::vector<Connection*>* list : {&wanting_, &going_on_, &looking_})
             if (list->capacity() <= count) list->reserve(std::max<size_t>(16, 2 * count));
         begin(std::move(arrival));
     } catch (const std::bad_alloc&) {
@@ -237,6 +239,10 @@ void Loop::settle(Connection& connection) {
         else
             event_del(&connection.writable);
     }
+    if (!connection.looks && connection.channel->looks()) {
+        connection.looks = true;
+        looking_.push_back(&connection);
+    }
     if (!service.turn_wanted() || connection.wants_turn) return;
     connection.wants_turn = true;
     wanting_.push_back(&connection);
@@ -250,6 +256,7 @@ void Loop::remove(Connection& connection) {
     event_del(&connection.due);
     std::erase(wanting_, &connection);
     std::erase(active_, &connection);
+    std::erase(looking_, &connection);
     connections_.erase(connection.self);
 }
 
@@ -261,12 +268,38 @@ void Loop::go_on() {
     for (Connection* connection : going_on_) turn(*connection);
 }
 
+// True: do not sleep.
 bool Loop::linger() {
+    if (!looking_.empty()) return look();
     if (active_.size() != 1) return false;
     Connection& connection = *active_.front();
     if (!connection.channel->linger()) return false;
     turn(connection);
     return true;
+}
+
+// A few rounds over the connections that look for input, until one has some. The last look at each is after its time is over:
+// what arrives later comes with an event.
+bool Loop::look() {
+    constexpr int rounds = 16;
+    for (int round = 0; round < rounds && !looking_.empty(); round++) {
+        for (size_t i = 0; i < looking_.size();) {
+            Connection& connection = *looking_[i];
+            const bool over = !connection.channel->looks();
+            if (over) {
+                connection.looks = false;
+                looking_[i] = looking_.back();
+                looking_.pop_back();
+            } else {
+                i++;
+            }
+            if (!connection.channel->has_input()) continue;
+            turn(connection);
+            return true;
+        }
+        pause_briefly();
+    }
+    return !looking_.empty();
 }
 
 // ---- stopping -------------------------------------------------------------------------------------------

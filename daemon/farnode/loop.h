@@ -5,7 +5,7 @@
 // L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake_for_ousted(), the LoopWaker and the
 //     counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
-// L3  The loop polls (lingers) only while exactly one connection is active.
+// L3  The loop polls (lingers) while exactly one connection is active, and those whose channel looks for input (looking_).
 #pragma once
 
 #include <event2/event.h>
@@ -87,6 +87,7 @@ class Loop final : public OustedWaker {
     void remove(Connection& connection);
     void go_on();
     bool linger();
+    bool look();
 
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
@@ -102,6 +103,7 @@ class Loop final : public OustedWaker {
     std::vector<Connection*> wanting_;   // wait for another step; capacity for all connections, as in the next one
     std::vector<Connection*> going_on_;  // their steps run now
     std::vector<Connection*> active_;    // had a step in this pass
+    std::vector<Connection*> looking_;   // input may arrive without an event (fabric::Channel::looks())
     bool stopping_ = false, given_up_ = false;
     std::atomic<bool> ousted_{false};    // a connection must be ended
 

@@ -102,6 +102,14 @@ Config node_config(const conf::Settings& settings) {
     return config;
 }
 
+fabric::VerbsConfig verbs_config(const conf::NodeSettings& settings) {
+    fabric::VerbsConfig config;
+    config.rpc = settings.rpc;
+    config.slots = settings.rfp_slots;
+    config.look_us_max = settings.rfp_awake_us;
+    return config;
+}
+
 std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
     try {
         return std::make_unique<Node>(node_config(settings));
@@ -228,7 +236,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
     }
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(fabric::VerbsConfig(),
+    fabric::VerbsDevices devices(verbs_config(settings.node),
                                  [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) {

@@ -145,6 +145,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.local_read = settings.local_read;
     set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
     set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
+    set->options.rpc = {settings.rpc, settings.rfp_fetch_bytes};
     set->options.report_mapped = settings.access_tracking == AccessTracking::report;
     if (set->options.report_mapped || settings.access_tracking == AccessTracking::automatic)
         set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;
@@ -252,15 +253,17 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
     return config;
 }
 
-proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
-    auto make = plain_maker(std::move(node), memories);
+proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                           const fabric::RpcWish& rpc) {
+    auto make = plain_maker(std::move(node), memories, rpc);
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events) {
         return fabric::FaultChannel::wrap(fabric::fault_plan_of_process(), events, make);
     };
 }
 
-proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories) {
+proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                                 const fabric::RpcWish& rpc) {
     if (node->channel == conf::NodeChannel::shm)
         return [this, node](fabric::ChannelEvents& events) {
             fabric::ShmOptions options;
@@ -270,10 +273,10 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
     // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, host = node->host, verbs, memories, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
+    return [this, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
         if (turn != 0) host->refresh(boottime_ns());
         const fabric::SocketAddress to = host->at(turn++);
-        if (verbs) return fabric::connect_verbs(to, devices_, memories, events);
+        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
         return fabric::connect_tcp(to, events);
     };
 }
@@ -408,6 +411,14 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) {
     shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
     if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;
+    std::array<uint32_t, size_t(RpcMode::count) + 1> links{};
+    for (const OneNode::LinkCells& cells : one.links) links[size_t(RpcMode(cells.link->rpc))]++;
+    for (const RpcMode mode : {RpcMode::send, RpcMode::write, RpcMode::rfp}) {
+        const uint32_t count = links[size_t(mode)];
+        if (count == 0) continue;
+        shown.rpc += (shown.rpc.empty() ? "" : ", ") + std::string(rpc_mode_name(mode));
+        if (count != shown.links_up) shown.rpc += " " + std::to_string(count);
+    }
     return shown;
 }
 

@@ -67,6 +67,7 @@ struct NodeOptions {
     bool local_read = true;
     bool probe_index = false;
     bool count_reads = false;             // where node and channel support it
+    fabric::RpcWish rpc;                  // over RDMA
     uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
     bool report_mapped = false;           // also of nodes with mapped memory; else with requests
     uint32_t report_items = 0;            // keys that are classified for reports
@@ -74,7 +75,7 @@ struct NodeOptions {
     // True: existing connections suit both.
     bool same_links(const NodeOptions& other) const {
         return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
-               count_reads == other.count_reads && report_interval_ns == other.report_interval_ns &&
+               count_reads == other.count_reads && rpc == other.rpc && report_interval_ns == other.report_interval_ns &&
                report_mapped == other.report_mapped && report_items == other.report_items;
     }
 };
@@ -123,7 +124,8 @@ class Nodes final : public NodesView {
     bool cas() const { return cas_; }
     proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
     // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
-    proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
+    proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                        const fabric::RpcWish& rpc);
     void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
     struct Loss {
         bool was_up = false;
@@ -156,7 +158,8 @@ class Nodes final : public NodesView {
     std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up);
     std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
-    proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories);
+    proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                        const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>

@@ -81,6 +81,8 @@ inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = 
      [](const NodeShown& n) { return std::to_string(n.weight); }},
     {"links", "connections to it, one for each worker", [](const NodeShown& n) { return std::to_string(n.links); }},
     {"links_up", "of these, those that are up", [](const NodeShown& n) { return std::to_string(n.links_up); }},
+    {"rpc", "way of requests over RDMA: send, write or rfp, with the number of links if they differ",
+     [](const NodeShown& n) { return n.rpc; }},
     {"down_reason", "reason of the last lost connection to it; absent if none",
      [](const NodeShown& n) { return n.down_reason; }},
 };

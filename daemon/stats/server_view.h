@@ -50,6 +50,7 @@ struct NodeShown {
     uint32_t protocol_version = 0;  // agreed on in that greeting
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
+    std::string rpc;            // ways of requests over RDMA, with the number of links if they differ: "send 1, rfp 3"
     std::string down_reason;    // reason of the last connection loss; empty: none
     std::string ways;           // ways that its GETs can have, as in `stats latency`: "one_sided, two_sided"
 };

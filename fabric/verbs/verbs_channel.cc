@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/prefetch.h"
 #include "fabric/verbs/verbs_internal.h"
 
@@ -25,7 +26,7 @@ constexpr uint32_t unlooked_max = 8;  // wake-ups by completions until the other
 constexpr uint32_t sleepless_looks = 1024;  // calls of woken() until descriptors are polled, if the worker never sleeps
 
 // The readable descriptor of the poller.
-enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_count };
+enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_rpc, tag_count };
 
 // Reasons in the status of a REJECTED event.
 constexpr int reject_no_listener = 8, reject_by_consumer = 28;
@@ -57,8 +58,9 @@ bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
 
 // ---- the connection ---------------------------------------------------------------------------------
 
-Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories) {
+Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories, const RpcWish& wish) {
     memories_ = memories;
+    wish_ = wish;
     cm_events_.reset(rdma_create_event_channel());
     if (cm_events_ == nullptr) return verbs_not_here(errno);
     rdma_cm_id* made = nullptr;
@@ -187,6 +189,7 @@ void VerbsChannel::established(std::string_view data) {
     }
     queue_->met(welcome.receives, region, counters);
     if (welcome.container.bytes != 0) queue_->reports().met(welcome.container);
+    queue_->rpc().met(queue_->device(), wish_, welcome.requests, welcome.replies);
     if (const Refusal no = queue_->connected()) return end(ChannelEnd::system, no->text);
     opened();
     kick();  // frames flushed before are waiting
@@ -239,6 +242,11 @@ void VerbsChannel::look_at_descriptors() {
     for (int i = 0; i < count; i++) {
         if (seen[i].data.u32 == tag_events) take_events();
         if (seen[i].data.u32 == tag_timer) beat();
+        if (seen[i].data.u32 == tag_rpc) {
+            uint64_t times = 0;
+            (void)!read(rpc_timer_.get(), &times, sizeof times);
+            rpc_timer_ns_ = never_ns;
+        }
         if (seen[i].data.u32 != tag_completions) continue;
         (void)queue_->disarm();  // a removed device has no event to consume; arm() then reports the removal
         armed_ = false;
@@ -273,13 +281,31 @@ bool VerbsChannel::watch(const Interest& interest) {
     armed_ = true;
     interest_ = interest;
     queue_->collect();
-    return !anything_for(interest);
+    if (anything_for(interest)) return false;
+    set_rpc_timer();
+    return true;
+}
+
+// A READ of a reply or a wake may be due while this end sleeps. The timer may expire too early.
+void VerbsChannel::set_rpc_timer() {
+    const uint64_t next_ns = queue_->next_ns();
+    if (next_ns >= rpc_timer_ns_) return;
+    if (!rpc_timer_) {
+        rpc_timer_.reset(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+        if (!rpc_timer_ || !watch_descriptor(rpc_timer_.get(), tag_rpc, EPOLLIN)) return end_with_call("timerfd_create", errno);
+    }
+    itimerspec at{};
+    at.it_value.tv_sec = time_t(next_ns / 1'000'000'000);
+    at.it_value.tv_nsec = long(std::max<uint64_t>(next_ns % 1'000'000'000, 1));
+    if (timerfd_settime(rpc_timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr) != 0) return end_with_call("timerfd_settime", errno);
+    rpc_timer_ns_ = next_ns;
 }
 
 bool VerbsChannel::linger() {
     const bool sleeps = devices_.config().sleeps;
     if (!open() || ending() || ended() || (sleeps && !armed_)) return false;
-    const uint32_t spins = sleeps ? spins_.polls() : devices_.config().spins_max;
+    const bool look = looks();
+    const uint32_t spins = sleeps && !look ? spins_.polls() : devices_.config().spins_max;
     for (uint32_t i = 0; i < spins; i++) {
         queue_->collect();
         if (anything_for(interest_)) {
@@ -289,8 +315,30 @@ bool VerbsChannel::linger() {
         }
         pause_briefly();
     }
-    if (spins > 0) spins_.found_nothing();
+    if (spins > 0 && !look) spins_.found_nothing();
     return false;
+}
+
+bool VerbsChannel::looks() const {
+    if (queue_ == nullptr || !open() || ending() || ended()) return false;
+    return queue_->rpc().fetches() || queue_->rpc().looks(boottime_ns());
+}
+
+bool VerbsChannel::has_input() {
+    if (queue_ == nullptr || !open() || ending() || ended()) return false;
+    queue_->collect();
+    lingered_ = anything_for(interest_);
+    return lingered_;
+}
+
+void VerbsChannel::expect_replies(bool any) {
+    if (queue_ != nullptr && queue_->rpc().has_reads()) queue_->rpc().expect_replies(any, boottime_ns());
+}
+
+RpcMode VerbsChannel::rpc() const {
+    if (queue_ == nullptr) return RpcMode::count;
+    const RpcChoice* choice = queue_->rpc().choice();
+    return choice == nullptr ? RpcMode::send : choice->now();
 }
 
 // ---- bytes ------------------------------------------------------------------------------------------
@@ -401,12 +449,12 @@ void VerbsChannel::tell_reads() {
 // ---- making one -------------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Channel>> connect_verbs(const SocketAddress& to, VerbsDevices& devices, const VerbsMemories& memories,
-                                               ChannelEvents& events, size_t input_bytes_max) {
+                                               ChannelEvents& events, const RpcWish& wish, size_t input_bytes_max) {
     const std::string name = verbs_name(to);
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
     if (!poller) return no_descriptor(name);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices, events, input_bytes_max);
-    if (const Refusal no = channel->connect(to, memories)) return system_problem(name + ": " + no->text);
+    if (const Refusal no = channel->connect(to, memories, wish)) return system_problem(name + ": " + no->text);
     return channel;
 }
 

@@ -16,6 +16,7 @@
 #include "fabric/socket.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_reach.h"
+#include "fabric/verbs/verbs_rpc.h"
 
 namespace farcached::fabric {
 
@@ -42,7 +43,7 @@ struct VerbsOffer {
 // and the remedy. A connection that fails ends through `events`, as any other does.
 Result<std::unique_ptr<Channel>> connect_verbs(const SocketAddress& to, VerbsDevices& devices,
                                                const VerbsMemories& memories, ChannelEvents& events,
-                                               size_t input_bytes_max = input_bytes_default);
+                                               const RpcWish& wish = {}, size_t input_bytes_max = input_bytes_default);
 
 // When its device is removed, it releases the device. It listens again, at the same port, when the address has a device.
 class VerbsListener final : public ChannelListener {

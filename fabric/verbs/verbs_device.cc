@@ -22,7 +22,7 @@ namespace farcached::fabric {
 
 VerbsConfig VerbsConfig::clamped(const Device& device) const {
     VerbsConfig use = *this;
-    constexpr uint32_t receives_min = 4, sends_min = 4, reads_min = 2, beats = 3;  // one of them the last, one a binding
+    constexpr uint32_t receives_min = 4, sends_min = 4, reads_min = 2, beats = 5;  // one of them the last, three are bindings
     // Each work request may leave a completion: SENDs and receives get a quarter each, READs get the rest.
     const uint32_t each_max = device.completions_max / 4;
     const uint32_t receives_max = std::max(receives_min, std::min(device.work_requests_max, each_max));
@@ -245,7 +245,8 @@ std::string_view kind_name(WorkKind kind) {
     switch (kind) {
         case WorkKind::message: return "SEND";
         case WorkKind::credits: return "SEND of credits";
-        case WorkKind::read: return "READ";
+        case WorkKind::read:
+        case WorkKind::fetch: return "READ";
         case WorkKind::count: return "FETCH_AND_ADD";
         case WorkKind::beat: return "empty WRITE";
         case WorkKind::write: return "WRITE";

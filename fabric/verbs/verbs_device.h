@@ -32,7 +32,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/result.h"
+#include "base/rpc_mode.h"
 #include "fabric/channel.h"
 #include "fabric/socket.h"
 
@@ -58,14 +60,20 @@ struct VerbsConfig {
     bool windows = true;                // the other end reaches containers through memory windows (fabric/channel.h, C7)
     bool sleeps = true;                 // false: fd() is useless once connected; call ready() again and again
     uint32_t beat_ms = 5000;            // silence after which a heartbeat (an empty WRITE) is sent
+    RpcMode rpc = RpcMode::automatic;   // a node: send: it offers no slots; write: none for replies
+    uint32_t slots = 8;                 // for requests, and as many for replies, of each connection; 0: none; 64 at most
+    uint32_t slot_bytes = limits::rfp_slot_bytes;  // of one slot; a multiple of 64
+    // A node: the longest that it looks at the slots of a connection after a reply. Waking takes about 5 us of CPU, and a look
+    // lasts four gaps between requests: it pays below a gap of 10 us.
+    uint32_t look_us_max = 50;
 
     struct Device {  // from ibv_query_device()
         uint32_t work_requests_max = 0, completions_max = 0;
         uint32_t reads_at_once_out = 0, reads_at_once_in = 0;  // posted by it, served by it; atomics as well
     };
-    // Work requests that one queue pair's send queue holds: SENDs and WRITEs, READs, the binding of a window, a heartbeat,
-    // and a last one.
-    uint32_t send_queue() const { return sends + reads + 3; }
+    // Work requests that one queue pair's send queue holds: SENDs and WRITEs, READs, the bindings of three windows, a
+    // heartbeat, and a last one.
+    uint32_t send_queue() const { return sends + reads + 5; }
     VerbsConfig clamped(const Device& device) const;
     // "8192 bytes a message, 32 receives, ..., 16 READs at once", for a log.
     std::string describe() const;
@@ -108,7 +116,7 @@ using CompletionChannel = std::unique_ptr<ibv_comp_channel, VerbsRelease<ibv_des
 using CompletionQueue = std::unique_ptr<ibv_cq, VerbsRelease<ibv_destroy_cq>>;
 
 // The id of a work request: its kind and number. 56 bits of a counter outlast any connection.
-enum class WorkKind : uint8_t { message = 1, credits, read, count, beat, receive, write, bind };
+enum class WorkKind : uint8_t { message = 1, credits, read, count, beat, receive, write, bind, fetch };
 
 struct WorkId {
     WorkKind kind;

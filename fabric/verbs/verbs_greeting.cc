@@ -37,6 +37,12 @@ bool counters_possible(const VerbsWelcome& welcome) {
     return welcome.counters_from <= welcome.region_bytes && welcome.counters_reserved == 0;
 }
 
+// Are replies as many and as large as requests, if there are any?
+bool one_shape(const VerbsWelcome& welcome) {
+    if (welcome.replies.slots == 0) return true;
+    return welcome.replies.slots == welcome.requests.slots && welcome.replies.slot_64s == welcome.requests.slot_64s;
+}
+
 std::string impossible(const VerbsReceives& receives) {
     return std::to_string(receives.count) + " receives of " + std::to_string(receives.bytes) + " bytes cannot be";
 }
@@ -84,6 +90,8 @@ Result<VerbsWelcome> parse_verbs_welcome(std::string_view data) {
     if (!counters_possible(welcome)) return system_problem("its counters have an impossible address");
     if (welcome.container.bytes != 0 && !fabric::possible(welcome.container))
         return system_problem("its container has an impossible address");
+    if (!fabric::possible(welcome.requests) || !fabric::possible(welcome.replies) || !one_shape(welcome))
+        return system_problem("its slots have an impossible address or size");
     return welcome;
 }
 

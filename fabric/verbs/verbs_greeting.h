@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "fabric/channel.h"
+#include "fabric/verbs/verbs_slots.h"
 
 namespace farcached::fabric {
 
@@ -78,10 +79,11 @@ struct VerbsWelcome {
     uint32_t counters_key;
     uint32_t counters_reserved;
     VerbsContainer container;  // the node's; also missing in the second build
+    SlotPlace requests, replies;  // also missing in the third build: the node's slots (verbs_slots.h)
 };
 constexpr size_t verbs_welcome_bytes_least = 64;
 static_assert(offsetof(VerbsWelcome, counters_address) == verbs_welcome_bytes_least);
-static_assert(sizeof(VerbsWelcome) == 112);
+static_assert(sizeof(VerbsWelcome) == 144);
 static_assert(sizeof(VerbsWelcome) <= 196, "G2");
 static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
 

@@ -34,7 +34,7 @@ class VerbsChannel final : public StreamChannel {
     ~VerbsChannel() override;
 
     // A proxy's start, refused if RDMA is unusable here.
-    Refusal connect(const SocketAddress& to, const VerbsMemories& memories);
+    Refusal connect(const SocketAddress& to, const VerbsMemories& memories, const RpcWish& wish);
     // A node's start, with a queue that has accepted. fetch_bytes: size of the other side's memory that it may READ.
     Refusal accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes);
 
@@ -48,6 +48,13 @@ class VerbsChannel final : public StreamChannel {
     void copy_container(char* to, size_t bytes) const override;
     bool post_report(std::string_view bytes) override;
     void count_in(ChannelCounters& counters) override;
+    void expect_replies(bool any) override;
+    RpcMode rpc() const override;
+    void send_at_once() override {
+        if (queue_ != nullptr) queue_->rpc().send_at_once(true);
+    }
+    bool looks() const override;
+    bool has_input() override;
 
   private:
     void advance() override { take_events(); }
@@ -72,16 +79,18 @@ class VerbsChannel final : public StreamChannel {
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;
+    void set_rpc_timer();
     void kick();
     void retire();
     bool watch_descriptor(int fd, uint32_t tag, uint32_t events);
 
     VerbsDevices& devices_;
-    Descriptor kick_, timer_;
+    Descriptor kick_, timer_, rpc_timer_;
     // Until queue_ exists.
     CmEvents cm_events_;
     CmId id_;
     VerbsMemories memories_;
+    RpcWish wish_;
 
     std::unique_ptr<VerbsQueue> queue_;
     uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that post_read() reaches
@@ -90,6 +99,7 @@ class VerbsChannel final : public StreamChannel {
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last tick of the timer
     Interest interest_{true, false, false};        // of the last watch()
+    uint64_t rpc_timer_ns_ = never_ns;             // when rpc_timer_ expires
     Spins spins_;
     uint32_t sleepless_turns_ = 0, unlooked_ = 0;
     bool armed_ = false, lingered_ = false;

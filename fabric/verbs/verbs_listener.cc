@@ -215,6 +215,9 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     welcome.receives = queue->receives();
     queue->reports().use(queue->device());
     if (const OwnContainer* own = queue->reports().own()) welcome.container = own->where();
+    queue->rpc().offer(queue->device());
+    welcome.requests = queue->rpc().requests();
+    welcome.replies = queue->rpc().replies();
     Refusal no;
     if (same_layout(hello.head)) no = offer_to(*queue, welcome);
     if (no) return refuse(no->text, queue->id());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 
 namespace farcached::fabric {
 
@@ -26,6 +27,7 @@ VerbsQueue::VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> de
     : events_(std::move(events)),
       id_(std::move(id)),
       device_(std::move(device)),
+      rpc_(device_->config()),
       sends_(device_->config(), buffers_),
       inbox_(device_->config(), buffers_) {}
 
@@ -87,6 +89,7 @@ Refusal VerbsQueue::connected() {
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
     if (const OwnContainer* own = reports_.own(); own != nullptr && own->windowed())
         own->bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
+    rpc_.each_window([&](const OwnSlots& slots) { slots.bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW)); });
     const VerbsConfig& config = device_->config();
     if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return {};
     return system_problem(std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" +
@@ -101,34 +104,103 @@ bool VerbsQueue::went_well(const char* call, int error) {
 
 // ---- sending ----------------------------------------------------------------------------------------
 
-ibv_send_wr& VerbsQueue::add_message(WorkKind kind, uint32_t bytes) {
+// A message with an immediate takes a receive of the other end, and pays for the owed ones.
+void VerbsQueue::add_immediate(ibv_send_wr& work, uint32_t written) {
+    if (work.opcode == IBV_WR_RDMA_WRITE) work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    const VerbsImmediate told{credits_->spend(), written};
+    work.imm_data = htonl(told.packed());
+}
+
+// The first bytes of sends_.next_buffer().
+ibv_send_wr& VerbsQueue::add_message(WorkKind kind, uint32_t bytes, uint32_t written) {
     counters_->rdma_sends.add(1);
     counters_->rdma_send_bytes.add(bytes);
     ibv_send_wr& work = sends_.add_sent(kind, IBV_WR_SEND_WITH_IMM, bytes);
-    const VerbsImmediate told{.credits = credits_->spend()};
-    work.imm_data = htonl(told.packed());
+    add_immediate(work, written);
+    return work;
+}
+
+ibv_send_wr& VerbsQueue::add_write(uint32_t bytes, uint64_t address, uint32_t key) {
+    ibv_send_wr& work = sends_.add_sent(WorkKind::write, IBV_WR_RDMA_WRITE, bytes);
+    work.wr.rdma.remote_addr = address;
+    work.wr.rdma.rkey = key;
+    counters_->rdma_writes.add(1);
+    counters_->rdma_write_bytes.add(bytes);
     return work;
 }
 
 size_t VerbsQueue::push(std::string_view bytes) {
-    size_t taken = 0;
-    while (taken < bytes.size() && room_to_push()) {
-        const size_t size = std::min<size_t>(bytes.size() - taken, send_bytes_max_);
-        std::memcpy(sends_.next_buffer(), bytes.data() + taken, size);
-        add_message(WorkKind::message, uint32_t(size));
-        taken += size;
+    const uint64_t now_ns = rpc_.in_use() ? boottime_ns() : 0;
+    for (size_t taken = 0; taken < bytes.size();) {
+        const size_t one = push_one(bytes.substr(taken), now_ns);
+        if (one == 0) return taken;
+        taken += one;
     }
-    return taken;
+    rpc_.send_at_once(false);
+    return bytes.size();
 }
 
-ibv_send_wr& VerbsQueue::add_write(uint64_t offset, std::string_view bytes) {
+// One message of the first bytes; 0: no room or no credit.
+size_t VerbsQueue::push_one(std::string_view bytes, uint64_t now_ns) {
+    using Way = VerbsRpc::Way;
+    const Way way = rpc_.way(bytes.size(), now_ns);
+    if (way == Way::here) {
+        rpc_.leave_here(bytes, now_ns, uint16_t(credits_->pay()));
+        return bytes.size();
+    }
+    if (sends_.room_to_send() == 0 || (way != Way::plain && !credits_->may_send())) return 0;
+    char* to = sends_.next_buffer();
+    if (way == Way::bare) {
+        const size_t size = std::min<size_t>(bytes.size(), send_bytes_max_);
+        std::memcpy(to, bytes.data(), size);
+        add_message(WorkKind::message, uint32_t(size));
+        rpc_.left_bare();
+        return size;
+    }
+    if (way == Way::send) {
+        const std::string_view some = bytes.substr(0, send_bytes_max_ - sizeof(SlotHead));
+        add_message(WorkKind::message, rpc_.compose(to, way, some, now_ns), VerbsImmediate::numbered);
+        return some.size();
+    }
+    const uint32_t size = rpc_.compose(to, way, bytes, now_ns);
+    ibv_send_wr& work = add_write(size, rpc_.far_slot(), rpc_.far_key());
+    if (way == Way::plain) return bytes.size();
+    add_immediate(work, VerbsImmediate::slot);
+    if (rpc_.choice() != nullptr) counters_->rfp_wakeups.add(1);
+    return bytes.size();
+}
+
+uint64_t VerbsQueue::next_ns() const {
+    uint64_t next = never_ns;
+    if (sends_.room_to_fetch() > 0) next = rpc_.next_read_ns();
+    if (credits_.has_value() && room_to_push()) next = std::min(next, rpc_.next_wake_ns());
+    return next;
+}
+
+void VerbsQueue::add_reads_and_wake() {
+    if (next_ns() == never_ns) return;
+    const uint64_t now_ns = boottime_ns();
+    if (sends_.room_to_fetch() > 0 && rpc_.next_read_ns() <= now_ns) {
+        if (rpc_.reads().reads_rest()) counters_->rfp_second_reads.add(1);
+        for (const ReplyReads::One& one : rpc_.reads_due(now_ns, sends_.room_to_fetch())) {
+            ibv_send_wr& work = sends_.add_fetch(one.landing);
+            work.wr.rdma.remote_addr = one.far;
+            work.wr.rdma.rkey = rpc_.reads().far_key();
+            counters_->rfp_fetches.add(1);
+            counters_->rdma_reads.add(1);
+            counters_->rdma_read_bytes.add(one.landing.length);
+        }
+    }
+    if (!room_to_push() || rpc_.next_wake_ns() > now_ns) return;
+    const bool send = rpc_.wake(now_ns);
+    add_immediate(add_write(0, rpc_.far_slot(), rpc_.far_key()), send ? VerbsImmediate::slot_send : VerbsImmediate::slot);
+    counters_->rfp_wakeups.add(1);
+    if (send) counters_->rfp_switched.add(1);
+}
+
+ibv_send_wr& VerbsQueue::add_report(uint64_t offset, std::string_view bytes) {
     std::memcpy(sends_.next_buffer(), bytes.data(), bytes.size());
-    ibv_send_wr& work = sends_.add_sent(WorkKind::write, IBV_WR_RDMA_WRITE, uint32_t(bytes.size()));
-    work.wr.rdma.remote_addr = reports_.far()->address + offset;
-    work.wr.rdma.rkey = reports_.far()->key;
-    counters_->rdma_writes.add(1);
-    counters_->rdma_write_bytes.add(bytes.size());
-    return work;
+    return add_write(uint32_t(bytes.size()), reports_.far()->address + offset, reports_.far()->key);
 }
 
 // The last piece notifies the other end: every WRITE posted before it is complete by then.
@@ -141,15 +213,12 @@ bool VerbsQueue::post_report(std::string_view bytes) {
     if (sends_.room_to_send() < (bytes.size() + piece - 1) / piece + (tell ? 1 : 0)) return false;
     if (tell) {
         const VerbsContainer own = reports_.own()->where();
-        add_write(container_bytes, {reinterpret_cast<const char*>(&own), sizeof own});
+        add_report(container_bytes, {reinterpret_cast<const char*>(&own), sizeof own});
         reports_.told();
     }
     for (size_t at = 0; at < bytes.size(); at += piece) {
-        ibv_send_wr& work = add_write(at, bytes.substr(at, piece));
-        if (bytes.size() - at > piece) continue;
-        work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        const VerbsImmediate told{credits_->spend(), uint32_t(bytes.size())};
-        work.imm_data = htonl(told.packed());
+        ibv_send_wr& work = add_report(at, bytes.substr(at, piece));
+        if (bytes.size() - at <= piece) add_immediate(work, uint32_t(bytes.size()));
     }
     return true;
 }
@@ -173,13 +242,17 @@ bool VerbsQueue::may_pay() const {
 }
 
 bool VerbsQueue::anything_to_post() const {
-    return !failure_.any() && (inbox_.anything_to_post() || sends_.collected() || may_pay());
+    if (failure_.any()) return false;
+    if (inbox_.anything_to_post() || sends_.collected() || may_pay()) return true;
+    const uint64_t next = next_ns();
+    return next != never_ns && next <= boottime_ns();
 }
 
 bool VerbsQueue::ring() {
     if (failure_.any()) return !failure_.bad().has_value();
     if (!went_well("ibv_post_recv", inbox_.post(id_->qp))) return false;
     if (may_pay()) add_message(WorkKind::credits, 0);
+    add_reads_and_wake();
     return !sends_.collected() || went_well("ibv_post_send", post_chain());
 }
 
@@ -209,8 +282,9 @@ void VerbsQueue::collect() {
                     sends_.complete_up_to(id.number);
             }
         }
-        if (count < completions_at_once) return;
+        if (count < completions_at_once) break;
     }
+    if (const uint32_t fetched = sends_.take_fetched(); fetched != 0) rpc_.reads().landed(fetched, boottime_ns());
 }
 
 // Q3. A queue pair in error flushes all posted requests, in order.
@@ -230,19 +304,54 @@ void VerbsQueue::received(const ibv_wc& completion) {
     const bool told = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
     const VerbsImmediate said = VerbsImmediate::unpack(told ? ntohl(completion.imm_data) : 0);
     const bool written = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+    const bool numbered = !written && said.written == VerbsImmediate::numbered;
+    const bool slot = written && (said.written == VerbsImmediate::slot || said.written == VerbsImmediate::slot_send);
     auto corrupt = [&](const char* what) { failure_.fail(ChannelEnd::corrupt, what); };
     if (!told || !credits_->earn(said.credits) || (!written && completion.byte_len > receives().bytes))
         return corrupt("a message with an impossible number of credits");
     if (credits_->owed() + inbox_.count() >= receives().count) return corrupt("a message without a credit");
-    if (written != (said.written != 0) || said.written > container_bytes || (written && reports_.own() == nullptr))
-        return corrupt("the length of a report");
+    if (slot && !rpc_.woken(said.written == VerbsImmediate::slot_send)) return corrupt("a WRITE for slots that are not there");
+    if (!slot && !numbered && written != (said.written != 0)) return corrupt("the immediate data of a message");
+    const bool report = written && !slot;
+    if (report && (said.written > container_bytes || reports_.own() == nullptr)) return corrupt("the length of a report");
     reports_.heard();
+    rpc_.heard();
     counters_->rdma_receives.add(1);
-    if (written)
-        reports_.arrived(said.written);
-    else
-        counters_->rdma_receive_bytes.add(completion.byte_len);
-    inbox_.put(receive, written ? 0 : completion.byte_len, *credits_);
+    if (report) reports_.arrived(said.written);
+    if (!written) counters_->rdma_receive_bytes.add(completion.byte_len);
+    inbox_.put(receive, written ? 0 : completion.byte_len, numbered, *credits_);
+}
+
+// Bytes of the next message in order. sent: a SEND brought it.
+std::string_view VerbsQueue::front(bool& sent, uint64_t now_ns) {
+    sent = inbox_.count() > 0 && inbox_.begun();
+    if (sent) return inbox_.rest();
+    if (const std::string_view bytes = rpc_.front(now_ns); !bytes.empty()) return bytes;
+    sent = inbox_.count() > 0 && rpc_.take_send(inbox_.whole(), inbox_.numbered(), now_ns);
+    if (!sent) return {};
+    if (inbox_.numbered()) inbox_.consume(sizeof(SlotHead), *credits_);
+    return inbox_.rest();
+}
+
+size_t VerbsQueue::pull(char* to, size_t room) {
+    const uint64_t now_ns = rpc_.in_use() ? boottime_ns() : 0;
+    size_t taken = 0;
+    while (taken < room) {
+        bool sent = false;
+        const std::string_view bytes = front(sent, now_ns).substr(0, room - taken);
+        if (bytes.empty()) break;
+        std::memcpy(to + taken, bytes.data(), bytes.size());
+        taken += bytes.size();
+        if (sent)
+            inbox_.consume(uint32_t(bytes.size()), *credits_);
+        else
+            rpc_.consume(bytes.size());
+    }
+    if (!rpc_.in_use()) return taken;
+    if (rpc_.has_reads()) counters_->rfp_fetches_early.add(rpc_.reads().take_early());
+    if (!credits_->earn(rpc_.take_credits())) failure_.fail(ChannelEnd::corrupt, "a reply with an impossible number of credits");
+    if (rpc_.corrupt() != nullptr) failure_.fail(ChannelEnd::corrupt, rpc_.corrupt());
+    return taken;
 }
 
 bool VerbsQueue::arm() {

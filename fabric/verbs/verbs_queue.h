@@ -6,6 +6,8 @@
 //   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
 //   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
 //
+// Where both ends have slots (verbs_rpc.h), messages travel there, too.
+//
 // Q1  A message leaves only with a credit (verbs_work.h), so no receive queue is ever empty.
 // Q2  is VerbsSends', Q3 VerbsFailure's (verbs_work.h).
 // Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
@@ -25,6 +27,7 @@
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_greeting.h"
 #include "fabric/verbs/verbs_reach.h"
+#include "fabric/verbs/verbs_rpc.h"
 #include "fabric/verbs/verbs_work.h"
 
 namespace farcached::fabric {
@@ -41,6 +44,7 @@ class VerbsQueue {
     VerbsReceives receives() const { return {device_->config().receives, device_->config().message_bytes}; }
     VerbsReach& reach() { return reach_; }
     VerbsReports& reports() { return reports_; }
+    VerbsRpc& rpc() { return rpc_; }
     const VerbsSends& sends() const { return sends_; }
     const VerbsFailure& failure() const { return failure_; }
     void look_no_further() { failure_.look_no_further(); }  // Q3
@@ -62,6 +66,8 @@ class VerbsQueue {
     void post_count(uint64_t far_offset);
     // WRITEs a report into the other end's container (fabric/channel.h, C7). False: no container there, or no room now.
     bool post_report(std::string_view bytes);
+    // The time when a READ of a reply or a wake is to be posted, by ring(); UINT64_MAX: none.
+    uint64_t next_ns() const;
     // Probes the other side's device. No-op while another probe is under way.
     void post_beat() { sends_.add_beat(/* last= */ false); }
     bool anything_to_post() const;
@@ -71,8 +77,8 @@ class VerbsQueue {
     void collect();
     bool arm();   // the next completion makes completion_fd() readable; false: failed
     bool disarm();    // consumes the event that made completion_fd() readable; false: there was none
-    bool anything_came() const { return inbox_.count() > 0; }
-    size_t pull(char* to, size_t room) { return inbox_.pull(to, room, *credits_); }
+    bool anything_came() const { return inbox_.count() > 0 || rpc_.anything_here(); }
+    size_t pull(char* to, size_t room);
     std::vector<uint64_t>& reads_done() { return sends_.reads_done(); }
     uint64_t completed() const { return completed_; }  // successfully, of both queues
 
@@ -85,8 +91,13 @@ class VerbsQueue {
   private:
     VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
     Refusal make_queues();
-    ibv_send_wr& add_message(WorkKind kind, uint32_t bytes);
-    ibv_send_wr& add_write(uint64_t offset, std::string_view bytes);
+    ibv_send_wr& add_message(WorkKind kind, uint32_t bytes, uint32_t written = 0);
+    ibv_send_wr& add_write(uint32_t bytes, uint64_t address, uint32_t key);
+    ibv_send_wr& add_report(uint64_t offset, std::string_view bytes);
+    void add_immediate(ibv_send_wr& work, uint32_t written);
+    size_t push_one(std::string_view bytes, uint64_t now_ns);
+    void add_reads_and_wake();
+    std::string_view front(bool& sent, uint64_t now_ns);
     bool may_pay() const;
     void completed_badly(const ibv_wc& completion);
     void received(const ibv_wc& completion);
@@ -103,6 +114,7 @@ class VerbsQueue {
     CompletionQueue completion_queue_;
     QueuePair queue_pair_;
     VerbsReports reports_;  // B3
+    VerbsRpc rpc_;          // B3
 
     std::optional<VerbsCredits> credits_;  // from met() on
     VerbsSends sends_;

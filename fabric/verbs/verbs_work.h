@@ -15,6 +15,8 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -44,9 +46,12 @@ namespace farcached::fabric {
 // The immediate data of a message, in 32 bits: | written:16 | credits:16 |.
 struct VerbsImmediate {
     uint32_t credits = 0;  // paid
-    uint32_t written = 0;  // bytes of a WRITE's report; 0: it is a SEND
+    uint32_t written = 0;  // of a WRITE: bytes of a report, slot or slot_send; of a SEND: 0 or numbered
 
     static constexpr uint32_t most = 0xffff;  // of either
+    static constexpr uint32_t slot = 0xffff;       // a message may be in a slot
+    static constexpr uint32_t slot_send = 0xfffe;  // the same, and replies shall be sent from now on
+    static constexpr uint32_t numbered = 0xfffd;   // the SEND has a head (verbs_slots.h)
 
     uint32_t packed() const {
         CHECK(credits <= most);
@@ -75,6 +80,8 @@ class VerbsCredits {
         owed_ = 0;
         return paid;
     }
+    // Pays without a message of its own: in a reply that the other side READs (verbs_rpc.h, X5).
+    uint32_t pay() { return std::exchange(owed_, 0); }
     // A message has paid so many credits; false: impossible.
     bool earn(uint32_t paid) {
         if (paid > there_ - available_) return false;
@@ -219,6 +226,14 @@ class VerbsSends {
         next_send_ = (next_send_ + 1) % config_.sends;
         return work;
     }
+    // A READ of a reply; take_fetched() counts those that are done.
+    ibv_send_wr& add_fetch(const ibv_sge& into) {
+        reads_pending_++;
+        return add_fetching(WorkKind::fetch, IBV_WR_RDMA_READ, into, 0);
+    }
+    // Since the last call.
+    uint32_t take_fetched() { return std::exchange(fetched_, 0); }
+    uint32_t room_to_fetch() const { return config_.reads - reads_pending_ - counts_pending_; }
     // A READ, or a FETCH_AND_ADD. Only while there is room_to_read().
     ibv_send_wr& add_read(const ibv_sge& into, uint64_t token) {
         reads_pending_++;
@@ -262,6 +277,10 @@ class VerbsSends {
                     reads_pending_--;
                     reads_done_.push_back(done.token);
                     break;
+                case WorkKind::fetch:
+                    reads_pending_--;
+                    fetched_++;
+                    break;
                 case WorkKind::count: counts_pending_--; break;
                 case WorkKind::beat: beating_ = false; break;
                 case WorkKind::receive: CHECK(done.kind != WorkKind::receive);
@@ -290,7 +309,7 @@ class VerbsSends {
     size_t read_last_ = SIZE_MAX;  // last READ or FETCH_AND_ADD of chain_; SIZE_MAX: none
     std::vector<Posted> posted_;   // ring by number
     uint64_t head_ = 0, tail_ = 0;
-    uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0;
+    uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0, fetched_ = 0;
     uint32_t next_send_ = 0;
     bool beating_ = false;
     std::vector<uint64_t> reads_done_;
@@ -312,28 +331,27 @@ class VerbsInbox {
 
     uint32_t count() const { return count_; }
     // A message of so many bytes lies in this receive; without bytes the receive is emptied already.
-    void put(uint32_t receive, uint32_t bytes, VerbsCredits& credits) {
+    void put(uint32_t receive, uint32_t bytes, bool numbered, VerbsCredits& credits) {
         if (bytes == 0) return emptied(receive, credits);
         CHECK(count_ < messages_.size());
-        messages_[(first_ + count_) % messages_.size()] = {receive, bytes, 0};
+        messages_[(first_ + count_) % messages_.size()] = {receive, bytes, 0, numbered};
         count_++;
     }
-    size_t pull(char* to, size_t room, VerbsCredits& credits) {
-        size_t taken = 0;
-        while (taken < room && count_ > 0) {
-            Message& first = messages_[first_];
-            const size_t size = std::min<size_t>(room - taken, first.bytes - first.taken);
-            std::memcpy(to + taken, bytes_of(buffers_.receive(first.receive)) + first.taken, size);
-            taken += size;
-            first.taken += uint32_t(size);
-            if (first.taken < first.bytes) break;
-            emptied(first.receive, credits);
-            first_ = (first_ + 1) % uint32_t(messages_.size());
-            count_--;
-        }
-        return taken;
+    // Of the oldest message. Only while count() > 0.
+    bool begun() const { return messages_[first_].taken != 0; }
+    bool numbered() const { return messages_[first_].numbered; }
+    std::string_view whole() const { return {bytes_of(buffers_.receive(messages_[first_].receive)), messages_[first_].bytes}; }
+    // Its bytes that are not taken yet; then consume(), with the head in the first one.
+    std::string_view rest() const { return whole().substr(messages_[first_].taken); }
+    void consume(uint32_t bytes, VerbsCredits& credits) {
+        Message& first = messages_[first_];
+        first.taken += bytes;
+        CHECK(first.taken <= first.bytes);
+        if (first.taken < first.bytes) return;
+        emptied(first.receive, credits);
+        first_ = (first_ + 1) % uint32_t(messages_.size());
+        count_--;
     }
-
     bool anything_to_post() const { return !again_.empty(); }
     // Posts the waiting receives. Returns an errno.
     int post(ibv_qp* to) {
@@ -349,6 +367,7 @@ class VerbsInbox {
   private:
     struct Message {
         uint32_t receive, bytes, taken;
+        bool numbered;
     };
     void post_later(uint32_t receive) {
         pieces_.push_back(buffers_.receive(receive));

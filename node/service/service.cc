@@ -114,11 +114,17 @@ bool NodeService::quiet() const {
     return !stalled_ && execution_.quiet() && connection_.channel->out_pending() == 0;
 }
 
+// The proxy may await nothing, so it would not READ the goodbye from a slot.
+void NodeService::say_goodbye(Goodbye why, std::string_view text) {
+    protocol::append_goodbye(connection_.channel->out(), why, text);
+    connection_.channel->send_at_once();
+}
+
 void NodeService::stop(Goodbye why) {
     if (connection_.stopping || ends()) return;
     connection_.stopping = true;
     if (state_ != State::open) return;
-    protocol::append_goodbye(connection_.channel->out(), why, protocol::goodbye_text(why));
+    say_goodbye(why, protocol::goodbye_text(why));
     connection_.channel->flush();
 }
 
@@ -144,7 +150,7 @@ uint32_t NodeService::silence_is_due() {
     const uint32_t silent_s = seconds_since(seat_.last_used(), connection_.shared.clock().seconds);
     const uint32_t silence_s = connection_.shared.limits.silence_s;
     if (silent_s < silence_s) return (silence_s - silent_s) * 1000;
-    protocol::append_goodbye(connection_.channel->out(), Goodbye::idle, protocol::goodbye_text(Goodbye::idle));
+    say_goodbye(Goodbye::idle, protocol::goodbye_text(Goodbye::idle));
     end_with(ServiceEnd::silent, "nothing came for " + std::to_string(silent_s) + " s");
     advance();
     return 0;
@@ -164,7 +170,7 @@ void NodeService::end_ousted() {
     const ServiceEnd why = ousted_.load(std::memory_order_relaxed);
     if (welcomed()) {
         const Goodbye said = why == ServiceEnd::over_budget ? Goodbye::no_memory : Goodbye::idle;
-        protocol::append_goodbye(connection_.channel->out(), said, service_end_help(why));
+        say_goodbye(said, service_end_help(why));
     }
     end_with(why, std::string(service_end_help(why)));
 }
@@ -183,9 +189,7 @@ void NodeService::end_with(ServiceEnd why, std::string text) {
 void NodeService::bad(FrameError error) {
     connection_.counters.frame_errors[size_t(error)].add(1);
     // Before the greeting, no common protocol version exists.
-    if (state_ != State::greeting)
-        protocol::append_goodbye(connection_.channel->out(), Goodbye::protocol_error,
-                                 protocol::frame_error_help(error));
+    if (state_ != State::greeting) say_goodbye(Goodbye::protocol_error, protocol::frame_error_help(error));
     end_with(ServiceEnd::bad_frame, std::string(protocol::frame_error_help(error)));
 }
 
@@ -309,7 +313,7 @@ void NodeService::requests(const Frame& frame) {
     if (verdict.end == ServiceEnd::bad_frame) return bad(verdict.error);
     if (verdict.end == ServiceEnd::over_budget) return end_ousted();
     if (verdict.end != ServiceEnd::no_memory) return;
-    protocol::append_goodbye(connection_.channel->out(), Goodbye::no_memory, protocol::goodbye_text(Goodbye::no_memory));
+    say_goodbye(Goodbye::no_memory, protocol::goodbye_text(Goodbye::no_memory));
     end_with(ServiceEnd::no_memory, "the proxy announced too many values at once");
 }
 

@@ -111,6 +111,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     void requests(const protocol::Frame& frame);
     protocol::FrameError goodbye(const protocol::Frame& frame);
     protocol::FrameError lease_returns(const protocol::Frame& frame);
+    void say_goodbye(protocol::Goodbye why, std::string_view text);
     void end_ousted();
     void end_with(ServiceEnd why, std::string text);
     void bad(protocol::FrameError error);

@@ -23,7 +23,8 @@ FOLDERS = ("base", "bench", "conf", "ctl", "daemon", "fabric", "node", "process"
 # clients (farcached-protocol(7) has those that are not memcached's), and reasons that are counted and not logged.
 NO_MESSAGES = set("""
 bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc bench/reports/result.cc
-bench/transport/transport_report.cc base/broken.h base/limits.h base/metrics_text.cc base/nearest.cc base/policy_kind.h
+bench/transport/rpc_report.cc bench/transport/transport_report.cc base/broken.h base/limits.h base/metrics_text.cc
+base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/addresses.h conf/option.cc
 ctl/command_line.cc ctl/command_line.h ctl/doctor.cc ctl/machine.cc ctl/plan_text.cc ctl/server.h ctl/format.cc
 ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h

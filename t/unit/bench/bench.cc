@@ -108,6 +108,18 @@ void check_values() {
     }
     tap::is(good, 200, "every value is recognised under its key");
     tap::is(accepted, 0, "and none with another key, another byte, another length");
+    const Values shorter(1, 23, true);
+    good = accepted = 0;
+    for (uint32_t bytes = 1; bytes < Values::verified_bytes_min; bytes++) {
+        std::string value(bytes, 0);
+        shorter.fill(value.data(), bytes, 7, bytes);
+        good += shorter.good(value, 7);
+        accepted += bytes >= 4 && shorter.good(value, 8);
+        accepted += shorter.good(value.substr(0, bytes - 1) + "x", 7) && value.back() != 'x';
+        accepted += shorter.good(value + "x", 7);
+    }
+    tap::is(good, 23, "a short one is recognised, too");
+    tap::is(accepted, 0, "and none with another key, another byte");
 }
 
 void check_value_sizes() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farbench transport's pure parts: its options, means over trials, and its rows of CSV and back.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "bench/transport/rpc_points.h"
 #include "bench/transport/transport.h"
 #include "bench/transport/trial.h"
 #include "t/lib/tap.h"
@@ -161,6 +163,92 @@ void check_chint() {
     tap::ok(check_cost_us(1024) > 0, "a check takes time");
 }
 
+void check_rpc_options() {
+    TransportOptions options;
+    tap::is(read({"--spawn", "verbs", "--rpc", "send,write,rfp"}, options), std::string(), "--rpc, of a node over RDMA");
+    tap::ok(options.rpc.modes == std::vector<RpcMode>{RpcMode::send, RpcMode::write, RpcMode::rfp}, "in this order");
+    tap::is(rpc_points(options.rpc, options.sweep.clients).size(), size_t(3 * (4 + 3 + 6 + 3 + 3) + 3),
+            "the points of all figures");
+    TransportOptions other;
+    tap::is(read({"verbs:10.0.0.1:1", "--rpc", "auto", "--figures", "8,10", "--clients", "1,3"}, other), std::string(),
+            "some figures, and the automatic choice");
+    const std::vector<RpcPoint> points = rpc_points(other.rpc, other.sweep.clients);
+    tap::ok(points.size() == 3 && points[0].figure == 10 && points[0].get_percent == 95 && points[2].get_percent == 5 &&
+                points[0].clients == 3,
+            "Figure 8 is of rfp alone; each figure but the fourth has the most clients");
+    for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+             {"--spawn", "shm", "--rpc", "rfp"}, {"--spawn", "verbs", "--rpc", "rfp,recv"},
+             {"--spawn", "verbs", "--rpc", "rfp,rfp"}, {"--spawn", "verbs", "--rpc", "rfp", "--figures", "5"},
+             {"--spawn", "verbs", "--rpc", "rfp", "--csv", "x", "--resume"}}) {
+        TransportOptions ignored;
+        tap::ok(!read(wrong, ignored).empty(), "refused: " + wrong[3] + " " + wrong.back());
+    }
+}
+
+void check_rpc_points() {
+    tap::is(fetch_bytes_of(36), 136u, "a READ of 36 bytes in the paper, and ours, hold a value of 32 bytes");
+    tap::ok(fetch_bytes_of(132) == 136 + 96 && fetch_bytes_of(512) == 136 + 476, "longer READs hold as much more");
+    double values = 0, bytes = 0, above_512 = 0;
+    uint32_t shortest = UINT32_MAX, longest = 0;
+    for (const ValueSizes& one : trace_sizes()) {
+        values += one.weight;
+        bytes += double(one.weight) * one.bytes_min;
+        if (one.bytes_min > 512) above_512 += one.weight;
+        shortest = std::min(shortest, one.bytes_min);
+        longest = std::max(longest, one.bytes_max);
+    }
+    tap::ok(shortest == 1 && longest == 899 && std::abs(bytes / values - 43) < 0.01, "lengths of the trace, and their mean");
+    tap::ok(std::abs(above_512 / values * 50e6 - 331) < 50, "and how many are above 512 bytes");
+    const RpcPoint rfp{4, 95, 32, false, 36, RpcMode::rfp, 8};
+    tap::ok(paper_of(rfp, 8).mops == 5.5 && paper_of(rfp, 8).round_trips == 2.005 && paper_of(rfp, 8).mean_us == 5.78,
+            "the paper's numbers stand beside its point");
+    tap::ok(!paper_of(rfp, 16).mops.has_value(), "and not at fewer clients");
+    const Plan plan = plan_of({10, 5, 0, false, 512, RpcMode::rfp, 2});
+    tap::ok(plan.sets_percent == 95 && plan.sizes.size() == 899 && plan.zipf == 0 && plan.rpc.mode == RpcMode::rfp &&
+                plan.rpc.fetch_bytes == 612 && plan.key_prefix.size() == 9,
+            "a point is a workload");
+}
+
+RpcTrial rpc_trial(const RpcPoint& point, double ops, double in, double out) {
+    RpcTrial made;
+    made.point = point;
+    made.number = 1;
+    made.outcome.rpc = rpc_mode_name(point.mode);
+    Measured& m = made.outcome.measured;
+    m.ops_per_s = ops;
+    m.mean_us = m.p50_us = m.p99_us = m.p999_us = 1e6 / ops;
+    m.errors = 0;
+    m.operations_in = in;
+    m.operations_out = out;
+    return made;
+}
+
+void check_rpc_report() {
+    tap::ok(!nic_mops(2.0, {}).has_value(), "the model needs both counts");
+    tap::ok(std::abs(*nic_mops(2.005, 0.0) - 5.616) < 0.001 && *nic_mops(1.0, 1.0) == 2.11, "and takes the rarer resource");
+    RpcPoint point{4, 95, 32, false, 36, RpcMode::write, 2};
+    const RpcTrial write = rpc_trial(point, 1000, 1, 1);
+    point.mode = RpcMode::rfp;
+    const RpcTrial rfp = rpc_trial(point, 1500, 2, 0);
+    const std::vector<RpcResult> points = aggregate({write, rfp, rfp});
+    tap::ok(points.size() == 2 && points[1].trials == 2 && points[1].mean.ops_per_s == 1500, "trials of a point are one result");
+    Sweep sweep;
+    const std::string text = rpc_text(sweep, points);
+    const auto has = [&](const char* what) { return text.find(what) != text.npos; };
+    tap::ok(has("Figure 4, and the means of Figure 5: by the number of clients; the paper's READs have 36 bytes, ours 136\n"),
+            "a table of a figure");
+    tap::ok(has("\nrfp     95     32       2   2.000   2.000   0.000       -       -       -       -         -     1.50     666.7"),
+            "our numbers");
+    tap::ok(has("  |   5.63   5.50  2.005   5.78\n"), "the model's, and the paper's");
+    tap::ok(has("\nrfp over write, 95 % GET: rate x 1.50 here*, x 2.67 by the model, x 2.58 in RFP\n"), "a ratio of all three");
+    tap::ok(!has("Figure 7"), "no table without points");
+    const std::string json = rpc_json(points);
+    tap::ok(json.find("\"rpc\": \"rfp\"") != json.npos && json.find("\"node_cpu_us_per_op\": null") != json.npos, "JSON");
+    tap::is(rpc_json({}), "[]\n", "a list, if an empty one");
+    const std::string csv = rpc_csv(sweep, points);
+    tap::ok(csv.find("\n4,rfp,rfp,95,32,0,36,136,2,2,") != csv.npos, "CSV");
+}
+
 }  // namespace
 
 }  // namespace farcached::bench
@@ -170,5 +258,8 @@ int main() {
     farcached::bench::check_means();
     farcached::bench::check_rows();
     farcached::bench::check_chint();
+    farcached::bench::check_rpc_options();
+    farcached::bench::check_rpc_points();
+    farcached::bench::check_rpc_report();
     return tap::done();
 }

@@ -29,7 +29,7 @@ void configuration() {
         for (const uint32_t completions : {0U, 20U, 64U, 300U, 1U << 20}) {
             const VerbsConfig use = wanted.clamped({requests, completions, 16, 16});
             if (use.receives % 2 != 0 || use.receives < 4 || use.sends < 4 || use.reads < 1) wrong++;
-            if (requests >= 10 && (use.send_queue() > requests || use.receives > requests)) wrong++;
+            if (requests >= 11 && (use.send_queue() > requests || use.receives > requests)) wrong++;
             if (completions >= 64 && use.send_queue() + use.receives > completions) wrong++;
         }
     }

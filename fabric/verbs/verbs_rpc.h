@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VerbsRpc: the messages of one connection over RDMA that travel in slots or have a head (verbs_slots.h), and the memory of the
+// slots. It numbers messages, chooses a way for each, and takes the arriving ones in order. It knows when the proxy READs
+// replies or wakes the node. VerbsQueue posts the work requests.
+//
+// Owner and thread: those of a VerbsQueue.
+// X1  The slots of a connection are memory of their own, registered for it alone (S6): request slots for the proxy's WRITEs,
+//     reply slots for its READs, or for WRITEs of the node. Where the device has memory windows of type 2, no other key
+//     reaches them.
+// X2  Both ends begin with SENDs without a head, which count as messages 1, 2, ... A proxy uses slots after it heard from the
+//     node (B2), a node after it got a message with a head.
+// X3  Only replies are left in slots to be READ: the proxy READs while it awaits any (Channel::expect_replies()). All else is
+//     sent (Channel::send_at_once()).
+// X4  A message is sent if no slot is free or it is too long for one. No message waits for a slot.
+// X5  Messages pay for receives if the other end notices them by itself: SENDs, WRITEs with an immediate, and replies in slots
+//     (X3). Plain WRITEs do not (VerbsCredits, K2).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mapping.h"
+#include "fabric/channel.h"
+#include "fabric/verbs/rpc_timing.h"
+#include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_slots.h"
+
+namespace farcached::fabric {
+
+// How a proxy's requests shall travel.
+struct RpcWish {
+    RpcMode mode = RpcMode::automatic;
+    uint32_t fetch_bytes = 0;  // of a READ of a reply, head included; 0: adaptive
+
+    bool operator==(const RpcWish&) const = default;
+};
+
+// Slots of this end that the other end reaches.
+class OwnSlots {
+  public:
+    // access: IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_READ. nullptr: the device has no room for them.
+    static std::unique_ptr<OwnSlots> make(const VerbsDevice& device, uint32_t slots, uint32_t slot_bytes, unsigned access);
+
+    SlotPlace place() const;
+    bool windowed() const { return window_ != nullptr; }
+    void bind(ibv_send_wr& work) const;  // only if windowed()
+    uint64_t* slot(uint32_t message) const {
+        return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % slots_) * slot_bytes_);
+    }
+    uint32_t slot_bytes() const { return slot_bytes_; }
+
+  private:
+    OwnSlots(uint32_t slots, uint32_t slot_bytes, unsigned access);
+    const uint32_t slots_, slot_bytes_;
+    const unsigned access_;
+    Mapping memory_;
+    MemoryRegion registered_;
+    MemoryWindow window_;  // released before its memory and its queue pair (B3)
+};
+
+// A proxy's READs of replies from the node's slots. Those of one doorbell end together. When a reply is longer than the READ, one
+// more READ takes the rest.
+class ReplyReads {
+  public:
+    // nullptr: the device has no room for the memory where they land.
+    static std::unique_ptr<ReplyReads> make(const VerbsDevice& device, const SlotPlace& far, uint32_t fixed_bytes);
+
+    struct One {
+        ibv_sge landing;
+        uint64_t far;  // address in the node's slots
+    };
+    FetchPlan& plan() { return plan_; }
+    uint32_t far_key() const { return far_.key; }
+    // The time of the next READ, if a reply may be in a slot.
+    uint64_t next_ns() const { return unjudged_ ? never_ns : rest_bytes_ != 0 ? 0 : plan_.next_ns(); }
+    // The READs that are due, of messages from `next` on, `count` of them at most. The caller posts them all.
+    const std::vector<One>& due(uint32_t next, uint32_t count, uint64_t now_ns);
+    bool reads_rest() const { return rest_bytes_ != 0; }
+    // So many of them have completed.
+    void landed(uint32_t count, uint64_t now_ns) {
+        CHECK(count <= posting_.size() - landed_);
+        landed_ += count;
+        if (landed_ < posting_.size()) return;
+        plan_.landed(now_ns);
+        unjudged_ = true;
+    }
+    bool anything_landed() const { return unjudged_; }
+    // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
+    bool look(SlotReader& reader, uint64_t now_ns);
+    // Two READs in a row found no reply: the node shall send its replies. True once.
+    bool take_demand() { return std::exchange(demand_, false); }
+    uint64_t take_early() { return std::exchange(early_, 0); }
+
+  private:
+    ReplyReads(const SlotPlace& far, uint32_t fixed_bytes)
+        : far_(far), plan_(far.slot_bytes(), fixed_bytes), memory_(Mapping::Kind::private_memory, far.bytes(), false) {}
+    uint64_t* landing(uint32_t message) const {
+        return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % far_.slots) * far_.slot_bytes());
+    }
+    void add(uint32_t message, uint32_t from, uint32_t bytes);
+
+    const SlotPlace far_;
+    FetchPlan plan_;
+    Mapping memory_;
+    MemoryRegion registered_;
+    std::vector<One> posting_;
+    size_t landed_ = 0;               // of posting_
+    uint32_t first_ = 0, count_ = 0;  // messages that the last READs asked for
+    uint32_t readable_ = 0;           // bytes of each that landed, or will
+    uint32_t rest_bytes_ = 0;         // of message first_ that the next READ takes; 0: none
+    bool unjudged_ = false, brought_ = false, demand_ = false;
+    uint64_t early_ = 0;
+};
+
+class VerbsRpc {
+  public:
+    enum class Way : uint8_t {
+        bare,   // SEND, without a head
+        send,   // SEND, with a head
+        plain,  // WRITE into a slot of the other end
+        wake,   // the same, with an immediate
+        here,   // into a slot of this end, which the other end READs
+    };
+    explicit VerbsRpc(const VerbsConfig& config) : config_(config) {}
+
+    // ---- the greeting ---------------------------------------------------------------------------------
+    // A node's start: makes slots for requests and for replies, as many as the configuration says.
+    void offer(const VerbsDevice& device);
+    // Both are parts of a node's welcome; no slots: it offers none.
+    SlotPlace requests() const { return node_.has_value() ? node_->requests->place() : SlotPlace(); }
+    SlotPlace replies() const {
+        return node_.has_value() && config_.rpc != RpcMode::write ? own_->place() : SlotPlace();
+    }
+    // A proxy's start, with those. No-op if there are none, or for `rpc = send`.
+    void met(const VerbsDevice& device, const RpcWish& wish, const SlotPlace& requests, const SlotPlace& replies);
+    // The slots whose windows are to be bound before the first SEND.
+    template <class Bind>
+    void each_window(Bind&& bind) const {
+        if (node_.has_value() && node_->requests->windowed()) bind(*node_->requests);
+        if (own_ != nullptr && own_->windowed()) bind(*own_);
+    }
+    // A message has arrived: the other end's windows are bound (X2).
+    void heard() { in_use_ = in_use_ || proxy_.has_value(); }
+    bool in_use() const { return in_use_; }
+
+    // ---- sending --------------------------------------------------------------------------------------
+    // The way of a message of so many bytes that leaves now.
+    Way way(size_t bytes, uint64_t now_ns) const;
+    // Composes the message at `to`, and counts it. Returns its length, head included. credits: paid by Way::here.
+    uint32_t compose(char* to, Way way, std::string_view bytes, uint64_t now_ns, uint16_t credits = 0);
+    void left_bare() { out_.left_in_send(); }
+    void leave_here(std::string_view bytes, uint64_t now_ns, uint16_t credits);
+    // Of the last composed message.
+    uint64_t far_slot() const { return far_.address + uint64_t(out_.last() % far_.slots) * far_.slot_bytes(); }
+    uint32_t far_key() const { return far_.key; }
+    void send_at_once(bool now) { at_once_ = now; }
+
+    // ---- receiving ------------------------------------------------------------------------------------
+    // A WRITE with an immediate arrived. False: this end has no slots. send: replies shall be sent from now on.
+    bool woken(bool send);
+    // Bytes of the next message in order, from a slot; empty: it is not there. Then consume().
+    std::string_view front(uint64_t now_ns);
+    void consume(size_t bytes) { in_.consume(bytes); }
+    // Takes the message of a SEND, if it is the next one. numbered: it has a head.
+    bool take_send(std::string_view message, bool numbered, uint64_t now_ns);
+    // May front() find something that no completion announced?
+    bool anything_here() const;
+    // The cause of an impossible message; nullptr: none.
+    const char* corrupt() const { return corrupt_; }
+    uint32_t take_credits() { return std::exchange(credits_, 0); }  // paid by replies that were READ
+
+    // A node's: requests may arrive without a completion (Channel::looks()).
+    bool looks(uint64_t now_ns) const { return node_.has_value() && in_use_ && node_->window.open(now_ns); }
+
+    // ---- a proxy's READs and wakes ----------------------------------------------------------------------
+    void expect_replies(bool any, uint64_t now_ns);
+    // Does it READ for a reply soon? A worker that polls gets it earlier.
+    bool fetches() const { return has_reads() && (proxy_->reads->plan().under_way() || next_read_ns() != never_ns); }
+    // The times of the next READ and of the next wake; never_ns: none.
+    uint64_t next_read_ns() const;
+    uint64_t next_wake_ns() const;
+    bool has_reads() const { return proxy_.has_value() && proxy_->reads != nullptr; }
+    ReplyReads& reads() { return *proxy_->reads; }  // if has_reads()
+    // The READs that are due now; the caller posts them all.
+    const std::vector<ReplyReads::One>& reads_due(uint64_t now_ns, uint32_t room);
+    // The wake that is due leaves. True: with the demand to send replies.
+    bool wake(uint64_t now_ns);
+    const RpcChoice* choice() const { return proxy_.has_value() ? &proxy_->choice : nullptr; }
+
+  private:
+    struct NodeSide {
+        std::unique_ptr<OwnSlots> requests;
+        LookWindow window;
+        ReplyBy reply_by = ReplyBy::send;
+    };
+    struct ProxySide {
+        RpcChoice choice;
+        std::unique_ptr<ReplyReads> reads = nullptr;  // nullptr: replies are not READ
+        NodeAwake awake = {};
+        struct Left {
+            uint64_t at_ns = 0;
+            RpcMode mode = RpcMode::send;
+        };
+        std::array<Left, slots_most> left = {};  // requests, by number
+        uint32_t last_fetched = 0;               // the last request whose reply is to be READ
+        bool told_place = false, demands_send = false;
+    };
+    ReplyBy wanted() const;
+    bool look(uint64_t now_ns);
+    bool look_at(const OwnSlots& slots, uint64_t now_ns);
+    bool take_copy(bool fetched, uint64_t now_ns);
+    bool took(const SlotHead& head, bool fetched, uint64_t now_ns);
+    bool took_reply(const SlotHead& head, bool fetched, uint64_t now_ns);
+    bool learn_place(std::string_view bytes);
+    bool refuse(const char* what);
+
+    const VerbsConfig& config_;
+    SlotPlace far_;                   // where this end WRITEs
+    std::unique_ptr<OwnSlots> own_;  // for replies: a node's to be READ, a proxy's to be written
+    OutMessages out_;
+    SlotReader in_;
+    std::vector<char> composed_;     // for Way::here
+    bool in_use_ = false, at_once_ = false;
+    const char* corrupt_ = nullptr;
+    uint32_t credits_ = 0;
+    uint64_t incomplete_since_ns_ = 0;  // a message in a slot of this end; 0: none
+    std::optional<NodeSide> node_;   // at most one of the two
+    std::optional<ProxySide> proxy_;
+};
+
+}  // namespace farcached::fabric
