@@ -38,6 +38,17 @@ bench_sources = \
 	bench/reports/reports_client.cc \
 	bench/reports/reports_client.h \
 	bench/reports/result.cc \
+	bench/rnic/events.h \
+	bench/rnic/figures.cc \
+	bench/rnic/figures.h \
+	bench/rnic/nic.cc \
+	bench/rnic/nic.h \
+	bench/rnic/resource.cc \
+	bench/rnic/resource.h \
+	bench/rnic/rnic.cc \
+	bench/rnic/rnic.h \
+	bench/rnic/rpc_costs.cc \
+	bench/rnic/rpc_costs.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
 	bench/transport/transport.cc \
