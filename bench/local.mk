@@ -3,6 +3,15 @@
 noinst_LIBRARIES += bench/libbench.a
 
 bench_sources = \
+	bench/capacity/advice.cc \
+	bench/capacity/capacity.cc \
+	bench/capacity/capacity.h \
+	bench/capacity/capacity_report.cc \
+	bench/capacity/device_file.cc \
+	bench/capacity/device_file.h \
+	bench/capacity/fleet.cc \
+	bench/capacity/fleet.h \
+	bench/capacity/known_devices.cc \
 	bench/command.cc \
 	bench/command.h \
 	bench/compare/compare.cc \
@@ -69,6 +78,7 @@ endif
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \
+	bench/capacity/capacity_chart.py \
 	bench/chart.py \
 	bench/compare/compare.py \
 	bench/compare/compare_aims.py \

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -40,9 +41,8 @@ class PcieReads {
 
 // A chunk of a queue pair on its way through the chain, for a fetch unit or for the prefetcher.
 struct Walk {
-    uint32_t queue_pair;
-    uint64_t visit;  // of that queue pair
-    uint32_t messages;
+    uint32_t queue_pair, messages;
+    PerResource<uint64_t> keys;
     uint8_t step;
     bool ahead;  // the prefetcher's
 };
@@ -75,7 +75,11 @@ class Nic {
     void schedule();
     void prefetch();
     void prefetch_context(uint32_t queue_pair);
+    void take_stream();
+    void prefill();
     // -- the chain
+    Walk walk_of(uint32_t queue_pair, bool ahead) const;
+    Walk walk_of_stream();
     uint32_t new_walk(const Walk& walk);
     void advance(uint32_t number);
     void wait_for(Resource kind, uint64_t key, uint32_t walk);
@@ -83,7 +87,6 @@ class Nic {
     void chunk_made(uint32_t number);
     void send(uint32_t number);
     void sent(uint32_t number);
-    uint64_t key_of(Resource kind, const Walk& walk) const;
     void count(Resource kind, bool hit);
     void handle(const RnicEvent& event);
     bool counting() const { return chunks_ >= workload_.warmup_chunks; }
@@ -95,6 +98,7 @@ class Nic {
     PcieReads pcie_;
     EventQueue events_;
     Random random_;
+    std::optional<Distribution> items_;
     Picoseconds now_ = 0, pipeline_free_ = 0, pipeline_busy_ = 0;
 
     std::vector<QueuePair> queue_pairs_;
@@ -129,6 +133,8 @@ Nic::Nic(const RnicDevice& device, const RnicWorkload& workload, const Prefetchi
     CHECK(device.fetch_units > 0);
     CHECK(workload.post_messages > 0);
     for (const uint32_t entries : device.cache_entries) caches_.emplace_back(entries);
+    if (workload.items > 0) items_.emplace(workload.items, workload.skew);
+    if (workload.stream) prefill();
 }
 
 void Nic::post(uint32_t number) {
@@ -164,14 +170,13 @@ uint32_t Nic::post_size(uint32_t number) {
 }
 
 void Nic::schedule() {
+    if (workload_.stream) return take_stream();
     while (units_free_ > 0 && !scheduling_.empty()) {
         const uint32_t number = scheduling_.front();
         scheduling_.pop_front();
         if (ahead_ > 0) ahead_--;
         units_free_--;
-        QueuePair& queue_pair = queue_pairs_[number];
-        const uint32_t messages = std::min(device_.chunk, queue_pair.unscheduled);
-        advance(new_walk({number, queue_pair.visits, messages, 0, false}));
+        advance(new_walk(walk_of(number, false)));
     }
     prefetch();
 }
@@ -180,15 +185,45 @@ void Nic::prefetch() {
     if (prefetching_.kind != PrefetchKind::csrna && prefetching_.kind != PrefetchKind::scheduled) return;
     while (ahead_ < prefetching_.window && ahead_ < scheduling_.size()) {
         const uint32_t number = scheduling_[ahead_++];
-        const QueuePair& queue_pair = queue_pairs_[number];
-        const uint32_t messages = std::min(device_.chunk, queue_pair.unscheduled);
-        advance(new_walk({number, queue_pair.visits, messages, 0, true}));
+        advance(new_walk(walk_of(number, true)));
     }
 }
 
 void Nic::prefetch_context(uint32_t number) {
     const uint32_t busy = uint32_t(scheduling_.size()) + device_.fetch_units - units_free_;
-    if (busy < prefetching_.window) advance(new_walk({number, queue_pairs_[number].visits, 1, 0, true}));
+    if (busy < prefetching_.window) advance(new_walk(walk_of(number, true)));
+}
+
+void Nic::take_stream() {
+    while (units_free_ > 0) {
+        units_free_--;
+        advance(new_walk(walk_of_stream()));
+    }
+}
+
+void Nic::prefill() {
+    for (uint32_t i = 0; i < workload_.prefill; i++) {
+        const Walk walk = walk_of_stream();
+        for (size_t kind = 0; kind < resource_kinds; kind++)
+            if (workload_.needed[kind]) caches_[kind].insert(walk.keys[kind]);
+    }
+}
+
+Walk Nic::walk_of(uint32_t number, bool ahead) const {
+    const QueuePair& queue_pair = queue_pairs_[number];
+    const uint64_t visit = queue_pair.visits * workload_.queue_pairs + number;
+    uint64_t region = number;
+    if (workload_.regions > 0) region = (workload_.random ? mix(visit + workload_.seed) : visit) % workload_.regions;
+    return {number, std::min(device_.chunk, queue_pair.unscheduled), {number, visit, region, region}, 0, ahead};
+}
+
+Walk Nic::walk_of_stream() {
+    const uint32_t number = uint32_t(random_.below(workload_.queue_pairs));
+    const uint64_t visit = queue_pairs_[number].visits++ * workload_.queue_pairs + number;
+    const uint64_t region = workload_.regions > 0 ? random_.below(workload_.regions) : number;
+    uint64_t page = workload_.pages > 0 ? random_.below(workload_.pages) : region;
+    if (items_.has_value()) page = items_->key(random_) / workload_.items_per_page;
+    return {number, 1, {number, visit, region, page}, 0, false};
 }
 
 uint32_t Nic::new_walk(const Walk& walk) {
@@ -202,16 +237,8 @@ uint32_t Nic::new_walk(const Walk& walk) {
     return number;
 }
 
-uint64_t Nic::key_of(Resource kind, const Walk& walk) const {
-    if (kind == Resource::qpc) return walk.queue_pair;
-    if (kind == Resource::wqe) return walk.visit * workload_.queue_pairs + walk.queue_pair;
-    if (workload_.regions == 0) return walk.queue_pair;
-    const uint64_t number = walk.visit * workload_.queue_pairs + walk.queue_pair;
-    return (workload_.random ? mix(number + workload_.seed) : number) % workload_.regions;
-}
-
 void Nic::count(Resource kind, bool hit) {
-    if (!counting()) return;
+    if (!counting() || !workload_.needed[size_t(kind)]) return;
     looks_[size_t(kind)]++;
     hits_[size_t(kind)] += hit;
 }
@@ -223,8 +250,8 @@ void Nic::advance(uint32_t number) {
     while (walks_[number].step < steps) {
         const Walk& walk = walks_[number];
         const Resource kind = resource_chain[walk.step];
-        const uint64_t key = key_of(kind, walk);
-        const bool hit = caches_[size_t(kind)].look(key);
+        const uint64_t key = walk.keys[size_t(kind)];
+        const bool hit = !workload_.needed[size_t(kind)] || caches_[size_t(kind)].look(key);
         if (!walk.ahead) count(kind, hit);
         if (!hit) return wait_for(kind, key, number);
         walks_[number].step++;
@@ -270,11 +297,12 @@ void Nic::arrived(uint32_t number) {
 }
 
 void Nic::chunk_made(uint32_t number) {
-    const Walk walk = walks_[number];
+    const Walk& walk = walks_[number];
+    events_.add(pcie_.read(now_, uint64_t(walk.messages) * workload_.message_bytes), Happening::payload, number);
+    if (workload_.stream) return;
     QueuePair& queue_pair = queue_pairs_[walk.queue_pair];
     queue_pair.unscheduled -= walk.messages;
     queue_pair.visits++;
-    events_.add(pcie_.read(now_, uint64_t(walk.messages) * workload_.message_bytes), Happening::payload, number);
     if (queue_pair.unscheduled > 0) scheduling_.push_back(walk.queue_pair);
 }
 
@@ -295,6 +323,7 @@ void Nic::sent(uint32_t number) {
         pipeline_busy_before_ = pipeline_busy_;
         pcie_busy_before_ = pcie_.busy();
     }
+    if (workload_.stream) return;
     QueuePair& queue_pair = queue_pairs_[walk.queue_pair];
     queue_pair.unsent -= walk.messages;
     if (queue_pair.unsent > 0) return;
@@ -324,8 +353,9 @@ void Nic::handle(const RnicEvent& event) {
 }
 
 RnicResult Nic::run() {
+    if (workload_.stream) take_stream();
     const uint32_t active = workload_.active == 0 ? workload_.queue_pairs : std::min(workload_.active, workload_.queue_pairs);
-    for (uint32_t i = 0; i < active; i++) post(next_idle());
+    for (uint32_t i = 0; i < active && !workload_.stream; i++) post(next_idle());
     const uint64_t last = uint64_t(workload_.warmup_chunks) + workload_.chunks;
     while (chunks_ < last) handle(events_.pop());
     const double elapsed = double(now_ - counted_from_);

@@ -40,6 +40,15 @@ struct RnicWorkload {
     uint32_t regions = 0;  // memory regions used in turn; 0: one for each queue pair
     bool random = false;   // order of queue pairs and regions; false: cyclic
     double prepare_ns = 0;  // software's time from the decision to post until the doorbell
+    // A stream: messages that never run out, each of a random queue pair, as a busy server receives and answers them. It has
+    // neither doorbells nor posts, and a chunk is one message.
+    bool stream = false;
+    PerResource<bool> needed = {true, true, true, true};
+    uint32_t pages = 0;  // at random; 0: one for each region
+    uint64_t items = 0;  // beyond 0: a message is of an item, by Zipf, and its page is that of the item
+    double skew = 0;
+    uint32_t items_per_page = 1;
+    uint32_t prefill = 0;  // messages whose resources are in the caches before the start
     uint64_t seed = 1;
     uint32_t warmup_chunks = 0, chunks = 1000;  // counted after the warm-up
 };
