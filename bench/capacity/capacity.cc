@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t proxies_max = 10'000;
 constexpr uint64_t memory_min = UINT64_C(1) << 20, memory_max = UINT64_C(256) << 30;  // of one node
 constexpr uint32_t value_bytes_max = 1 << 20;
-constexpr uint32_t sweep_points = 10;
+constexpr uint32_t sweep_points = 16;
 
 using T = CapacityOptions;
 using S = const std::string;
