@@ -245,7 +245,7 @@ t_unit_bench_hitratio_LDADD = bench/libbench.a $(LDADD)
 check_PROGRAMS += t/unit/bench/capacity
 TESTS += t/unit/bench/capacity
 t_unit_bench_capacity_SOURCES = t/unit/bench/capacity.cc t/lib/tap.h
-t_unit_bench_capacity_LDADD = bench/libbench.a $(LDADD)
+t_unit_bench_capacity_LDADD = bench/libbench.a $(ctl_libraries) $(LDADD)
 
 check_PROGRAMS += t/unit/bench/rnic
 TESTS += t/unit/bench/rnic

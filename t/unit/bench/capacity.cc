@@ -9,6 +9,7 @@
 #include "bench/capacity/device_file.h"
 #include "bench/capacity/fleet.h"
 #include "conf/check_settings.h"
+#include "ctl/queue_pairs.h"
 #include "node/store/node.h"
 #include "t/lib/tap.h"
 
@@ -45,6 +46,9 @@ void check_known_devices() {
         tap::ok(all, "each figure has a source, and a range if it is assumed");
     }
     tap::ok(known_device_text("cx4") == nullptr, "cx4 is unknown");
+    for (const ctl::DeviceKind& kind : ctl::device_kinds())
+        tap::is(double(kind.contexts), known(kind.name).at(DeviceFigure::qpc_entries).high,
+                std::string(kind.title) + " has the contexts that farctl doctor and status warn above");
 }
 
 // The file of cx5 with one part replaced.
