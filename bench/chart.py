@@ -51,6 +51,10 @@ class Drawing:
     def rectangle(self, x, y, width, height, color):
         self.parts.append('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="f-%s"/>' % (x, y, width, height, color))
 
+    def area(self, points, color):
+        self.parts.append('<polygon points="%s" class="f-%s" fill-opacity="0.15"/>' % (
+            " ".join("%.1f,%.1f" % point for point in points), color))
+
     def dot(self, x, y, color, radius=3.0):
         self.parts.append('<circle cx="%.1f" cy="%.1f" r="%.1f" class="f-%s"/>' % (x, y, radius, color))
 
@@ -89,13 +93,14 @@ class Axis:
 
 
 class Line:
-    """points: (x, y) or (x, y, deviation), by x. steps: a histogram, where y holds up to the next x."""
+    """points: (x, y) or (x, y, deviation), by x. steps: a histogram, where y holds up to the next x. band: (x, low, high), by x."""
 
-    def __init__(self, label, points, color, dashes="", dots=True, steps=False):
+    def __init__(self, label, points, color, dashes="", dots=True, steps=False, band=()):
         self.label, self.points, self.color, self.dashes, self.dots, self.steps = label, points, color, dashes, dots, steps
+        self.band = band
 
     def highest(self):
-        return max(point[1] + (point[2] if len(point) > 2 else 0) for point in self.points)
+        return max([point[1] + (point[2] if len(point) > 2 else 0) for point in self.points] + [high for _, _, high in self.band])
 
 
 class Panel:
@@ -114,6 +119,9 @@ HEAD, ROW, CHAR = 58, 16, 6.2                  # title and source above; a line 
 
 
 def draw_line(drawing, line, place):
+    if line.band:
+        upper, lower = [place(x, high) for x, _, high in line.band], [place(x, low) for x, low, _ in line.band]
+        drawing.area(upper + lower[::-1], line.color)
     spots = [place(point[0], point[1]) for point in line.points]
     corners = [(b[0], a[1]) for a, b in zip(spots, spots[1:])] if line.steps else []
     path = [spot for pair in zip(spots, corners) for spot in pair] + spots[-1:] if line.steps else spots

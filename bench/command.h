@@ -166,6 +166,8 @@ Command floor_command();
 Command transport_command();
 Command hitratio_command();
 Command reports_command();
+Command rnic_command();
+Command capacity_command();
 
 // Prints what is wrong in the arguments. Returns the exit status.
 int refuse_arguments(const char* command, const std::string& wrong);

@@ -20,7 +20,8 @@ namespace farcached::bench {
 namespace {
 
 std::vector<Command> commands() {
-    return {load_command(), compare_command(), floor_command(), transport_command(), hitratio_command(), reports_command()};
+    return {load_command(),     compare_command(), floor_command(), transport_command(),
+            hitratio_command(), reports_command(), rnic_command(),  capacity_command()};
 }
 
 std::string title(const Command& command) {

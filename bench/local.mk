@@ -3,6 +3,15 @@
 noinst_LIBRARIES += bench/libbench.a
 
 bench_sources = \
+	bench/capacity/advice.cc \
+	bench/capacity/capacity.cc \
+	bench/capacity/capacity.h \
+	bench/capacity/capacity_report.cc \
+	bench/capacity/device_file.cc \
+	bench/capacity/device_file.h \
+	bench/capacity/fleet.cc \
+	bench/capacity/fleet.h \
+	bench/capacity/known_devices.cc \
 	bench/command.cc \
 	bench/command.h \
 	bench/compare/compare.cc \
@@ -38,6 +47,17 @@ bench_sources = \
 	bench/reports/reports_client.cc \
 	bench/reports/reports_client.h \
 	bench/reports/result.cc \
+	bench/rnic/events.h \
+	bench/rnic/figures.cc \
+	bench/rnic/figures.h \
+	bench/rnic/nic.cc \
+	bench/rnic/nic.h \
+	bench/rnic/resource.cc \
+	bench/rnic/resource.h \
+	bench/rnic/rnic.cc \
+	bench/rnic/rnic.h \
+	bench/rnic/rpc_costs.cc \
+	bench/rnic/rpc_costs.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
 	bench/transport/rpc_points.cc \
@@ -61,6 +81,7 @@ endif
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \
+	bench/capacity/capacity_chart.py \
 	bench/chart.py \
 	bench/compare/compare.py \
 	bench/compare/compare_aims.py \
@@ -95,6 +116,9 @@ EXTRA_DIST += \
 	bench/charts/64-B-multi-get-of-50-keys.svg \
 	bench/charts/64-B-pipeline-1.svg \
 	bench/charts/64-B-pipeline-16.svg \
+	bench/charts/capacity-cx3-30.svg \
+	bench/charts/capacity-cx5-50.svg \
+	bench/charts/capacity-cx5-800.svg \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \

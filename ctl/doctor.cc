@@ -10,6 +10,7 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "ctl/format.h"
+#include "ctl/queue_pairs.h"
 #include "protocol/frame_layout.h"
 #include "proxy/pointer_table_layout.h"
 
@@ -76,6 +77,15 @@ void check_devices(const Case& facts, Findings& to) {
         for (const Machine::Device& device : devices)
             if (std::ranges::find(device.ports, "ACTIVE") == device.ports.end())
                 wrong(to, subject, device.name + " has no active port", "see rdma link; set its network interface up");
+    });
+}
+
+void check_queue_pairs(const Case& facts, Findings& to) {
+    constexpr const char* subject = "queue pairs";
+    if (!uses_rdma(facts)) return ok(to, subject, "none; no node has an address of verbs");
+    check(to, subject, "no more than devices are known to cache", [&] {
+        for (std::string& warning : queue_pair_warnings(facts.survey, facts.machine.devices))
+            note(to, subject, std::move(warning), "fewer workers (-t) in each farcached; farbench capacity predicts the effect");
     });
 }
 
@@ -253,8 +263,8 @@ void check_versions(const Case& facts, Findings& to) {
 
 Findings findings_of(const Case& facts) {
     Findings findings;
-    for (auto* run : {check_devices, check_memlock, check_huge_pages, check_shared_memory, check_tables, check_kernel,
-                      check_daemons, check_nodes, check_leases, check_versions})
+    for (auto* run : {check_devices, check_queue_pairs, check_memlock, check_huge_pages, check_shared_memory, check_tables,
+                      check_kernel, check_daemons, check_nodes, check_leases, check_versions})
         run(facts, findings);
     return findings;
 }

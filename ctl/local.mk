@@ -21,6 +21,8 @@ ctl_libctl_a_SOURCES = \
 	ctl/plan_text.cc \
 	ctl/prefix.cc \
 	ctl/prefix.h \
+	ctl/queue_pairs.cc \
+	ctl/queue_pairs.h \
 	ctl/run.cc \
 	ctl/run.h \
 	ctl/server.cc \

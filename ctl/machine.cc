@@ -50,7 +50,7 @@ std::vector<Machine::Device> rdma_devices(const std::string& root) {
     const std::string folder = root + "/sys/class/infiniband/";
     std::vector<Machine::Device> devices;
     for (const std::string& name : names_in(folder)) {
-        Machine::Device& device = devices.emplace_back(Machine::Device{name, {}});
+        Machine::Device& device = devices.emplace_back(Machine::Device{name, {}, text_of_file(folder + name + "/hca_type")});
         for (const std::string& port : names_in(folder + name + "/ports")) {
             const std::string state = text_of_file(folder + name + "/ports/" + port + "/state");  // "4: ACTIVE"
             device.ports.push_back(state.substr(std::min(state.find(": "), state.size())));

@@ -14,6 +14,7 @@ struct Machine {
     struct Device {
         std::string name;
         std::vector<std::string> ports;  // states: "ACTIVE", "DOWN"
+        std::string type = {};           // "MT4119"; empty: unknown
     };
     struct Table {                       // a pointer table
         std::string path;

@@ -24,6 +24,7 @@
 #include "ctl/format.h"
 #include "ctl/plan.h"
 #include "ctl/prefix.h"
+#include "ctl/queue_pairs.h"
 #include "ctl/server.h"
 #include "ctl/show.h"
 #include "ctl/slow_log.h"
@@ -85,7 +86,8 @@ Look look_of(const Options& options) {
 
 int run_status(Servers& servers, const Options& options) {
     const Survey survey = take_survey(servers);
-    print(options.json ? dump(json_of(survey), false) : status_text(survey, look_of(options)));
+    const std::vector<std::string> warnings = queue_pair_warnings(survey, read_machine("").devices);
+    print(options.json ? dump(json_of(survey), false) : status_text(survey, look_of(options), warnings));
     return complain(survey.failures);
 }
 

@@ -128,9 +128,10 @@ OneSidedFacts onesided_of(const Stats& proxy) {
     return facts;
 }
 
-std::string status_text(const Survey& survey, Look look) {
-    std::string text;
-    for (const std::string& part : {nodes_text(survey, look), proxies_text(survey, look), remarks_text(survey)}) {
+std::string status_text(const Survey& survey, Look look, const std::vector<std::string>& warnings) {
+    std::string text, remarks = remarks_text(survey);
+    for (const std::string& warning : warnings) remarks += printable(warning) + "\n";
+    for (const std::string& part : {nodes_text(survey, look), proxies_text(survey, look), remarks}) {
         if (part.empty()) continue;
         text += (text.empty() ? "" : "\n") + part;
     }

@@ -20,7 +20,8 @@ struct Look {
     bool colour = false;
     bool wide = false;  // with the columns that few need
 };
-std::string status_text(const Survey& survey, Look look = {});
+// warnings: sentences below the tables.
+std::string status_text(const Survey& survey, Look look = {}, const std::vector<std::string>& warnings = {});
 // Names and values in two columns.
 std::string stats_text(const Stats& stats);
 // The line behind statistics that names their groups. Empty: no groups.

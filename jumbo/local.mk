@@ -27,6 +27,8 @@ jumbo_bench = \
 	jumbo/bench_load.cc \
 	jumbo/bench_hitratio.cc \
 	jumbo/bench_reports.cc \
+	jumbo/bench_rnic.cc \
+	jumbo/bench_capacity.cc \
 	jumbo/bench_compare.cc \
 	jumbo/bench.cc
 # t/faulty/libfaulty.a has jumbo_faulty and jumbo_alone once more.

@@ -22,6 +22,9 @@ POINTS = {
                                                      for mix in ("get", "95:5") for n in (1, 2, 8)),
     "reports": "way,bytes,trials,mean_us,mean_us_sd,node_cpu_us,node_cpu_us_sd\n" + "".join(
         "%s,%d,3,%d,0.5,,\n" % (way, size, size / 100) for way in ("tcp", "verbs-send", "verbs-write") for size in (1024, 8192)),
+    "capacity": "device,rpc,nodes,workers,pages,proxies,queue_pairs,mops,mops_low,mops_high,limit\n" + "".join(
+        "/etc/mine.toml,%s,20,4,4k,%d,%d,%d,%d,%d,CPU\n" % (rpc, n, 4 * n, n, n / 2, 2 * n) for rpc in ("send", "rfp")
+        for n in (1, 50, 100)),
     "hitratio": "workload,cache_ratio,policy,total_hit_ratio,bound_hit_ratio,pointer_hit_ratio\n" + "".join(
         "%s,%g,%s,%g,0.9,0\n" % (workload, ratio, policy, ratio) for workload in ("scan", "zipf-95:5", "one-hit", "shifting")
         for ratio in (0.0125, 0.625) for policy in ("lru", "pdla_paper")),
@@ -137,6 +140,16 @@ def check_scripts():
                       "% of GETs in an octave", "pdla_paper, one_sided", "fixed_lease_32", "100")
 
 
+def check_bands():
+    with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
+        figure = drawn("capacity", folder)["throughput"]
+        words = words_of(figure)
+        wanted = ("send", "rfp", "proxies, number", "limit of the fleet, million requests/s", "100")
+        tap.is_([one for one in wanted if one not in words], [], "lines by name, axes with units")
+        tap.ok(any("device mine.toml" in one for one in words), "the device", *words)
+        tap.is_(sum(element.tag.endswith("}polygon") for element in figure.iter()), 2, "a band for each line")
+
+
 def check_misuse():
     script = os.path.join(BENCH, "transport", "transport_chart.py")
     for words, status in ((["--help"], 0), ([], 64), (["/nonexistent"], 1)):
@@ -149,5 +162,6 @@ check_imports()
 check_colors()
 check_axis()
 check_scripts()
+check_bands()
 check_misuse()
 tap.done()

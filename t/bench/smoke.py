@@ -425,7 +425,7 @@ def check_help():
                    "arrivals", "warmup-reads", "delete-share", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
     commands = re.findall(r"(?m)^Usage: farbench ([a-z]+) ", out)
-    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports"], "of every command")
+    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports", "rnic", "capacity"], "of every command")
     whole = out
     for command, option, other in zip(commands, ("rate", "old", "port-file", "mix", "policies", "ways"), ("old", "rate") * 3):
         status, out, err = farbench("help", command)

@@ -201,6 +201,7 @@ void test_show() {
             "b: drained for /q, 4 of 4 connections up\n",
             "status");
     tap::is(status_text({}), "", "no statistics, no text");
+    tap::is(status_text({}, {}, {"too many", "queue pairs"}), "too many\nqueue pairs\n", "warnings are lines");
     const std::string wide = status_text(survey, {.wide = true}), coloured = status_text(survey, {.colour = true});
     tap::ok(wide.find("UPTIME  INCARNATION\n") != std::string::npos && wide.find("1m40s  0000000000000012\n") != std::string::npos,
             "--wide: incarnations");

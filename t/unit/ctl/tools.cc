@@ -187,7 +187,7 @@ void test_plan() {
 
 Machine healthy_machine() {
     Machine machine;
-    machine.devices = {{"mlx5_0", {"ACTIVE"}}};
+    machine.devices = {{"mlx5_0", {"ACTIVE"}, "MT4119"}};
     machine.has_verbs_file = true;
     machine.shared_bytes = machine.shared_free = UINT64_C(1) << 30;
     machine.tables = {{"/dev/shm/farcached-3-7", 3, 7, 7, 0600}};
@@ -241,7 +241,7 @@ std::string trouble(const Case& facts) {
 
 void test_doctor() {
     tap::is(trouble(healthy()), "", "nothing is wrong");
-    tap::ok(!is_any_wrong(findings_of(healthy())) && findings_of(healthy()).size() == 10, "each check has a line");
+    tap::ok(!is_any_wrong(findings_of(healthy())) && findings_of(healthy()).size() == 11, "each check has a line");
     using Change = void (*)(Case&);
     const std::pair<Change, const char*> cases[] = {
         {[](Case& c) { c.machine.devices.clear(); }, "wrong RDMA devices: none, but a node has an address of verbs\n"},
@@ -305,6 +305,28 @@ void test_doctor() {
     tap::is(trouble(alone), "", "without a daemon the host is checked");
 }
 
+// With more queue pairs than its device's contexts.
+void test_queue_pairs() {
+    const auto warning = [](uint64_t links, uint64_t connections, const char* type, const char* address) {
+        Case facts = healthy();
+        NodeFacts& node = facts.survey.nodes[0];
+        node.address = address;
+        node.seen[0].links_up = links;
+        node.stats.add("connections_opened", std::to_string(connections + 1000));
+        node.stats.add("connections_over", "1000");
+        facts.machine.devices[0].type = type;
+        return trouble(facts);
+    };
+    constexpr const char *rdma = "verbs:10.0.0.1:1", *tcp = "tcp:10.0.0.1:1", *end =
+        " queue pairs; a ConnectX-5 caches at most 2048 contexts, so READs get slower\n";
+    tap::is(warning(2048, 2048, "MT4119", rdma), "", "as many queue pairs as contexts");
+    tap::is(warning(2049, 1, "MT4119", rdma), std::string("note queue pairs: the proxies of this host have 2049") + end, "more");
+    tap::is(warning(1, 8000, "MT4119", rdma), std::string("note queue pairs: node a has 8000") + end, "more at a node");
+    tap::is(warning(9000, 9000, "MT4129", rdma), "", "a device with more contexts");
+    tap::is(warning(9000, 9000, "", rdma), "", "an unknown device");
+    tap::is(warning(9000, 9000, "MT4119", tcp), "", "links over tcp");
+}
+
 void test_findings() {
     const std::vector<Finding> two = {{Verdict::ok, "nodes", "1 node is up"}, {Verdict::wrong, "leases", "bad", "do it"}};
     tap::is(doctor_text(two),
@@ -323,6 +345,7 @@ void test_machine() {
     };
     tap::ok(read_machine(root).devices.empty() && read_machine(root).huge_pages.empty(), "an unknown host");
     write("sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
+    write("sys/class/infiniband/rxe0/hca_type", "MT4119\n");
     write("dev/infiniband/uverbs0", "");
     write("dev/shm/farcached-3-65000", "");
     write("dev/shm/farcached-other", "");
@@ -334,6 +357,7 @@ void test_machine() {
     const Machine machine = read_machine(root);
     tap::ok(machine.devices.size() == 1 && machine.devices[0].ports == std::vector<std::string>{"ACTIVE"} && machine.has_verbs_file,
             "its devices");
+    tap::is(machine.devices[0].type, "MT4119", "their type");
     tap::ok(machine.tables.size() == 1 && machine.tables[0].named_user == 65000 && machine.tables[0].owner == getuid(),
             "its tables");
     tap::ok(machine.huge_pages == "madvise" && machine.huge_pages_shared.empty() && machine.somaxconn == 128u, "its kernel");
@@ -390,6 +414,7 @@ int main() {
     test_prefix_progress();
     test_plan();
     test_doctor();
+    test_queue_pairs();
     test_findings();
     test_machine();
     test_console();
