@@ -11,14 +11,14 @@
 namespace farcached {
 
 enum class RpcMode : uint8_t {
-    automatic,  // the fastest of the others, measured for each link
     send,       // requests and replies by SEND
-    write,      // both by WRITE
-    rfp,        // requests by WRITE, replies by a READ of the proxy
+    write,      // server-reply: both by WRITE
+    rfp,        // remote fetching: requests by WRITE, replies by a READ of the proxy
+    automatic,  // the fastest of these, measured for each link
     count
 };
-constexpr std::array<std::string_view, size_t(RpcMode::count)> rpc_mode_names = {"auto", "send", "write", "rfp"};
-static_assert(rpc_mode_names[size_t(RpcMode::rfp)] == "rfp");
+constexpr std::array<std::string_view, size_t(RpcMode::count)> rpc_mode_names = {"send", "write", "rfp", "auto"};
+static_assert(rpc_mode_names[size_t(RpcMode::automatic)] == "auto");
 constexpr std::string_view rpc_mode_name(RpcMode mode) { return rpc_mode_names.at(size_t(mode)); }
 
 }  // namespace farcached

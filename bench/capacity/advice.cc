@@ -89,8 +89,8 @@ void Advisor::modes() {
     const ModeResult& best = *std::max_element(result_.modes.begin(), result_.modes.end(),
                                                [](const ModeResult& a, const ModeResult& b) { return a.mops < b.mops; });
     if (best.mops < now_.mops * worth_it) return;
-    add(form("RPC by %s instead of %s raises the limit from %.1f to %.1f million requests/s.", rpc_mode_names[size_t(best.mode)],
-             rpc_mode_names[size_t(mode_)], now_.mops, best.mops));
+    add(form("RPC by %s instead of %s raises the limit from %.1f to %.1f million requests/s.", rpc_mode_name(best.mode).data(),
+             rpc_mode_name(mode_).data(), now_.mops, best.mops));
 }
 
 void Advisor::bottleneck() {

@@ -62,11 +62,11 @@ std::string modes_text(const CapacityReport& report) {
     for (const RpcMode mode : report.options.modes) {
         const ModeResult& one = of(report.fleet.value, mode);
         const auto [low, high] = range(report.fleet, mode);
-        text += form("%-6s %10.2f %10.2f %17s %14.2f %10.2f  %s\n", rpc_mode_names[size_t(mode)], one.mops * gets,
+        text += form("%-6s %10.2f %10.2f %17s %14.2f %10.2f  %s\n", rpc_mode_name(mode).data(), one.mops * gets,
                      one.mops * (1 - gets), form("%.2f to %.2f", low * gets, high * gets).c_str(), report.fleet.value.get_us,
                      one.set_us, one.bottleneck().c_str());
     }
-    text += form("\nStations with %s, in million requests/s of the fleet:\n", rpc_mode_names[size_t(report.options.modes.front())]);
+    text += form("\nStations with %s, in million requests/s of the fleet:\n", rpc_mode_name(report.options.modes.front()).data());
     for (const Station& station : of(report.fleet.value, report.options.modes.front()).stations)
         text += form("%10.2f  %s\n", station.mops, station.name.c_str());
     return text;
@@ -96,7 +96,7 @@ Json modes_json(const CapacityReport& report) {
         Json stations = Json::array();
         for (const Station& station : one.stations)
             stations.push_back({{"name", station.name}, {"requests_per_s", station.mops * 1e6}});
-        list.push_back({{"rpc", rpc_mode_names[size_t(mode)]},
+        list.push_back({{"rpc", rpc_mode_name(mode).data()},
                         {"get_per_s", one.mops * gets * 1e6},
                         {"set_per_s", one.mops * (1 - gets) * 1e6},
                         {"requests_per_s_low", low * 1e6},
@@ -150,7 +150,7 @@ std::string capacity_json(const CapacityReport& report) {
         for (const RpcMode mode : report.options.modes) {
             const auto [low, high] = range(one, mode);
             sweep.push_back({{"proxies", one.fleet.proxies},
-                             {"rpc", rpc_mode_names[size_t(mode)]},
+                             {"rpc", rpc_mode_name(mode).data()},
                              {"requests_per_s", of(one.value, mode).mops * 1e6},
                              {"low", low * 1e6},
                              {"high", high * 1e6},
@@ -165,7 +165,7 @@ std::string capacity_csv(const CapacityReport& report) {
     for (const AssessedFleet& one : report.sweep)
         for (const RpcMode mode : report.options.modes) {
             const auto [low, high] = range(one, mode);
-            text += form("%s,%s,%u,%u,%s,%u,%u,%.9g,%.9g,%.9g,\"%s\"\n", report.device.name.c_str(), rpc_mode_names[size_t(mode)],
+            text += form("%s,%s,%u,%u,%s,%u,%u,%.9g,%.9g,%.9g,\"%s\"\n", report.device.name.c_str(), rpc_mode_name(mode).data(),
                          one.fleet.nodes, one.fleet.workers, one.fleet.page_bytes == 4096 ? "4k" : "2m", one.fleet.proxies,
                          one.value.counts.node_queue_pairs, of(one.value, mode).mops, low, high,
                          of(one.value, mode).bottleneck().c_str());

@@ -4,17 +4,11 @@
 // rate. Pure.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
-namespace farcached::bench {
+#include "base/rpc_mode.h"
 
-enum class RpcMode : uint8_t {
-    send,   // request and reply by SEND
-    write,  // server-reply: request and reply by WRITE
-    rfp,    // remote fetching: request by WRITE, reply by READ
-};
-constexpr std::array<const char*, 3> rpc_mode_names = {"send", "write", "rfp"};
+namespace farcached::bench {
 
 // Operations and bytes of data at the server, for one request; or their means.
 struct RpcOperations {
