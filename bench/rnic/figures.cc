@@ -153,9 +153,6 @@ void Figures::abstract_latency() {
 
 // ---- Jakiro -------------------------------------------------------------------------------------------
 
-// Tables I and II: 11.26 and 2.11 MOPS for 32 bytes; from 1.5 KiB both ways are equal, so that the bytes of one such operation
-// take as long as an out-bound operation.
-constexpr RpcCosts jakiro_costs = {11.26, 2.11, 1536 * 8 * 2.11 / 1000};
 constexpr uint32_t header_bytes = 4;  // status and length, before a reply's value
 constexpr uint32_t key_bytes = 16;
 constexpr double extra_round_trips = 0.005;  // of 2.005 round trips, from the paper

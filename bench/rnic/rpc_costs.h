@@ -31,4 +31,8 @@ struct RpcCosts {
     double mops(const RpcOperations& operations) const;
 };
 
+// ConnectX-3 by Jakiro's Tables I and II: 11.26 and 2.11 MOPS for 32 bytes. From 1.5 KiB both ways are equal, so the bytes of
+// one such operation take as long as an out-bound operation.
+constexpr RpcCosts jakiro_costs = {11.26, 2.11, 1536 * 8 * 2.11 / 1000};
+
 }  // namespace farcached::bench

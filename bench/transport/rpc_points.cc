@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/rnic/rpc_costs.h"
 #include "fabric/verbs/verbs_slots.h"
 #include "protocol/frame_layout.h"
 
@@ -125,11 +126,8 @@ RpcPaper paper_of(const RpcPoint& point, uint32_t clients_most) {
 }
 
 Number nic_mops(const Number& operations_in, const Number& operations_out) {
-    constexpr double in_bound_mops = 11.26, out_bound_mops = 2.11;
-    if (!operations_in.has_value() || !operations_out.has_value()) return {};
-    const double us = std::max(*operations_in / in_bound_mops, *operations_out / out_bound_mops);
-    if (us == 0) return {};
-    return 1 / us;
+    if (!operations_in.has_value() || !operations_out.has_value() || *operations_in + *operations_out == 0) return {};
+    return jakiro_costs.mops({*operations_in, *operations_out, 0, 0});
 }
 
 }  // namespace farcached::bench
