@@ -84,14 +84,16 @@ class FetchPlan {
         fast_ = 0;
         return true;
     }
-    // The node sent a reply. Fetching pays again when service takes no longer than a READ, several times in a row.
+    // The node sent a reply. Fetching pays again when service takes no longer than a READ, several times in a row, and a READ may
+    // wait for all of the reply's time.
     void sent(const SlotHead& head, uint64_t now_ns, uint64_t asked_ns = 0) {
         early_ = 0;
         next_ns_ = now_ns + backed_off();
         note_length(uint32_t(sizeof head) + head.length);
         learn_wait(asked_ns, now_ns - std::min(now_ns, read_ns_ / 2));
         if (!slow_) return;
-        fast_ = uint64_t(head.service_us) * 1000 <= read_ns_ ? fast_ + 1 : 0;
+        const bool soon = asked_ns == 0 || now_ns - std::min(now_ns, asked_ns) <= wait_ns_max;
+        fast_ = soon && uint64_t(head.service_us) * 1000 <= read_ns_ ? fast_ + 1 : 0;
         if (fast_ < fast_min) return;
         slow_ = false;
     }
