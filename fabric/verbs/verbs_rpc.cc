@@ -223,7 +223,8 @@ bool VerbsRpc::take_send(std::string_view message, bool numbered, uint64_t now_n
     if (head.length != message.size() - sizeof head) return refuse("the length of a message");
     const int32_t ahead = int32_t(head.sequence - in_.next());
     if (ahead < 0 || ahead > int32_t(slots_most)) return refuse("the number of a message");
-    if (ahead > 0) return false;
+    // Only messages that are READ may come later than a SEND behind them.
+    if (ahead > 0) return has_reads() ? false : refuse("the number of a message");
     in_use_ = true;
     in_.take_send();
     return took(head, /* fetched= */ false, now_ns);

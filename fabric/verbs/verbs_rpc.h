@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -170,6 +171,13 @@ class VerbsRpc {
     void consume(size_t bytes) { in_.consume(bytes); }
     // Takes the message of a SEND, if it is the next one. numbered: it has a head.
     bool take_send(std::string_view message, bool numbered, uint64_t now_ns);
+    // Is the message of a SEND the next one in order? One without a head is.
+    bool is_next(std::string_view message, bool numbered) const {
+        SlotHead head;
+        if (!numbered || message.size() < sizeof head) return true;
+        std::memcpy(&head, message.data(), sizeof head);
+        return int32_t(head.sequence - in_.next()) <= 0 || !has_reads();
+    }
     // May front() find something that no completion announced?
     bool anything_here() const;
     // The cause of an impossible message; nullptr: none.
