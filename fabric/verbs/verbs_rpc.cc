@@ -205,7 +205,8 @@ void VerbsRpc::leave_here(std::string_view bytes, uint64_t now_ns, uint16_t cred
 bool VerbsRpc::woken(bool send) {
     if (node_.has_value()) {
         in_use_ = true;
-        if (send) node_->reply_by = far_.slots != 0 ? ReplyBy::write : ReplyBy::send;
+        if (send) node_->demanded = true;
+        if (send) node_->reply_by = ReplyBy::write;
         return true;
     }
     return !send && own_ != nullptr;
@@ -236,7 +237,11 @@ std::string_view VerbsRpc::front(uint64_t now_ns) {
 }
 
 bool VerbsRpc::look(uint64_t now_ns) {
-    if (node_.has_value()) return look_at(*node_->requests, now_ns);
+    if (node_.has_value()) {
+        const bool found = look_at(*node_->requests, now_ns);
+        if (!found) node_->demanded = false;
+        return found;
+    }
     if (own_ != nullptr && look_at(*own_, now_ns)) return true;
     if (corrupt_ != nullptr || proxy_->reads == nullptr) return false;
     const bool brought = proxy_->reads->look(in_, now_ns);
@@ -279,7 +284,7 @@ bool VerbsRpc::learn_place(std::string_view bytes) {
 bool VerbsRpc::took(const SlotHead& head, bool fetched, uint64_t now_ns) {
     if (!out_.saw(head.seen)) return refuse("the number of a message that was seen");
     if (proxy_.has_value()) return took_reply(head, fetched, now_ns);
-    node_->reply_by = head.reply_by();
+    node_->reply_by = node_->demanded ? ReplyBy::write : head.reply_by();
     node_->window.took_request(now_ns);
     return true;
 }

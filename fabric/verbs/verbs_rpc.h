@@ -207,6 +207,7 @@ class VerbsRpc {
         std::unique_ptr<OwnSlots> requests;
         LookWindow window;
         ReplyBy reply_by = ReplyBy::send;
+        bool demanded = false;  // to send replies to the requests that are here
     };
     struct ProxySide {
         RpcChoice choice;
