@@ -89,6 +89,8 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
     const uint32_t next = reader.next();
     if (uint32_t(next - first_) < count_) {
         const MessageState state = reader.look(landing(next), readable_);
+        if (state == MessageState::whole || state == MessageState::absent) incomplete_since_ns_ = 0;
+        if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
         if (state == MessageState::whole) {
             brought_ = true;
             return true;
@@ -245,6 +247,7 @@ bool VerbsRpc::look(uint64_t now_ns) {
     if (own_ != nullptr && look_at(*own_, now_ns)) return true;
     if (corrupt_ != nullptr || proxy_->reads == nullptr) return false;
     const bool brought = proxy_->reads->look(in_, now_ns);
+    if (proxy_->reads->incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
     if (proxy_->reads->take_demand()) proxy_->demands_send = true;
     return brought && take_copy(/* fetched= */ true, now_ns);
 }

@@ -95,6 +95,8 @@ class ReplyReads {
     bool anything_landed() const { return unjudged_; }
     // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
     bool look(SlotReader& reader, uint64_t now_ns);
+    // For how long READs have brought a reply whose check does not match.
+    uint64_t incomplete_for_ns(uint64_t now_ns) const { return incomplete_since_ns_ == 0 ? 0 : now_ns - incomplete_since_ns_; }
     // Two READs in a row found no reply: the node shall send its replies. True once.
     bool take_demand() { return std::exchange(demand_, false); }
     uint64_t take_early() { return std::exchange(early_, 0); }
@@ -118,6 +120,7 @@ class ReplyReads {
     uint32_t rest_bytes_ = 0;         // of message first_ that the next READ takes; 0: none
     bool unjudged_ = false, brought_ = false, demand_ = false;
     uint64_t early_ = 0;
+    uint64_t incomplete_since_ns_ = 0;  // 0: it is not
 };
 
 class VerbsRpc {
