@@ -114,6 +114,7 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
 
 void VerbsRpc::offer(const VerbsDevice& device) {
     if (config_.slots == 0 || config_.rpc == RpcMode::send) return;
+    if (config_.slot_bytes > config_.message_bytes) return;  // a message is composed in a buffer of a SEND
     auto requests = OwnSlots::make(device, config_.slots, config_.slot_bytes, IBV_ACCESS_REMOTE_WRITE);
     auto replies = OwnSlots::make(device, config_.slots, config_.slot_bytes, IBV_ACCESS_REMOTE_READ);
     if (requests == nullptr || replies == nullptr) return;
