@@ -51,11 +51,13 @@ class FetchPlan {
         if (!any) {
             early_ = 0;
             next_ns_ = never_ns;
+            unwanted_ = true;
         }
         due_ = any;
     }
     void posted(uint64_t now_ns) {
         under_way_ = true;
+        unwanted_ = false;
         posted_ns_ = now_ns;
     }
     // It has completed; brought() or found_none() follows, or posted() again for the rest of a long reply.
@@ -73,6 +75,10 @@ class FetchPlan {
     }
     // A READ found no reply. True: the second time in a row; the node shall send its replies from now on.
     bool found_none(uint64_t now_ns) {
+        if (unwanted_) {
+            next_ns_ = due_ ? now_ns : never_ns;
+            return false;
+        }
         early_++;
         service_ns_ = std::min(service_ns_ + std::max(service_ns_ / 4, back_off_ns_min), service_ns_max);
         next_ns_ = now_ns + backed_off();
@@ -115,6 +121,7 @@ class FetchPlan {
     const uint32_t slot_bytes_, fixed_;
     uint32_t bytes_;
     bool due_ = true, under_way_ = false, slow_ = false;
+    bool unwanted_ = false;  // no reply was due any more, after the last READ was posted
     uint32_t early_ = 0, fast_ = 0;
     uint64_t next_ns_ = never_ns, posted_ns_ = 0;
     uint64_t service_ns_ = 2000, read_ns_ = 5000;  // smoothed

@@ -138,6 +138,17 @@ void reads_of_replies() {
     tap::is(plan.next_ns(), never_ns, "no READ while no reply is due");
     plan.due(true, 100 * us);
     tap::ok(plan.next_ns() != never_ns, "but as soon as one is");
+    plan.posted(100 * us);
+    plan.due(false, 101 * us);
+    plan.due(true, 102 * us);
+    plan.landed(103 * us);
+    tap::ok(!plan.found_none(103 * us) && plan.next_ns() == 103 * us, "a READ for the former request says nothing about the next");
+    plan.posted(103 * us);
+    plan.landed(104 * us);
+    tap::ok(!plan.found_none(104 * us), "whose first READ may be early");
+    plan.posted(105 * us);
+    plan.landed(106 * us);
+    tap::ok(plan.found_none(106 * us), "and whose second one demands");
     FetchPlan fixed(4096, 36);
     tap::is(fixed.bytes(), 36u, "the length can be fixed");
 }
