@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/rpc_mode.h"
 #include "fabric/verbs/verbs_slots.h"
@@ -82,7 +83,7 @@ class FetchPlan {
         early_++;
         service_ns_ = std::min(service_ns_ + std::max(service_ns_ / 4, back_off_ns_min), service_ns_max);
         next_ns_ = now_ns + backed_off();
-        if (early_ != early_max || slow_) return false;
+        if (early_ != early_max || slow_ || broken::faults.fetch_always) return false;
         slow_ = true;
         fast_ = 0;
         return true;
