@@ -549,7 +549,7 @@ faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/lib
 endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
-	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner
+	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/verbs_slots
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
 check_PROGRAMS += t/faulty/farcached t/faulty/farnode
@@ -580,6 +580,9 @@ t_faulty_node_reads_LDADD = $(faulty_ldadd)
 t_faulty_owner_SOURCES = $(t_unit_fabric_owner_SOURCES)
 t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
 t_faulty_owner_LDADD = $(faulty_ldadd)
+t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
+t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
+t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
 t_faulty_farcached_SOURCES = $(farcached_SOURCES)
 t_faulty_farcached_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
