@@ -118,6 +118,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+fuzz_targets += t/fuzz/slots
+t_fuzz_slots_SOURCES = t/fuzz/slots.cc $(fuzz_main)
+t_fuzz_slots_LDFLAGS = $(fuzz_ldflags)
+
 fuzz_targets += t/fuzz/report
 t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit/node/service_fixture.h $(frame_headers) $(fuzz_main)
 t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
