@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: messages in slots (fabric/verbs/verbs_slots.h) as a peer may leave them. An input is a sequence of words that the peer
-// stores in the slots of an end, whole messages among them, and of looks by that end. Checked: what the reader takes matches its
-// check, has the next number and lies within its slot; the ledger of sent messages accepts no impossible number; plans of READs
-// and wakes always have a next time while they need one (H1, H2).
+// Fuzz target: messages in slots (fabric/verbs/verbs_slots.h) as a peer may leave them. An input is a sequence of words
+// that the peer stores in the slots of an end, whole messages among them, and of looks by that end. Checked: what the
+// reader takes matches its check, has the next number and lies within its slot; the ledger of sent messages accepts no
+// impossible number; plans of READs and wakes always have a next time while they need one (H1, H2).
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 using namespace farcached;
 using namespace farcached::fabric;
 
-constexpr uint32_t slots = 4, slot_words = 16, slot_bytes = slot_words * 8;
+constexpr uint32_t slots = 4, slot_words = 16, slot_bytes = slot_words * 8, head_bytes = sizeof(SlotHead);
 
 void insist(bool good) {
     if (!good) std::abort();
@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             case 0: end.memory[input.take<uint8_t>() % end.memory.size()] = input.take<uint64_t>(); break;
             case 1: end.message(input); break;
             case 2: end.look(slot_bytes); break;
-            case 3: end.look(uint32_t(sizeof(SlotHead)) + input.take<uint8_t>() % (slot_bytes - uint32_t(sizeof(SlotHead)) + 1)); break;
+            case 3: end.look(head_bytes + input.take<uint8_t>() % (slot_bytes - head_bytes + 1)); break;
             case 4: end.ask(input.take<uint8_t>() % 2 != 0); break;
             case 5: end.read(input.take<uint8_t>() % 2 != 0, input); break;
             case 6: {
