@@ -41,6 +41,7 @@ constexpr bool build = false;
     X(uint32_t, hold_up_us, 100, "the longest hold-up or lie, 1 to 999999")                                 \
     X(uint32_t, tag_mask, UINT32_MAX, "bits of an index slot's tag in use; fewer make keys collide")        \
     X(bool, sweeps, true, "a farnode frees expired items")                                                  \
+    X(bool, fetch_always, false, "a proxy READs replies from a node's slots, however slow the node is")     \
     X(uint32_t, speaks, UINT32_MAX, "highest frame version: the process acts like a build of that version") \
     X(bool, take_back, false, "SIGUSR2 takes registered memory back from who reads it")                     \
     X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")

@@ -100,6 +100,7 @@ void farnode_rows() {
     rows("general and leases", node::lease_rows);
     rows("general, summed over size classes, and classes", node::class_sum_rows);
     rows("classes", node::class_rows);
+    rows("transport", fabric::ChannelCounters::rows());
     heading("connections: ends, by reason");
     reasons("end_", node::service_end_name, node::service_end_help);
     reasons("channel_end_", fabric::channel_end_name, fabric::channel_end_help);

@@ -118,6 +118,10 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+fuzz_targets += t/fuzz/slots
+t_fuzz_slots_SOURCES = t/fuzz/slots.cc $(fuzz_main)
+t_fuzz_slots_LDFLAGS = $(fuzz_ldflags)
+
 fuzz_targets += t/fuzz/report
 t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit/node/service_fixture.h $(frame_headers) $(fuzz_main)
 t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
@@ -519,14 +523,20 @@ check_PROGRAMS += t/unit/fabric/channel
 TESTS += t/unit/fabric/channel
 t_unit_fabric_channel_SOURCES = t/unit/fabric/channel.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
-	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots
+	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \
+	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies
 TESTS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
-	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots
+	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \
+	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies
 t_unit_fabric_verbs_slots_SOURCES = t/unit/fabric/verbs_slots.cc t/lib/tap.h
 t_unit_fabric_verbs_SOURCES = t/unit/fabric/verbs.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_verbs_device_SOURCES = t/unit/fabric/verbs_device.cc t/unit/fabric/verbs_fixture.h t/unit/fabric/channel_fixture.h \
 	t/lib/tap.h
 t_unit_fabric_verbs_containers_SOURCES = t/unit/fabric/verbs_containers.cc t/unit/fabric/verbs_fixture.h \
+	t/unit/fabric/channel_fixture.h t/lib/tap.h
+t_unit_fabric_verbs_rpc_SOURCES = t/unit/fabric/verbs_rpc.cc t/unit/fabric/verbs_fixture.h t/unit/fabric/channel_fixture.h \
+	t/lib/tap.h
+t_unit_fabric_verbs_rpc_lies_SOURCES = t/unit/fabric/verbs_rpc_lies.cc t/unit/fabric/verbs_fixture.h \
 	t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_fault_SOURCES = t/unit/fabric/fault.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_shm_SOURCES = t/unit/fabric/shm.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h t/lib/tap.h
@@ -554,7 +564,7 @@ faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/lib
 endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
-	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner
+	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/verbs_slots
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
 check_PROGRAMS += t/faulty/farcached t/faulty/farnode
@@ -585,6 +595,9 @@ t_faulty_node_reads_LDADD = $(faulty_ldadd)
 t_faulty_owner_SOURCES = $(t_unit_fabric_owner_SOURCES)
 t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
 t_faulty_owner_LDADD = $(faulty_ldadd)
+t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
+t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
+t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
 t_faulty_farcached_SOURCES = $(farcached_SOURCES)
 t_faulty_farcached_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/rpc_mode.h"
 #include "fabric/verbs/verbs_slots.h"
@@ -52,11 +53,13 @@ class FetchPlan {
         if (!any) {
             early_ = 0;
             next_ns_ = never_ns;
+            unwanted_ = true;
         }
         due_ = any;
     }
     void posted(uint64_t now_ns) {
         under_way_ = true;
+        unwanted_ = false;
         posted_ns_ = now_ns;
     }
     // It has completed; brought() or found_none() follows, or posted() again for the rest of a long reply.
@@ -77,9 +80,13 @@ class FetchPlan {
     }
     // A READ found no reply. True: the second time in a row; the node shall send its replies from now on.
     bool found_none(uint64_t now_ns) {
+        if (unwanted_) {
+            next_ns_ = due_ ? now_ns : never_ns;
+            return false;
+        }
         early_++;
         next_ns_ = now_ns + backed_off();
-        if (early_ != early_max || slow_) return false;
+        if (early_ != early_max || slow_ || broken::faults.fetch_always) return false;
         slow_ = true;
         fast_ = 0;
         return true;
@@ -126,6 +133,7 @@ class FetchPlan {
     const uint32_t slot_bytes_, fixed_;
     uint32_t bytes_;
     bool due_ = true, under_way_ = false, slow_ = false;
+    bool unwanted_ = false;  // no reply was due any more, after the last READ was posted
     uint32_t early_ = 0, fast_ = 0;
     uint64_t next_ns_ = never_ns, posted_ns_ = 0;
     // From a request to the READ of its reply: flight, wake and service. It shrinks until a READ is early, so that one in 60 is.

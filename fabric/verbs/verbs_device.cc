@@ -309,7 +309,7 @@ VerbsBadCompletion verbs_completed_badly(std::string_view device, WorkKind kind,
         case IBV_WC_REM_OP_ERR:
             bad.why = ChannelEnd::reset;
             bad.refused = true;
-            bad.text += "; it no longer grants READ access to its memory";
+            bad.text += "; it no longer grants access to its memory";
             break;
         case IBV_WC_LOC_LEN_ERR:
             bad.why = ChannelEnd::corrupt;

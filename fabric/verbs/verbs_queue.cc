@@ -347,7 +347,6 @@ size_t VerbsQueue::pull(char* to, size_t room) {
         else
             rpc_.consume(bytes.size());
     }
-    if (!rpc_.in_use()) return taken;
     if (rpc_.has_reads()) counters_->rfp_fetches_early.add(rpc_.reads().take_early());
     if (!credits_->earn(rpc_.take_credits())) failure_.fail(ChannelEnd::corrupt, "a reply with an impossible number of credits");
     if (rpc_.corrupt() != nullptr) failure_.fail(ChannelEnd::corrupt, rpc_.corrupt());

@@ -77,7 +77,11 @@ class VerbsQueue {
     void collect();
     bool arm();   // the next completion makes completion_fd() readable; false: failed
     bool disarm();    // consumes the event that made completion_fd() readable; false: there was none
-    bool anything_came() const { return inbox_.count() > 0 || rpc_.anything_here(); }
+    // Has pull() work? Not if the next message is still to be READ.
+    bool anything_came() const {
+        if (rpc_.anything_here()) return true;
+        return inbox_.count() > 0 && (inbox_.begun() || rpc_.is_next(inbox_.whole(), inbox_.numbered()));
+    }
     size_t pull(char* to, size_t room);
     std::vector<uint64_t>& reads_done() { return sends_.reads_done(); }
     uint64_t completed() const { return completed_; }  // successfully, of both queues

@@ -89,6 +89,8 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
     const uint32_t next = reader.next();
     if (uint32_t(next - first_) < count_) {
         const MessageState state = reader.look(landing(next), readable_);
+        if (state == MessageState::whole || state == MessageState::absent) incomplete_since_ns_ = 0;
+        if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
         if (state == MessageState::whole) {
             brought_ = true;
             return true;
@@ -112,6 +114,7 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
 
 void VerbsRpc::offer(const VerbsDevice& device) {
     if (config_.slots == 0 || config_.rpc == RpcMode::send) return;
+    if (config_.slot_bytes > config_.message_bytes) return;  // a message is composed in a buffer of a SEND
     auto requests = OwnSlots::make(device, config_.slots, config_.slot_bytes, IBV_ACCESS_REMOTE_WRITE);
     auto replies = OwnSlots::make(device, config_.slots, config_.slot_bytes, IBV_ACCESS_REMOTE_READ);
     if (requests == nullptr || replies == nullptr) return;
@@ -205,7 +208,8 @@ void VerbsRpc::leave_here(std::string_view bytes, uint64_t now_ns, uint16_t cred
 bool VerbsRpc::woken(bool send) {
     if (node_.has_value()) {
         in_use_ = true;
-        if (send) node_->reply_by = far_.slots != 0 ? ReplyBy::write : ReplyBy::send;
+        if (send) node_->demanded = true;
+        if (send) node_->reply_by = ReplyBy::write;
         return true;
     }
     return !send && own_ != nullptr;
@@ -223,7 +227,8 @@ bool VerbsRpc::take_send(std::string_view message, bool numbered, uint64_t now_n
     if (head.length != message.size() - sizeof head) return refuse("the length of a message");
     const int32_t ahead = int32_t(head.sequence - in_.next());
     if (ahead < 0 || ahead > int32_t(slots_most)) return refuse("the number of a message");
-    if (ahead > 0) return false;
+    // Only messages that are READ may come later than a SEND behind them.
+    if (ahead > 0) return has_reads() ? false : refuse("the number of a message");
     in_use_ = true;
     in_.take_send();
     return took(head, /* fetched= */ false, now_ns);
@@ -235,10 +240,15 @@ std::string_view VerbsRpc::front(uint64_t now_ns) {
 }
 
 bool VerbsRpc::look(uint64_t now_ns) {
-    if (node_.has_value()) return look_at(*node_->requests, now_ns);
+    if (node_.has_value()) {
+        const bool found = look_at(*node_->requests, now_ns);
+        if (!found) node_->demanded = false;
+        return found;
+    }
     if (own_ != nullptr && look_at(*own_, now_ns)) return true;
     if (corrupt_ != nullptr || proxy_->reads == nullptr) return false;
     const bool brought = proxy_->reads->look(in_, now_ns);
+    if (proxy_->reads->incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
     if (proxy_->reads->take_demand()) proxy_->demands_send = true;
     return brought && take_copy(/* fetched= */ true, now_ns);
 }
@@ -278,7 +288,7 @@ bool VerbsRpc::learn_place(std::string_view bytes) {
 bool VerbsRpc::took(const SlotHead& head, bool fetched, uint64_t now_ns) {
     if (!out_.saw(head.seen)) return refuse("the number of a message that was seen");
     if (proxy_.has_value()) return took_reply(head, fetched, now_ns);
-    node_->reply_by = head.reply_by();
+    node_->reply_by = node_->demanded ? ReplyBy::write : head.reply_by();
     node_->window.took_request(now_ns);
     return true;
 }

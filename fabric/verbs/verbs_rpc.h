@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -94,6 +95,8 @@ class ReplyReads {
     bool anything_landed() const { return unjudged_; }
     // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
     bool look(SlotReader& reader, uint64_t now_ns);
+    // For how long READs have brought a reply whose check does not match.
+    uint64_t incomplete_for_ns(uint64_t now_ns) const { return incomplete_since_ns_ == 0 ? 0 : now_ns - incomplete_since_ns_; }
     // Two READs in a row found no reply: the node shall send its replies. True once.
     bool take_demand() { return std::exchange(demand_, false); }
     uint64_t take_early() { return std::exchange(early_, 0); }
@@ -117,6 +120,7 @@ class ReplyReads {
     uint32_t rest_bytes_ = 0;         // of message first_ that the next READ takes; 0: none
     bool unjudged_ = false, brought_ = false, demand_ = false;
     uint64_t early_ = 0;
+    uint64_t incomplete_since_ns_ = 0;  // 0: it is not
 };
 
 class VerbsRpc {
@@ -170,6 +174,13 @@ class VerbsRpc {
     void consume(size_t bytes) { in_.consume(bytes); }
     // Takes the message of a SEND, if it is the next one. numbered: it has a head.
     bool take_send(std::string_view message, bool numbered, uint64_t now_ns);
+    // Is the message of a SEND the next one in order? One without a head is.
+    bool is_next(std::string_view message, bool numbered) const {
+        SlotHead head;
+        if (!numbered || message.size() < sizeof head) return true;
+        std::memcpy(&head, message.data(), sizeof head);
+        return int32_t(head.sequence - in_.next()) <= 0 || !has_reads();
+    }
     // May front() find something that no completion announced?
     bool anything_here() const;
     // The cause of an impossible message; nullptr: none.
@@ -199,6 +210,7 @@ class VerbsRpc {
         std::unique_ptr<OwnSlots> requests;
         LookWindow window;
         ReplyBy reply_by = ReplyBy::send;
+        bool demanded = false;  // to send replies to the requests that are here
     };
     struct ProxySide {
         RpcChoice choice;

@@ -98,6 +98,7 @@ std::span<const NodeStats::Group> NodeStats::groups() {
         {"classes", "each size class with pages or counts", &NodeStats::append_classes},
         {"all", "general and classes: the source of a proxy's memcached statistics", &NodeStats::append_all},
         {"connections", "ends of connections, by reason", &NodeStats::append_connections},
+        {"transport", "traffic of connections: bytes, and RDMA work requests", &NodeStats::append_transport},
         {"groups", "this list, each with a 1", &NodeStats::append_groups},
     };
     return rows;
@@ -196,6 +197,10 @@ void NodeStats::append_connections(NodeSeconds, std::string& text) const {
     each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
         line(text, std::string(kind.prefix) + std::string(reason), count);
     });
+}
+
+void NodeStats::append_transport(NodeSeconds, std::string& text) const {
+    for (const auto& row : fabric::ChannelCounters::rows()) line(text, row.name, channel_total(row.where));
 }
 
 void NodeStats::append_groups(NodeSeconds, std::string& text) const {

@@ -181,6 +181,11 @@ class NodeStats {
         return sum;
     }
 
+    // Of a counter of channels.
+    uint64_t channel_total(Counter fabric::ChannelCounters::* counter) const {
+        return total([&](const ServiceCounters& c) -> const Counter& { return c.channel.*counter; });
+    }
+
     using Group = StatRow<void (NodeStats::*)(NodeSeconds now, std::string& text) const>;
     static std::span<const Group> groups();
 
@@ -191,6 +196,7 @@ class NodeStats {
     void append_classes(NodeSeconds now, std::string& text) const;
     void append_all(NodeSeconds now, std::string& text) const;
     void append_connections(NodeSeconds now, std::string& text) const;
+    void append_transport(NodeSeconds now, std::string& text) const;
     void append_groups(NodeSeconds now, std::string& text) const;
 
     Node& node_;

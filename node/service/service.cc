@@ -69,6 +69,7 @@ void NodeService::attach(fabric::Channel& channel, protocol::RegionAccess access
     if (!entered_) arrive(channel.source());
     connection_.channel = &channel;
     connection_.access = access;
+    channel.count_in(connection_.counters.channel);
     connection_.counters.connections_opened.add(1);
 }
 

@@ -104,6 +104,7 @@ struct ServiceCounters {
     std::array<Counter, size_t(protocol::FrameError::count)> frame_errors;
     std::array<Counter, size_t(protocol::Refusal::count)> refusals;
     std::array<Counter, size_t(fabric::ChannelEnd::count)> channel_ends;
+    fabric::ChannelCounters channel;  // over all connections
 
     static std::span<const StatRow<Counter ServiceCounters::*>> rows() {
 #define X(name, help) {#name, help, &ServiceCounters::name},

@@ -18,6 +18,7 @@ CHECKERS = {
     "faulty/pointer_read": "S4_GUARD S4_LEASE S4 S4_CHECK S4_GENERATION S5_POINTER S13_POINTER",
     "faulty/node_reads": "S6",
     "faulty/owner": "S9_OWNER",
+    "faulty/verbs_slots": "S12_SLOTS",
 }
 
 

@@ -10,7 +10,8 @@ from farcached import deadline  # noqa: E402
 from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
-PROGRAMS = ("unit/fabric/verbs_device", "unit/fabric/verbs_containers", "unit/fabric/channel")
+PROGRAMS = ("unit/fabric/verbs_device", "unit/fabric/verbs_containers", "unit/fabric/verbs_rpc", "unit/fabric/verbs_rpc_lies",
+            "unit/fabric/channel")
 
 
 def main():

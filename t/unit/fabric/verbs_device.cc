@@ -265,64 +265,6 @@ void refused_by_the_device(Place& place) {
 
 // ---- hostile peers ---------------------------------------------------------------------------------
 
-// A node by hand, that answers what the test wants.
-struct RawNode {
-    Place& place;
-    CmEvents events{rdma_create_event_channel()};
-    CmId id;
-    SocketAddress address;
-    std::unique_ptr<VerbsQueue> queue;
-
-    explicit RawNode(Place& at) : place(at), address(*numeric_address(at.host, 0)) {
-        rdma_cm_id* made = nullptr;
-        if (rdma_create_id(events.get(), &made, nullptr, RDMA_PS_TCP) != 0) tap::bail_out("rdma_create_id");
-        id.reset(made);
-        if (rdma_bind_addr(made, address.get()) != 0 || rdma_listen(made, 4) != 0) tap::bail_out("rdma_listen");
-        std::memcpy(&address.storage, rdma_get_local_addr(made), sizeof(sockaddr_in));
-    }
-    // Waits for a connection; makes a queue for it, if `with`.
-    CmId knocked(bool with) {
-        CmEvent event(wait_event(events.get()));
-        if (event == nullptr) tap::bail_out("nobody connects");
-        CmId from(event->id);
-        event.reset();
-        if (!with) return from;
-        CmEvents own(rdma_create_event_channel());
-        if (rdma_migrate_id(from.get(), own.get()) != 0) tap::bail_out("rdma_migrate_id");
-        auto device = value_of(place.devices.device_of(*from));
-        queue = value_of(VerbsQueue::make(std::move(own), std::move(from), std::move(device)));
-        return nullptr;
-    }
-    void accept(const VerbsWelcome& welcome) {
-        rdma_conn_param param{};
-        param.private_data = &welcome;
-        param.private_data_len = sizeof welcome;
-        param.responder_resources = 1;
-        if (rdma_accept(queue->id(), &param) != 0) tap::bail_out("rdma_accept");
-    }
-};
-
-VerbsWelcome good_welcome() {
-    VerbsWelcome welcome{};
-    welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
-    welcome.receives = {32, 8192};
-    welcome.incarnation = 7;
-    welcome.region_address = 1 << 20;
-    welcome.region_bytes = 1 << 20;
-    welcome.region_key = 0x1234;
-    return welcome;
-}
-
-// The connecting side moves on while the raw node waits for it.
-template <class Act>
-void meet(Place& place, RawNode& node, End& client, Act act) {
-    client.channel = value_of(connect_verbs(node.address, place.devices, place.memory(), client));
-    pollfd knock{node.events->fd, POLLIN, 0};
-    pump({&client}, [&] { return poll(&knock, 1, 0) == 1; });
-    act();
-    pump({&client}, [&] { return client.up || client.over; });
-}
-
 void nodes_that_lie(Place& place) {
     {
         RawNode node(place);

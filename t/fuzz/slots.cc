@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fuzz target: messages in slots (fabric/verbs/verbs_slots.h) as a peer may leave them. An input is a sequence of words
+// that the peer stores in the slots of an end, whole messages among them, and of looks by that end. Checked: what the
+// reader takes matches its check, has the next number and lies within its slot; the ledger of sent messages accepts no
+// impossible number; plans of READs and wakes always have a next time while they need one (H1, H2).
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "fabric/verbs/rpc_timing.h"
+#include "fabric/verbs/verbs_slots.h"
+
+namespace {
+
+using namespace farcached;
+using namespace farcached::fabric;
+
+constexpr uint32_t slots = 4, slot_words = 16, slot_bytes = slot_words * 8, head_bytes = sizeof(SlotHead);
+
+void insist(bool good) {
+    if (!good) std::abort();
+}
+
+// Takes values off an input; reads zeros behind its end.
+class Input {
+  public:
+    explicit Input(std::string_view bytes) : rest_(bytes) {}
+    bool empty() const { return rest_.empty(); }
+    template <class Number>
+    Number take() {
+        Number number{};
+        const size_t size = std::min(sizeof number, rest_.size());
+        if (size != 0) std::memcpy(&number, rest_.data(), size);
+        rest_.remove_prefix(size);
+        return number;
+    }
+
+  private:
+    std::string_view rest_;
+};
+
+struct End {
+    std::vector<uint64_t> memory = std::vector<uint64_t>(slots * slot_words);
+    SlotReader in;
+    OutMessages out;
+    FetchPlan plan{slot_bytes, 0};
+    NodeAwake awake;
+    LookWindow window{200};
+    uint64_t now_ns = 1'000'000;
+
+    End() {
+        in.use_slots(slot_bytes);
+        out.use_slots(slots);
+    }
+    uint64_t* slot(uint32_t number) { return memory.data() + number % slots * slot_words; }
+
+    // A message with a good check, otherwise as the input says.
+    void message(Input& input) {
+        SlotHead head;
+        head.sequence = in.next() + input.take<int8_t>();
+        head.seen = out.seen() + uint32_t(input.take<int8_t>());
+        head.awake_us = input.take<uint32_t>();
+        head.service_us = input.take<uint32_t>();
+        head.flags = input.take<uint8_t>();
+        const std::string bytes(input.take<uint8_t>() % (slot_bytes - sizeof head + 1), 'm');
+        std::vector<char> made(slot_bytes);
+        compose_message(made.data(), head, bytes, {});
+        publish_message(slot(head.sequence), made.data(), uint32_t(sizeof head + bytes.size()));
+    }
+    void took(const SlotHead& head, bool fetched) {
+        const uint32_t before = out.seen();
+        const bool possible = out.saw(head.seen);
+        insist(possible == (head.seen - before <= out.last() - before));
+        insist(out.seen() == (possible ? head.seen : before));
+        window.took_request(now_ns);
+        awake.told(head.seen, head.awake_us, now_ns);
+        insist(head.seen == out.last() || !possible || awake.wake_ns() != never_ns);
+        if (fetched)
+            plan.brought(head, now_ns, out.last() != head.seen);
+        else
+            plan.sent(head, now_ns);
+    }
+    void look(uint32_t readable) {
+        const uint32_t wanted = in.next();
+        const MessageState state = in.look(slot(wanted), readable);
+        if (state != MessageState::whole) return;
+        const SlotHead head = in.head();
+        insist(head.sequence == wanted);
+        insist(head.length <= readable - sizeof head);
+        const std::string_view bytes = in.copied();
+        std::string whole(sizeof head + bytes.size(), '\0');
+        std::memcpy(whole.data(), &head, sizeof head);
+        std::memcpy(whole.data() + sizeof head, bytes.data(), bytes.size());
+        insist(message_check(whole.data(), head.length) == head.check);
+        in.take_copy(0);
+        insist(in.rest() == bytes);
+        in.consume(in.rest().size());
+        took(head, /* fetched= */ false);
+    }
+    void ask(bool plain) {
+        if (out.last() - out.seen() >= 32) return;
+        plan.due(true, now_ns);
+        const uint32_t number = out.next();
+        const bool free = out.slot_free();
+        if (free)
+            out.left_in_slot();
+        else
+            out.left_in_send();
+        awake.asked(number, now_ns, plain && free);
+        insist(!plain || !free || awake.wake_ns() != never_ns);  // H2
+        plan.asked(now_ns);
+        insist(plan.under_way() || plan.next_ns() != never_ns);  // H1
+    }
+    void read(bool found, Input& input) {
+        if (plan.under_way()) {
+            plan.landed(now_ns);
+            if (found) {
+                SlotHead head;
+                head.length = input.take<uint16_t>();
+                head.service_us = input.take<uint32_t>();
+                plan.brought(head, now_ns, true);
+            } else {
+                (void)plan.found_none(now_ns);
+            }
+            return;
+        }
+        if (plan.next_ns() == never_ns) return;
+        now_ns = std::max(now_ns, plan.next_ns());
+        plan.posted(now_ns);
+        insist(plan.bytes() >= sizeof(SlotHead) && plan.bytes() <= slot_bytes);
+    }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    Input input({reinterpret_cast<const char*>(data), size});
+    End end;
+    while (!input.empty()) {
+        end.now_ns += input.take<uint16_t>();
+        switch (input.take<uint8_t>() % 8) {
+            case 0: end.memory[input.take<uint8_t>() % end.memory.size()] = input.take<uint64_t>(); break;
+            case 1: end.message(input); break;
+            case 2: end.look(slot_bytes); break;
+            case 3: end.look(head_bytes + input.take<uint8_t>() % (slot_bytes - head_bytes + 1)); break;
+            case 4: end.ask(input.take<uint8_t>() % 2 != 0); break;
+            case 5: end.read(input.take<uint8_t>() % 2 != 0, input); break;
+            case 6: {
+                SlotPlace place;
+                place.address = input.take<uint64_t>();
+                place.slots = input.take<uint16_t>();
+                place.slot_64s = input.take<uint16_t>();
+                if (possible(place)) insist(place.address + place.bytes() >= place.address);
+                break;
+            }
+            case 7: end.plan.due(input.take<uint8_t>() % 2 != 0, end.now_ns); break;
+        }
+    }
+    return 0;
+}
