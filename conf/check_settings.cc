@@ -171,7 +171,10 @@ ResourceLimits farcached_limits(const Settings& settings) {
 ResourceLimits farnode_limits(const Settings& settings) {
     uint64_t bytes = items_bytes(settings.memory, chunk_bytes_of_nodes) + process_of(settings) +
                      settings.session.connections_max * link_bytes;
-    if (!settings.node.verbs_host.empty()) bytes += fetch_pool_bytes;
+    if (!settings.node.verbs_host.empty()) {
+        const uint64_t more_slots = std::max(settings.node.rfp_slots, slots_of_link) - slots_of_link;
+        bytes += fetch_pool_bytes + settings.session.connections_max * more_slots * 2 * limits::rfp_slot_bytes;
+    }
     if (settings.node.access_tracking == AccessTracking::atomic)
         bytes += settings.memory.bytes_max / slot_bytes_min * counters_bytes;
     return {whole_mib(bytes), settings.session.threads + tasks_beside};

@@ -70,7 +70,8 @@ constexpr uint64_t thread_bytes = mib;            // stack and allocator
 constexpr uint64_t socket_bytes = 256 * kib;      // kernel memory per client connection, averaged over the maximum number
 
 // Per connection between a proxy and a node, and per process that has such connections.
-constexpr uint64_t link_bytes = 640 * kib;        // rings of 512 KiB or as much of a queue pair, containers, sockets
+constexpr uint64_t link_bytes = 640 * kib;        // rings of 512 KiB or as much of a queue pair, containers, slots, sockets
+constexpr uint32_t slots_of_link = 8;             // of these, for requests, and as many for replies
 constexpr uint64_t report_keys_bytes = 416 * kib; // at the default report_items
 constexpr uint64_t pools_bytes = 8 * mib;         // landing and lending buffers, per worker
 constexpr uint64_t fetch_pool_bytes = 16 * mib;   // of a node over RDMA

@@ -288,7 +288,7 @@ void NodeLink::send(uint64_t now_ns) {
     inside_ = true;
     const uint32_t frames = requests_.send(channel_->out(), now_ns);
     if (frames > 0 || liveness_.pinging() || notes_.unanswered()) liveness_.asked(now_ns);
-    channel_->expect_replies(replies_due());
+    channel_->expect_replies(frames_due());
     do {
         requests_.feed_values(*channel_);
         channel_->flush();
@@ -303,7 +303,7 @@ void NodeLink::settle(uint64_t now_ns) {
         told_ = true;
     }
     if (!replies_due()) liveness_.all_answered();
-    if (channel_ != nullptr) channel_->expect_replies(replies_due());
+    if (channel_ != nullptr) channel_->expect_replies(frames_due());
     counters_.rpc = up() ? channel_->rpc() : RpcMode::count;
     if (!way_down_.begun() && requests_.ask_fallbacks()) told_ = true;
     if (state_ == LinkState::leaving && requests_.under_way() == 0) way_down_.begin_goodbye();

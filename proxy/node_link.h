@@ -147,7 +147,9 @@ class NodeLink final : private fabric::ChannelEvents {
     void go_down(uint64_t now_ns);
     void destroy_channel();
     void fail_requests(AskFailure why);
-    bool replies_due() const { return requests_.exchanges_under_way() || liveness_.pinging() || notes_.unanswered(); }
+    // Replies in frames; those to reports are sent at once.
+    bool frames_due() const { return requests_.exchanges_under_way() || liveness_.pinging(); }
+    bool replies_due() const { return frames_due() || notes_.unanswered(); }
     void send(uint64_t now_ns);
     protocol::FrameError take_frame(const protocol::Frame& frame, uint64_t now_ns);
     protocol::FrameError take_greeting(const protocol::Frame& frame, uint64_t now_ns);

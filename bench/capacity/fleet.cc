@@ -29,7 +29,8 @@ uint64_t whole(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit
 uint64_t connection_bytes() {
     const fabric::VerbsConfig config;
     const uint64_t buffers = uint64_t(config.sends + config.receives) * config.message_bytes + sizeof(uint64_t);
-    return whole(buffers, small_page_bytes) + whole(fabric::verbs_container_bytes, small_page_bytes);
+    const uint64_t slots = 2 * uint64_t(config.slots) * config.slot_bytes;  // for requests and replies, or replies and READs of them
+    return whole(buffers, small_page_bytes) + whole(fabric::verbs_container_bytes, small_page_bytes) + slots;
 }
 
 // The node's region (node/store/node.cc): pages, their entries, and the buckets that their slots may need.
@@ -290,7 +291,7 @@ FleetCounts count_fleet(const Fleet& fleet) {
     counts.node_locked_bytes = region + links;
     counts.proxy_locked_bytes = fleet.workers * conf::reckoned::pools_bytes + counts.proxy_queue_pairs * connection_bytes();
     counts.node_translations = (region + fleet.page_bytes - 1) / fleet.page_bytes + links / small_page_bytes;
-    counts.node_regions = 2 * counts.node_queue_pairs + 2;
+    counts.node_regions = 4 * counts.node_queue_pairs + 2;  // buffers, container, both kinds of slots
     const node::SizeClasses classes(uint32_t(conf::reckoned::chunk_bytes_of_nodes), 1.25);
     const uint64_t item = read_bytes(fleet);
     const uint8_t size_class = classes.of(item);

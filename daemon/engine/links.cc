@@ -320,14 +320,14 @@ void Links::start() {
 void Links::take() {
     std::shared_ptr<const NodeSet> next = shared_.nodes.set();
     if (next == set_) return;
-    const bool same_links = next->options.same_links(set_->options);
     constexpr size_t is_new = SIZE_MAX;
     std::vector<size_t> kept_from;  // current index for each place
     std::vector<std::unique_ptr<LinkPeer>> list;
     for (size_t i = 0; i < next->members.size(); i++) {
         const auto at = std::find_if(list_.begin(), list_.end(),
                                      [&](const auto& peer) { return peer->shared_node() == next->members[i].one; });
-        const bool kept = same_links && at != list_.end();
+        const bool verbs = next->members[i].one->channel == conf::NodeChannel::verbs;
+        const bool kept = at != list_.end() && next->options.same_links(set_->options, verbs);
         kept_from.push_back(kept ? size_t(at - list_.begin()) : is_new);
         list.push_back(kept ? nullptr : make_peer(*next, i));
     }

@@ -278,21 +278,19 @@ bool Loop::linger() {
     return true;
 }
 
-// A few rounds over the connections that look for input, until one has some. The last look at each is after its time is over:
-// what arrives later comes with an event.
+// A few rounds over the connections that look for input, until one has some; the next call goes on behind it. The last look at
+// each is after its time is over: what arrives later comes with an event.
 bool Loop::look() {
     constexpr int rounds = 16;
-    for (int round = 0; round < rounds && !looking_.empty(); round++) {
-        for (size_t i = 0; i < looking_.size();) {
-            Connection& connection = *looking_[i];
-            const bool over = !connection.channel->looks();
-            if (over) {
-                connection.looks = false;
-                looking_[i] = looking_.back();
-                looking_.pop_back();
-            } else {
-                i++;
-            }
+    for (int round = 0; round < rounds; round++) {
+        for (size_t left = looking_.size(); left > 0 && !looking_.empty(); left--) {
+            look_next_ %= looking_.size();
+            Connection& connection = *looking_[look_next_];
+            connection.looks = connection.channel->looks();
+            if (connection.looks)
+                look_next_++;
+            else
+                looking_.erase(looking_.begin() + ptrdiff_t(look_next_));
             if (!connection.channel->has_input()) continue;
             turn(connection);
             return true;

@@ -104,6 +104,7 @@ class Loop final : public OustedWaker {
     std::vector<Connection*> going_on_;  // their steps run now
     std::vector<Connection*> active_;    // had a step in this pass
     std::vector<Connection*> looking_;   // input may arrive without an event (fabric::Channel::looks())
+    size_t look_next_ = 0;               // in looking_
     bool stopping_ = false, given_up_ = false;
     std::atomic<bool> ousted_{false};    // a connection must be ended
 

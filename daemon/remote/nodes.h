@@ -72,10 +72,10 @@ struct NodeOptions {
     bool report_mapped = false;           // also of nodes with mapped memory; else with requests
     uint32_t report_items = 0;            // keys that are classified for reports
 
-    // True: existing connections suit both.
-    bool same_links(const NodeOptions& other) const {
+    // True: existing connections suit both. verbs: those over RDMA.
+    bool same_links(const NodeOptions& other, bool verbs) const {
         return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
-               count_reads == other.count_reads && rpc == other.rpc && report_interval_ns == other.report_interval_ns &&
+               count_reads == other.count_reads && (!verbs || rpc == other.rpc) && report_interval_ns == other.report_interval_ns &&
                report_mapped == other.report_mapped && report_items == other.report_items;
     }
 };

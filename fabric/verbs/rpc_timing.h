@@ -44,8 +44,8 @@ class FetchPlan {
 
     // Requests left; their replies may be in slots.
     void asked(uint64_t now_ns) {
-        if (due_ && early_ == 0 && next_ns_ != never_ns) return;  // an earlier reply comes first
-        next_ns_ = now_ns + (slow_ ? backed_off() : wait_ns_);
+        const uint64_t at_ns = now_ns + (slow_ ? backed_off() : wait_ns_);
+        next_ns_ = due_ ? std::min(next_ns_, at_ns) : at_ns;  // an earlier reply does not wait longer for it
     }
     // Replies are due, or no more. Until the first call they are.
     void due(bool any, uint64_t now_ns) {
@@ -150,6 +150,7 @@ class NodeAwake {
     void asked(uint32_t number, uint64_t now_ns, bool plain) {
         asked_ns_[number % asked_ns_.size()] = now_ns;
         last_ = number;
+        if (plain) plain_ = number;
         if (plain && wake_ns_ == never_ns) wake_ns_ = now_ns + patience_ns_;
     }
     // A reply: the node has taken the requests up to `seen`, and looks for awake_us.
@@ -160,7 +161,8 @@ class NodeAwake {
             patience_ns_ = std::clamp(4 * smoothed(patience_ns_ / 4, now_ns - since), patience_ns_min, patience_ns_max);
         }
         wakes_ = 0;
-        wake_ns_ = seen == last_ ? never_ns : now_ns + patience_ns_;
+        const bool unseen = wake_ns_ != never_ns && int32_t(plain_ - seen) > 0;
+        wake_ns_ = unseen ? now_ns + patience_ns_ : never_ns;
     }
     // Does it notice a plain WRITE?
     bool awake(uint64_t now_ns) const { return now_ns < until_ns_; }
@@ -176,7 +178,8 @@ class NodeAwake {
 
   private:
     std::array<uint64_t, slots_most> asked_ns_{};
-    uint32_t last_ = 0, wakes_ = 0;
+    uint32_t last_ = 0, plain_ = 0;  // requests; the last one, and the last plain one
+    uint32_t wakes_ = 0;
     uint64_t until_ns_ = 0, wake_ns_ = never_ns, patience_ns_ = 1'000'000;
 };
 
@@ -194,7 +197,7 @@ class LookWindow {
     uint32_t announce(uint64_t now_ns) {
         const uint64_t wanted = 4 * gap_ns_;
         const uint64_t for_ns = gap_ns_ != 0 && wanted <= max_ns_ ? wanted : 0;
-        if (for_ns != 0) until_ns_ = now_ns + for_ns + margin_ns;
+        if (for_ns != 0) until_ns_ = std::max(until_ns_, now_ns + for_ns + margin_ns);
         return uint32_t(for_ns / 1000);
     }
     // A WRITE is under way: its head is there.

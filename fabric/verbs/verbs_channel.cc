@@ -364,7 +364,7 @@ void VerbsChannel::post() {
 
 void VerbsChannel::look_for_end() {
     const std::optional<VerbsBadCompletion>& bad = queue_->failure().bad();
-    if (bad.has_value() && (!peer_gone_ || bad->refused))
+    if (bad.has_value() && (!peer_gone_ || bad->refused || bad->why == ChannelEnd::corrupt))
         end(bad->why, bad->text);
     else if (peer_gone_ && !queue_->anything_came())
         end(ChannelEnd::peer_closed, "");

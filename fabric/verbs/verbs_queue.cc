@@ -172,6 +172,7 @@ size_t VerbsQueue::push_one(std::string_view bytes, uint64_t now_ns) {
 
 uint64_t VerbsQueue::next_ns() const {
     uint64_t next = never_ns;
+    if (failure_.any()) return next;
     if (sends_.room_to_fetch() > 0) next = rpc_.next_read_ns();
     if (credits_.has_value() && room_to_push()) next = std::min(next, rpc_.next_wake_ns());
     return next;
@@ -376,6 +377,7 @@ void VerbsQueue::leave() {
     ibv_qp_attr attributes{};
     if (reach_.own(VerbsAccess::remote_read) != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
     reach_.release();
+    rpc_.leave();
     counters_ = &unread_;  // another thread owns the previous ones, and counts there
     if (!sends_.pending()) return;
     sends_.add_beat(/* last= */ true);
@@ -389,6 +391,7 @@ bool VerbsQueue::quiet() {
 
 VerbsQueue::~VerbsQueue() {
     if (credits_.has_value()) (void)rdma_disconnect(id_.get());
+    rpc_.drop_windows();
 }
 
 // ---- this end's container --------------------------------------------------------------------------

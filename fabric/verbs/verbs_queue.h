@@ -114,11 +114,11 @@ class VerbsQueue {
     std::shared_ptr<VerbsDevice> device_;
     VerbsReach reach_;
     VerbsBuffers buffers_;
+    VerbsRpc rpc_;  // its windows go before the queue pair (B3)
     CompletionChannel completions_;
     CompletionQueue completion_queue_;
     QueuePair queue_pair_;
     VerbsReports reports_;  // B3
-    VerbsRpc rpc_;          // B3
 
     std::optional<VerbsCredits> credits_;  // from met() on
     VerbsSends sends_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 
 namespace farcached::fabric {
 
@@ -12,6 +13,7 @@ namespace {
 
 // A message whose bytes are still not there after so long never will be: a WRITE lasts half a second at most (verbs_flight_us()).
 constexpr uint64_t incomplete_ns_max = 2'000'000'000;
+constexpr uint64_t incomplete_look_ns = 1'000'000;  // for so long an end looks again and again
 
 }  // namespace
 
@@ -58,26 +60,26 @@ std::unique_ptr<ReplyReads> ReplyReads::make(const VerbsDevice& device, const Sl
     return made->registered_ == nullptr ? nullptr : std::move(made);
 }
 
-void ReplyReads::add(uint32_t message, uint32_t from, uint32_t bytes) {
+void ReplyReads::add(uint64_t message, uint32_t from, uint32_t bytes) {
     const uint64_t landing_at = reinterpret_cast<uint64_t>(landing(message)) + from;
-    const uint64_t far = far_.address + uint64_t(message % far_.slots) * far_.slot_bytes() + from;
+    const uint64_t far = far_.address + message % far_.slots * far_.slot_bytes() + from;
     posting_.push_back({{landing_at, bytes, registered_->lkey}, far});
 }
 
-const std::vector<ReplyReads::One>& ReplyReads::due(uint32_t next, uint32_t count, uint64_t now_ns) {
+const std::vector<ReplyReads::One>& ReplyReads::due(uint64_t next, uint32_t count, uint64_t now_ns) {
     CHECK(landed_ == posting_.size());
     posting_.clear();
     landed_ = 0;
     if (next_ns() > now_ns || count == 0) return posting_;
+    if (first_ != next) rest_bytes_ = 0;  // the other end sent it, too
     if (rest_bytes_ != 0) {
-        CHECK(first_ == next);
         add(next, readable_, rest_bytes_);
         readable_ += std::exchange(rest_bytes_, 0);
     } else {
         first_ = next;
         count_ = std::min<uint32_t>(count, far_.slots);
         readable_ = plan_.bytes();
-        brought_ = false;
+        brought_ = 0;
         for (uint32_t i = 0; i < count_; i++) add(next + i, 0, readable_);
     }
     plan_.posted(now_ns);
@@ -86,13 +88,13 @@ const std::vector<ReplyReads::One>& ReplyReads::due(uint32_t next, uint32_t coun
 
 bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
     if (!unjudged_) return false;
-    const uint32_t next = reader.next();
-    if (uint32_t(next - first_) < count_) {
+    const uint64_t next = reader.next();
+    if (next - first_ < count_) {
         const MessageState state = reader.look(landing(next), readable_);
         if (state == MessageState::whole || state == MessageState::absent) incomplete_since_ns_ = 0;
         if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
         if (state == MessageState::whole) {
-            brought_ = true;
+            brought_++;
             return true;
         }
         if (state == MessageState::longer) {
@@ -104,8 +106,8 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
         }
     }
     unjudged_ = false;
-    if (brought_) return false;
-    early_++;
+    early_ += count_ - brought_;
+    if (brought_ != 0) return false;
     demand_ = plan_.found_none(now_ns) || demand_;
     return false;
 }
@@ -168,8 +170,8 @@ VerbsRpc::Way VerbsRpc::way(size_t bytes, uint64_t now_ns) const {
 
 uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t now_ns, uint16_t credits) {
     SlotHead head;
-    head.sequence = out_.next();
-    head.seen = in_.taken();
+    head.sequence = uint32_t(out_.next());
+    head.seen = uint32_t(in_.taken());
     head.credits = credits;
     SlotPlace place;
     const bool slot = way != Way::send;
@@ -179,7 +181,7 @@ uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t n
     } else {
         const ReplyBy by = wanted();
         head.flags = uint8_t(by);
-        if (by == ReplyBy::fetch) proxy_->last_fetched = head.sequence;
+        if (by == ReplyBy::fetch) proxy_->last_fetched = out_.next();
         proxy_->left[head.sequence % slots_most] = {now_ns, proxy_->choice.now()};
         proxy_->awake.asked(head.sequence, now_ns, way == Way::plain);
         if (by == ReplyBy::fetch) proxy_->reads->plan().asked(now_ns);
@@ -225,7 +227,7 @@ bool VerbsRpc::take_send(std::string_view message, bool numbered, uint64_t now_n
         return refuse("a message with a head that was not agreed on");
     std::memcpy(&head, message.data(), sizeof head);
     if (head.length != message.size() - sizeof head) return refuse("the length of a message");
-    const int32_t ahead = int32_t(head.sequence - in_.next());
+    const int32_t ahead = int32_t(head.sequence - uint32_t(in_.next()));
     if (ahead < 0 || ahead > int32_t(slots_most)) return refuse("the number of a message");
     // Only messages that are READ may come later than a SEND behind them.
     if (ahead > 0) return has_reads() ? false : refuse("the number of a message");
@@ -261,7 +263,7 @@ bool VerbsRpc::look_at(const OwnSlots& slots, uint64_t now_ns) {
             if (now_ns - incomplete_since_ns_ > incomplete_ns_max) return refuse("the check of a message");
             if (node_.has_value()) node_->window.expect(incomplete_since_ns_);
             return false;
-        default: incomplete_since_ns_ = 0; return false;
+        default: return false;
     }
 }
 
@@ -273,6 +275,7 @@ bool VerbsRpc::take_copy(bool fetched, uint64_t now_ns) {
         if (head.length < sizeof(SlotPlace) || !learn_place(in_.copied())) return refuse("the place of the slots for replies");
         skip = sizeof(SlotPlace);
     }
+    if (head.length == skip) return refuse("the length of a message");
     in_.take_copy(skip);
     return took(head, fetched, now_ns);
 }
@@ -301,7 +304,7 @@ bool VerbsRpc::took_reply(const SlotHead& head, bool fetched, uint64_t now_ns) {
     proxy.left[head.seen % slots_most] = {};
     if (fetched) {
         credits_ += head.credits;
-        proxy.reads->plan().brought(head, now_ns, out_.last() != head.seen, left.at_ns);
+        proxy.reads->plan().brought(head, now_ns, uint32_t(out_.last()) != head.seen, left.at_ns);
     } else if (proxy.reads != nullptr) {
         proxy.reads->plan().sent(head, now_ns, left.at_ns);
     }
@@ -310,10 +313,12 @@ bool VerbsRpc::took_reply(const SlotHead& head, bool fetched, uint64_t now_ns) {
 
 bool VerbsRpc::anything_here() const {
     if (!in_.rest().empty()) return true;
-    if (!in_use_) return false;
-    if (node_.has_value()) return slot_number(node_->requests->slot(in_.next())) == in_.next();
-    return (own_ != nullptr && slot_number(own_->slot(in_.next())) == in_.next()) ||
-           (proxy_->reads != nullptr && proxy_->reads->anything_landed());
+    if (!in_use_ || corrupt_ != nullptr) return false;
+    if (has_reads() && proxy_->reads->anything_landed()) return true;
+    const OwnSlots* slots = node_.has_value() ? node_->requests.get() : own_.get();
+    if (slots == nullptr || slot_number(slots->slot(in_.next())) != uint32_t(in_.next())) return false;
+    // A WRITE is under way. If it lasts, the end sleeps: an event of the other end, or a heartbeat, comes later.
+    return incomplete_since_ns_ == 0 || boottime_ns() - incomplete_since_ns_ < incomplete_look_ns;
 }
 
 // ---- a proxy's READs and wakes ----------------------------------------------------------------------
@@ -325,7 +330,7 @@ void VerbsRpc::expect_replies(bool any, uint64_t now_ns) {
 uint64_t VerbsRpc::next_read_ns() const {
     if (!proxy_.has_value() || proxy_->reads == nullptr || !in_use_) return never_ns;
     // Later requests let the node send (X3).
-    const bool maybe = proxy_->last_fetched != 0 && int32_t(proxy_->last_fetched - out_.seen()) >= 0;
+    const bool maybe = proxy_->last_fetched != 0 && proxy_->last_fetched >= out_.seen();
     if (!maybe && !proxy_->reads->reads_rest()) return never_ns;
     return proxy_->reads->next_ns();
 }
@@ -336,7 +341,7 @@ uint64_t VerbsRpc::next_wake_ns() const {
 }
 
 const std::vector<ReplyReads::One>& VerbsRpc::reads_due(uint64_t now_ns, uint32_t room) {
-    const uint32_t unseen = out_.last() - out_.seen();
+    const uint32_t unseen = uint32_t(out_.last() - out_.seen());
     return proxy_->reads->due(in_.next(), std::min(room, std::max(unseen, 1U)), now_ns);
 }
 

@@ -52,7 +52,8 @@ class OwnSlots {
     SlotPlace place() const;
     bool windowed() const { return window_ != nullptr; }
     void bind(ibv_send_wr& work) const;  // only if windowed()
-    uint64_t* slot(uint32_t message) const {
+    void drop_window() { window_.reset(); }
+    uint64_t* slot(uint64_t message) const {
         return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % slots_) * slot_bytes_);
     }
     uint32_t slot_bytes() const { return slot_bytes_; }
@@ -63,7 +64,7 @@ class OwnSlots {
     const unsigned access_;
     Mapping memory_;
     MemoryRegion registered_;
-    MemoryWindow window_;  // released before its memory and its queue pair (B3)
+    MemoryWindow window_;
 };
 
 // A proxy's READs of replies from the node's slots. Those of one doorbell end together. When a reply is longer than the READ, one
@@ -82,7 +83,7 @@ class ReplyReads {
     // The time of the next READ, if a reply may be in a slot.
     uint64_t next_ns() const { return unjudged_ ? never_ns : rest_bytes_ != 0 ? 0 : plan_.next_ns(); }
     // The READs that are due, of messages from `next` on, `count` of them at most. The caller posts them all.
-    const std::vector<One>& due(uint32_t next, uint32_t count, uint64_t now_ns);
+    const std::vector<One>& due(uint64_t next, uint32_t count, uint64_t now_ns);
     bool reads_rest() const { return rest_bytes_ != 0; }
     // So many of them have completed.
     void landed(uint32_t count, uint64_t now_ns) {
@@ -104,10 +105,10 @@ class ReplyReads {
   private:
     ReplyReads(const SlotPlace& far, uint32_t fixed_bytes)
         : far_(far), plan_(far.slot_bytes(), fixed_bytes), memory_(Mapping::Kind::private_memory, far.bytes(), false) {}
-    uint64_t* landing(uint32_t message) const {
+    uint64_t* landing(uint64_t message) const {
         return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % far_.slots) * far_.slot_bytes());
     }
-    void add(uint32_t message, uint32_t from, uint32_t bytes);
+    void add(uint64_t message, uint32_t from, uint32_t bytes);
 
     const SlotPlace far_;
     FetchPlan plan_;
@@ -115,10 +116,12 @@ class ReplyReads {
     MemoryRegion registered_;
     std::vector<One> posting_;
     size_t landed_ = 0;               // of posting_
-    uint32_t first_ = 0, count_ = 0;  // messages that the last READs asked for
+    uint64_t first_ = 0;              // message that the last READs asked for
+    uint32_t count_ = 0;              // and how many from it on
     uint32_t readable_ = 0;           // bytes of each that landed, or will
     uint32_t rest_bytes_ = 0;         // of message first_ that the next READ takes; 0: none
-    bool unjudged_ = false, brought_ = false, demand_ = false;
+    bool unjudged_ = false, demand_ = false;
+    uint32_t brought_ = 0;  // replies that the last READs brought
     uint64_t early_ = 0;
     uint64_t incomplete_since_ns_ = 0;  // 0: it is not
 };
@@ -150,6 +153,13 @@ class VerbsRpc {
         if (node_.has_value() && node_->requests->windowed()) bind(*node_->requests);
         if (own_ != nullptr && own_->windowed()) bind(*own_);
     }
+    // Before the queue pair is destroyed (B3). The memory goes after it: late READs and WRITEs find it (S12).
+    void drop_windows() {
+        if (node_.has_value()) node_->requests->drop_window();
+        if (own_ != nullptr) own_->drop_window();
+    }
+    // The connection is being closed: no READ and no wake from now on.
+    void leave() { in_use_ = false; }
     // A message has arrived: the other end's windows are bound (X2).
     void heard() { in_use_ = in_use_ || proxy_.has_value(); }
     bool in_use() const { return in_use_; }
@@ -162,7 +172,7 @@ class VerbsRpc {
     void left_bare() { out_.left_in_send(); }
     void leave_here(std::string_view bytes, uint64_t now_ns, uint16_t credits);
     // Of the last composed message.
-    uint64_t far_slot() const { return far_.address + uint64_t(out_.last() % far_.slots) * far_.slot_bytes(); }
+    uint64_t far_slot() const { return far_.address + out_.last() % far_.slots * far_.slot_bytes(); }
     uint32_t far_key() const { return far_.key; }
     void send_at_once(bool now) { at_once_ = now; }
 
@@ -179,7 +189,7 @@ class VerbsRpc {
         SlotHead head;
         if (!numbered || message.size() < sizeof head) return true;
         std::memcpy(&head, message.data(), sizeof head);
-        return int32_t(head.sequence - in_.next()) <= 0 || !has_reads();
+        return int32_t(head.sequence - uint32_t(in_.next())) <= 0 || !has_reads();
     }
     // May front() find something that no completion announced?
     bool anything_here() const;
@@ -221,7 +231,7 @@ class VerbsRpc {
             RpcMode mode = RpcMode::send;
         };
         std::array<Left, slots_most> left = {};  // requests, by number
-        uint32_t last_fetched = 0;               // the last request whose reply is to be READ
+        uint64_t last_fetched = 0;               // the last request whose reply is to be READ
         bool told_place = false, demands_send = false;
     };
     ReplyBy wanted() const;

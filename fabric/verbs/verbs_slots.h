@@ -129,14 +129,13 @@ class OutMessages {
         CHECK(slots <= slots_most);
         slots_ = slots;
     }
-    uint32_t next() const { return last_ + 1; }
-    uint32_t last() const { return last_; }
-    uint32_t slot() const { return next() % slots_; }
+    uint64_t next() const { return last_ + 1; }
+    uint64_t last() const { return last_; }
+    uint32_t slot() const { return uint32_t(next() % slots_); }
     bool slot_free() const {
         if (slots_ == 0) return false;
         if (broken::s12_reuse_slots) return true;
-        const uint32_t held = held_[slot()];
-        return held == 0 || int32_t(seen_ - held) >= 0;
+        return held_[slot()] <= seen_;
     }
     void left_in_slot() {
         held_[slot()] = next();
@@ -145,15 +144,17 @@ class OutMessages {
     void left_in_send() { last_++; }
     // The receiver took everything up to `seen`; false: impossible.
     bool saw(uint32_t seen) {
-        if (int32_t(seen - seen_) < 0 || int32_t(last_ - seen) < 0) return false;
-        seen_ = seen;
+        const uint32_t behind = uint32_t(last_) - seen;
+        if (behind > last_ - seen_) return false;
+        seen_ = last_ - behind;
         return true;
     }
-    uint32_t seen() const { return seen_; }
+    uint64_t seen() const { return seen_; }
 
   private:
-    uint32_t slots_ = 0, last_ = 0, seen_ = 0;
-    std::array<uint32_t, slots_most> held_{};  // number of the last message in each; 0: none
+    uint32_t slots_ = 0;
+    uint64_t last_ = 0, seen_ = 0;             // a head has their low 32 bits
+    std::array<uint64_t, slots_most> held_{};  // number of the last message in each; 0: none
 };
 
 // The messages that this end takes, in order, and the copy of the present one.
@@ -164,11 +165,11 @@ class SlotReader {
         slot_bytes_ = slot_bytes;
         copy_ = std::make_unique<char[]>(slot_bytes);
     }
-    uint32_t next() const { return next_; }
-    uint32_t taken() const { return next_ - 1; }
+    uint64_t next() const { return next_; }
+    uint64_t taken() const { return next_ - 1; }
     // Copies message next() from a slot of which so many bytes are readable.
     MessageState look(const uint64_t* slot, uint32_t readable) {
-        return copy_message(copy_.get(), slot, readable, slot_bytes_, next_);
+        return copy_message(copy_.get(), slot, readable, slot_bytes_, uint32_t(next_));
     }
     // After look() found it whole, or at least its head.
     SlotHead head() const {
@@ -195,7 +196,8 @@ class SlotReader {
     }
 
   private:
-    uint32_t slot_bytes_ = 0, next_ = 1;
+    uint32_t slot_bytes_ = 0;
+    uint64_t next_ = 1;
     std::unique_ptr<char[]> copy_;
     uint32_t from_ = 0, end_ = 0;  // bytes of the copy that nobody has consumed
 };

@@ -89,10 +89,12 @@ FrameError Reports::report(const Frame& frame, bool written) {
     // A proxy reports again only after it has the last reply, so its container is free. A proxy that reports earlier harms only
     // itself.
     const std::string_view answer(answer_.data(), answer_.size());
-    if (written && connection_.channel->post_report(answer))
+    if (written && connection_.channel->post_report(answer)) {
         connection_.counters.report_answers_written.add(1);
-    else
+    } else {
         connection_.channel->out().append(answer);
+        connection_.channel->send_at_once();  // the proxy READs no slot for it
+    }
     answer_.clear(protocol::report_bytes_max);
     return FrameError::none;
 }
