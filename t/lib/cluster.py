@@ -14,6 +14,8 @@ N3  Stopped processes are continued at the end, so that they can exit. Daemon ch
 
 FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind). MODE is "3shm", "3tcp" or "mix", and with
 RDMA "3verbs" or "rdma" (a mix). -o options of farcached may follow behind commas: "mix,no_local_read".
+
+FARCACHED_LINKS=OPTIONS gives every farcached of a Cluster these -o options: "rpc=rfp".
 """
 import contextlib
 import itertools
@@ -282,8 +284,9 @@ class Cluster:
         named = faulty("farcached", self.faults[number % len(self.faults)])
         named["env"] = {**named.get("env", {}), **self.proxy_env}
         table = self.tables[number % len(self.tables)].options()  # a test's own options come behind and override it
-        proxy = Daemon(*self.nodes_behind.options(), "-o", table, *self.proxy_args, "-o", mode, "--admin", self.admin(number),
-                       *more, **named).start()
+        links = os.environ.get("FARCACHED_LINKS")
+        proxy = Daemon(*self.nodes_behind.options(), "-o", table, *(["-o", links] if links else []), *self.proxy_args, "-o", mode,
+                       "--admin", self.admin(number), *more, **named).start()
         try:
             until_up(proxy)
         except BaseException:
