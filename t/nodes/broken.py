@@ -96,11 +96,14 @@ CIRCUMSTANCES = {
     "S11_LIST": ("", mixed("flushes"), {}, {}),
     "S12": ("tear_read=0.9,delay_read=0.2,delay_ms=300", HOT, {"options": ["node_timeout_ms=50"]},
             {"outages": True, "sign": "awry"}),
+    # A request in the only slot is overwritten by the next one, and its number never arrives.
+    "S12_SLOTS": ("", MANY + ["--value-bytes", "1000"],
+                  {"options": ["rpc=write", "node_timeout_ms=2000"], "node_more": ["--rfp-slots", "1"]}, {}),
     "S13": ("", HOT, {"local_read": True}, {}),
     # A touch moves the expiry before the end of the lease, and no get goes to the node.
     "S13_POINTER": ("sweeps=0", mixed("ttl", HOT + ["--ttl-keys", "32", "--reads", "20"]), {"lease_ms": 20000}, {}),
 }
-RDMA = ["S6"]  # only in a guest that has it (t/guest/run), with FARCACHED_OVER=shm=verbs
+RDMA = ["S6", "S12_SLOTS"]  # only in a guest that has it (t/guest/run), with FARCACHED_OVER=shm=verbs
 # These wait more than they compute, so each list runs in a process beside the others.
 WAITING = (["S3", "S9_OWNER"], ["S4_LEASE", "S2_STALE"], ["S10_POINTER", "S13_POINTER"])
 
