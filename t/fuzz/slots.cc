@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: messages in slots (fabric/verbs/verbs_slots.h) as a peer may leave them. An input is a sequence of words
-// that the peer stores in the slots of an end, whole messages among them, and of looks by that end. Checked: what the
-// reader takes matches its check, has the next number and lies within its slot; the ledger of sent messages accepts no
-// impossible number; plans of READs and wakes always have a next time while they need one (H1, H2).
+// that the peer stores in the slots of an end, whole messages among them, and of looks by that end. Each message
+// that the reader takes matches its check, has the next number and lies within its slot. The ledger of sent messages
+// accepts no impossible number. Plans of READs and wakes always have a next time while they need one (H1, H2).
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests and replies in slots (fabric/verbs/verbs_rpc.h), both ends with a device: every mode carries all bytes in order, a
-// request that lands while the node falls asleep, and ends of other versions. Runs in a guest, or wherever
+// Requests and replies in slots (fabric/verbs/verbs_rpc.h), both ends with a device. Every mode carries all bytes in order.
+// A node that announced a look and sleeps is woken. Ends of other versions are served. Runs in a guest, or wherever
 // FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <cstdlib>
 #include <memory>
@@ -251,7 +251,7 @@ void switches(Place& place) {
 
 // ---- waking -----------------------------------------------------------------------------------------
 
-// The node has announced that it looks, and then sleeps without another look: a plain WRITE alone wakes nobody.
+// The node has announced that it looks, and then sleeps without another look. A plain WRITE alone does not wake it.
 void wakes(Place& place) {
     Pair pair(place, node_with(RpcMode::automatic, 8, /* look_us_max= */ 3'600'000'000), {RpcMode::rfp, 0});
     uint64_t plain = 0;

@@ -196,9 +196,9 @@ void lands_before_sleep(Place& place) {
     server.bytes.clear();
     head.sequence = head.seen = 4;
     (void)proxy.write(4, message(head, "four"));
-    tap::ok(proxy.sleeps(), "what lands then wakes nobody");
+    tap::ok(proxy.sleeps(), "a request that lands then wakes no node");
     (void)proxy.wake();
-    tap::ok(proxy.gets("four"), "before the wake");
+    tap::ok(proxy.gets("four"), "before the wake comes");
 }
 
 // ---- proxies that lie -----------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ void tell(Place& place, VerbsDevices& devices, const std::vector<Lie>& lies) {
     }
 }
 
-// What ends no connection, but is not taken either.
+// A message of another number ends no connection, and is not taken.
 void strange(Place& place, VerbsDevices& devices) {
     Transport transport = verbs_transport(place.host, devices);
     Proxy proxy(place, static_cast<VerbsListener&>(*transport.listener));
