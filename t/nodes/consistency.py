@@ -40,7 +40,7 @@ FAST = ["node_timeout_ms=300"]
 # A little of every fault that t/faulty/faulty.cc can inject without breaking a rule.
 FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,"
                 "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
-                "hold_up_us=300")
+                "hold_up_us=300,fetch_always=1")
 PATIENT = ["node_timeout_ms=30000"]  # every node answers in time, also on a busy machine
 INDEX = ["pointer_miss=index"]
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
