@@ -107,7 +107,7 @@ class FetchPlan {
 
     static constexpr uint32_t early_max = 2;  // READs in a row without a reply
     static constexpr uint32_t fast_min = 8;   // sent replies in a row
-    static constexpr uint64_t back_off_ns_min = 1000, back_off_ns_max = 1'000'000, wait_ns_max = 1'000'000;
+    static constexpr uint64_t back_off_ns_min = 1000, back_off_ns_max = 1'000'000, wait_ns_max = 20'000'000;
     static constexpr uint64_t shorter = 256;  // part of the wait that each READ with a reply takes off
 
   private:

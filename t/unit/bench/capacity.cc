@@ -87,7 +87,7 @@ void check_counts() {
     const FleetCounts counts = count_fleet(fleet);
     tap::is(counts.node_queue_pairs, 40u, "a node has a queue pair for each worker");
     tap::is(counts.proxy_queue_pairs, 20u, "a proxy one for each worker and node");
-    constexpr uint64_t link_bytes = 528 * 1024;
+    constexpr uint64_t link_bytes = (528 + 64) * 1024;  // buffers and container; slots
     tap::is(counts.proxy_locked_bytes, 4 * conf::reckoned::pools_bytes + 20 * link_bytes, "a proxy locks pools and links");
     node::Config config;
     config.memory_bytes = fleet.memory_bytes;
