@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests and replies in slots over RDMA (rpc), in whole daemons: what a node posts for answering, by its own count and by the
-device's; nodes and proxies that are killed or stopped, and reloads that change the mode, under load. Runs in a guest.
+"""Requests and replies in slots over RDMA (rpc), in whole daemons. What a node posts for answering, by its own count and by the
+device's; the order of one client's requests; nodes and proxies that are killed or stopped, and reloads that change the mode, under
+load. Runs in a guest.
 
-    t/guest/rpc.py [posts|ends|reload]...
+    t/guest/rpc.py [posts|order|ends|reload]...
 """
 import os
 import re
@@ -88,6 +89,24 @@ def posts(mode):
         tap.diag("%s, %d batches; the node's own count: %s" % (mode, batches, {k: v for k, v in node.items() if v}))
         tap.diag("%s: the proxy's: %s" % (mode, {k: v for k, v in asked.items() if v and k.startswith(("rdma_", "rfp_"))}))
         tap.diag("%s: the device's: %s" % (mode, {k: v for k, v in device.items() if v}))
+
+
+# ---- order -----------------------------------------------------------------------------------------------
+
+def order(mode):
+    """One client appends pieces that fit a slot and pieces that are sent, without waiting for replies."""
+    pieces = [b"%04d" % i * (2 if i % 3 else 1500) for i in range(120)]
+    with Cluster("verbs", proxies=1, threads=1, options=["rpc=" + mode, PATIENT], node_args=["-t", "1", "--rfp-slots", "2"]) as c:
+        with c.proxies[0].client() as client:
+            client.set("k", "")
+            before = numbers(nodes_shown(c.proxies[0])["n0"])
+            for piece in pieces:
+                client.send(b"append k 0 0 %d\r\n%s\r\n" % (len(piece), piece))
+            replies = {client.line().rstrip() for _ in pieces}
+            after = less(numbers(nodes_shown(c.proxies[0])["n0"]), before)
+            tap.is_(replies, {b"STORED"}, "%s: appends of one client are stored" % mode)
+            tap.ok(client.get("k") == b"".join(pieces), "%s: in their order" % mode)
+            tap.diag("%s: %d SENDs, %d WRITEs" % (mode, after["rdma_sends"], after["rdma_writes"]))
 
 
 # ---- ends and stops --------------------------------------------------------------------------------------
@@ -239,7 +258,7 @@ def reloads():
 
 
 def main():
-    parts = {"posts": lambda: [posts(mode) for mode in MODES], "ends": ends, "reload": reloads}
+    parts = {"posts": lambda: [posts(mode) for mode in MODES], "order": lambda: [order(mode) for mode in MODES], "ends": ends, "reload": reloads}
     for name in sys.argv[1:] or parts:
         parts[name]()
     tap.done()
