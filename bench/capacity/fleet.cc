@@ -29,7 +29,7 @@ uint64_t whole(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit
 uint64_t connection_bytes() {
     const fabric::VerbsConfig config;
     const uint64_t buffers = uint64_t(config.sends + config.receives) * config.message_bytes + sizeof(uint64_t);
-    const uint64_t slots = 2 * uint64_t(config.slots) * config.slot_bytes;  // for requests and replies, or replies and READs of them
+    const uint64_t slots = 2 * uint64_t(config.slots) * config.slot_bytes;  // a node's and a proxy's
     return whole(buffers, small_page_bytes) + whole(fabric::verbs_container_bytes, small_page_bytes) + slots;
 }
 

@@ -258,7 +258,8 @@ def reloads():
 
 
 def main():
-    parts = {"posts": lambda: [posts(mode) for mode in MODES], "order": lambda: [order(mode) for mode in MODES], "ends": ends, "reload": reloads}
+    parts = {"posts": lambda: [posts(mode) for mode in MODES], "order": lambda: [order(mode) for mode in MODES],
+             "ends": ends, "reload": reloads}
     for name in sys.argv[1:] or parts:
         parts[name]()
     tap.done()
