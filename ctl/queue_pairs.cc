@@ -31,9 +31,9 @@ std::vector<std::string> queue_pair_warnings(const Survey& survey, std::span<con
     std::vector<std::string> warnings;
     const DeviceKind* kind = smallest(devices);
     if (kind == nullptr) return warnings;
-    const auto judge = [&](const std::string& whose, uint64_t queue_pairs) {
-        if (queue_pairs > kind->contexts)
-            warnings.push_back(whose + " " + std::to_string(queue_pairs) + " queue pairs; a " + std::string(kind->title) +
+    const auto judge = [&](const std::string& whose, uint64_t count, const char* things) {
+        if (count > kind->contexts)
+            warnings.push_back(whose + " " + std::to_string(count) + things + "; a " + std::string(kind->title) +
                                " caches at most " + std::to_string(kind->contexts) + " contexts, so READs get slower");
     };
     uint64_t here = 0;
@@ -41,9 +41,10 @@ std::vector<std::string> queue_pair_warnings(const Survey& survey, std::span<con
         if (!node.address.starts_with("verbs:")) continue;
         for (const Seen& one : node.seen) here += one.links_up;
         const uint64_t opened = node.stats.count("connections_opened"), over = node.stats.count("connections_over");
-        judge("node " + node.name + " has", opened - std::min(opened, over));
+        // Those over other transports count, too: the node does not tell them apart.
+        judge("node " + node.name + " has", opened - std::min(opened, over), " connections, over RDMA a queue pair each");
     }
-    judge("the proxies of this host have", here);
+    judge("the proxies of this host have", here, " queue pairs");
     return warnings;
 }
 

@@ -190,6 +190,9 @@ void VerbsChannel::established(std::string_view data) {
     queue_->met(welcome.receives, region, counters);
     if (welcome.container.bytes != 0) queue_->reports().met(welcome.container);
     queue_->rpc().met(queue_->device(), wish_, welcome.requests, welcome.replies);
+    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue_->rpc().choice() == nullptr)
+        devices_.log_once(describe() + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
+                          " (--rpc of farnode, or memory here); requests travel by SEND");
     if (const Refusal no = queue_->connected()) return end(ChannelEnd::system, no->text);
     opened();
     kick();  // frames flushed before are waiting

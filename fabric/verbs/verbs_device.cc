@@ -224,6 +224,15 @@ void VerbsDevices::run_deferred_closes() {
     }
 }
 
+void VerbsDevices::log_once(const std::string& text) {
+    constexpr size_t logged_max = 1024;
+    {
+        std::lock_guard hold(lock_);
+        if (logged_.size() == logged_max || !logged_.insert(text).second) return;
+    }
+    log(text);
+}
+
 VerbsDevices::~VerbsDevices() {
     {
         std::lock_guard hold(lock_);

@@ -27,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -188,6 +189,8 @@ class VerbsDevices {
     void log(const std::string& text) const {
         if (log_) log_(text);
     }
+    // The same, once for each text.
+    void log_once(const std::string& text);
     // The device of an id that is bound to one.
     Result<std::shared_ptr<VerbsDevice>> device_of(const rdma_cm_id& id);
     // Keeps a queue whose messages are under way, and ends it later (D3).
@@ -217,6 +220,7 @@ class VerbsDevices {
     mutable std::mutex lock_;
     std::condition_variable changed_;
     std::map<ibv_context*, std::weak_ptr<VerbsDevice>> devices_;
+    std::set<std::string> logged_;  // by log_once(), a limited number
     std::list<DeferredClose> deferred_closes_;
     bool stopping_ = false;
     CmEvents removals_;

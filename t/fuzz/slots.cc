@@ -52,6 +52,7 @@ struct End {
     NodeAwake awake;
     LookWindow window{200};
     uint64_t now_ns = 1'000'000;
+    uint32_t last_plain = 0;
 
     End() {
         in.use_slots(slot_bytes);
@@ -78,8 +79,9 @@ struct End {
         insist(possible == (head.seen - before <= out.last() - before));
         insist(out.seen() == (possible ? head.seen : before));
         window.took_request(now_ns);
+        const bool armed = awake.wake_ns() != never_ns;
         awake.told(head.seen, head.awake_us, now_ns);
-        insist(head.seen == out.last() || !possible || awake.wake_ns() != never_ns);
+        insist(!armed || int32_t(last_plain - head.seen) <= 0 || awake.wake_ns() != never_ns);  // H2
         if (fetched)
             plan.brought(head, now_ns, out.last() != head.seen);
         else
@@ -112,6 +114,7 @@ struct End {
         else
             out.left_in_send();
         awake.asked(number, now_ns, plain && free);
+        if (plain && free) last_plain = number;
         insist(!plain || !free || awake.wake_ns() != never_ns);  // H2
         plan.asked(now_ns);
         insist(plan.under_way() || plan.next_ns() != never_ns);  // H1
