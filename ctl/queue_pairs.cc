@@ -33,7 +33,7 @@ std::vector<std::string> queue_pair_warnings(const Survey& survey, std::span<con
     if (kind == nullptr) return warnings;
     const auto judge = [&](const std::string& whose, uint64_t count, const char* things) {
         if (count > kind->contexts)
-            warnings.push_back(whose + " " + std::to_string(count) + things + "; a " + std::string(kind->title) +
+            warnings.push_back(whose + " " + std::to_string(count) + things + std::string(kind->title) +
                                " caches at most " + std::to_string(kind->contexts) + " contexts, so READs get slower");
     };
     uint64_t here = 0;
@@ -42,9 +42,9 @@ std::vector<std::string> queue_pair_warnings(const Survey& survey, std::span<con
         for (const Seen& one : node.seen) here += one.links_up;
         const uint64_t opened = node.stats.count("connections_opened"), over = node.stats.count("connections_over");
         // Those over other transports count, too: the node does not tell them apart.
-        judge("node " + node.name + " has", opened - std::min(opened, over), " connections, over RDMA a queue pair each");
+        judge("node " + node.name + " has", opened - std::min(opened, over), " connections, over RDMA a queue pair each; a ");
     }
-    judge("the proxies of this host have", here, " queue pairs");
+    judge("the proxies of this host have", here, " queue pairs; a ");
     return warnings;
 }
 

@@ -320,7 +320,8 @@ void test_queue_pairs() {
     constexpr const char *rdma = "verbs:10.0.0.1:1", *tcp = "tcp:10.0.0.1:1", *end =
         "; a ConnectX-5 caches at most 2048 contexts, so READs get slower\n";
     tap::is(warning(2048, 2048, "MT4119", rdma), "", "as many queue pairs as contexts");
-    tap::is(warning(2049, 1, "MT4119", rdma), std::string("note queue pairs: the proxies of this host have 2049 queue pairs") + end, "more");
+    tap::is(warning(2049, 1, "MT4119", rdma),
+            std::string("note queue pairs: the proxies of this host have 2049 queue pairs") + end, "more");
     tap::is(warning(1, 8000, "MT4119", rdma),
             std::string("note queue pairs: node a has 8000 connections, over RDMA a queue pair each") + end, "more at a node");
     tap::is(warning(9000, 9000, "MT4129", rdma), "", "a device with more contexts");
