@@ -289,9 +289,9 @@ bool VerbsChannel::watch(const Interest& interest) {
     return true;
 }
 
-// A READ of a reply or a wake may be due while this end sleeps. The timer may expire too early.
+// A READ of a reply, a wake or the end of a message may be due while this end sleeps. The timer may expire too early.
 void VerbsChannel::set_rpc_timer() {
-    const uint64_t next_ns = queue_->next_ns();
+    const uint64_t next_ns = std::min(queue_->next_ns(), queue_->rpc().next_look_ns());
     if (next_ns >= rpc_timer_ns_) return;
     if (!rpc_timer_) {
         rpc_timer_.reset(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));

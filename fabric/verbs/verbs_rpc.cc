@@ -317,8 +317,10 @@ bool VerbsRpc::anything_here() const {
     if (has_reads() && proxy_->reads->anything_landed()) return true;
     const OwnSlots* slots = node_.has_value() ? node_->requests.get() : own_.get();
     if (slots == nullptr || slot_number(slots->slot(in_.next())) != uint32_t(in_.next())) return false;
-    // A WRITE is under way. If it lasts, the end sleeps: an event of the other end, or a heartbeat, comes later.
-    return incomplete_since_ns_ == 0 || boottime_ns() - incomplete_since_ns_ < incomplete_look_ns;
+    if (incomplete_since_ns_ == 0) return true;
+    // A WRITE is under way. If it lasts, the end sleeps until an event, or until it is too late (next_look_ns()).
+    const uint64_t for_ns = boottime_ns() - incomplete_since_ns_;
+    return for_ns < incomplete_look_ns || for_ns > incomplete_ns_max;
 }
 
 // ---- a proxy's READs and wakes ----------------------------------------------------------------------
@@ -333,6 +335,11 @@ uint64_t VerbsRpc::next_read_ns() const {
     const bool maybe = proxy_->last_fetched != 0 && proxy_->last_fetched >= out_.seen();
     if (!maybe && !proxy_->reads->reads_rest()) return never_ns;
     return proxy_->reads->next_ns();
+}
+
+uint64_t VerbsRpc::next_look_ns() const {
+    const uint64_t at_ns = incomplete_since_ns_ + incomplete_ns_max + 1;
+    return incomplete_since_ns_ != 0 && corrupt_ == nullptr && at_ns > boottime_ns() ? at_ns : never_ns;
 }
 
 uint64_t VerbsRpc::next_wake_ns() const {

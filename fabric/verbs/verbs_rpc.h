@@ -207,6 +207,8 @@ class VerbsRpc {
     // The times of the next READ and of the next wake; never_ns: none.
     uint64_t next_read_ns() const;
     uint64_t next_wake_ns() const;
+    // When a message whose bytes do not come makes the connection end; never_ns: no such message.
+    uint64_t next_look_ns() const;
     bool has_reads() const { return proxy_.has_value() && proxy_->reads != nullptr; }
     ReplyReads& reads() { return *proxy_->reads; }  // if has_reads()
     // The READs that are due now; the caller posts them all.

@@ -53,10 +53,12 @@ def of_the_node():
 def proxy_of(nodes):
     """A farcached with these nodes and one over TCP, of which it serves only the latter; yields its stderr."""
     table = Table()
+    patience_ms = 20_000  # an emulated device may refuse a connection late
     words = [word for node in nodes for word in ("--node", node)]
     try:
         with Farnode("--tcp", "127.0.0.1:0") as near, \
-                Daemon("--node", "near=tcp:127.0.0.1:%d" % near.port, *words, "-o", table.options(), "-t", "1") as proxy:
+                Daemon("--node", "near=tcp:127.0.0.1:%d" % near.port, *words, "-t", "1",
+                       "-o", table.options() + ",node_timeout_ms=%d" % patience_ms) as proxy:
             until(lambda: nodes_shown(proxy), lambda s: s["near"]["links_up"] == "1" and s["far"].get("down_reason"))
             with proxy.client() as client:
                 stored = [client.set("k%d" % i, "v") for i in range(60)]

@@ -20,7 +20,7 @@ from cluster import Cluster, Faults, nodes_shown, until_up  # noqa: E402
 from device_tools import resources  # noqa: E402
 from farcached import Closed, Daemon, TimedOut, deadline, tap, until  # noqa: E402
 
-SETS = int(os.environ.get("RPC_SETS", "100000"))
+SETS = int(os.environ.get("RPC_SETS") or (100_000 if os.environ.get("FARCACHED_TEST_LONG") else 20_000))
 BATCH = 40  # SETs at once: their frame fits a slot
 MODES = ("send", "write", "rfp")
 COUNTERS = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
