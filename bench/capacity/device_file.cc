@@ -67,7 +67,8 @@ std::string read_device_file(const std::string& name, std::string_view text, Dev
     device.title = file["title"].value_or(name);
     for (const auto& [key, value] : file) {
         if (key.str() == "title") continue;
-        const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const auto& one) { return key.str() == one.key; });
+        const std::string_view named = key.str();  // clang 14 captures no structured binding
+        const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const auto& one) { return named == one.key; });
         if (row == std::end(rows)) return place(name, value) + "unknown key " + std::string(key.str());
         if (!value.is_table()) return place(name, value) + std::string(key.str()) + " is no table with value and source";
         const std::string wrong = read_figure(*value.as_table(), *row, device.figures[size_t(row - rows)]);
