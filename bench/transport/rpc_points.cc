@@ -76,9 +76,9 @@ std::vector<ValueSizes> trace_sizes() {
     return sizes;
 }
 
-Plan plan_of(const RpcPoint& point) {
+TrialPlan plan_of(const RpcPoint& point) {
     constexpr double skew = 0.99;
-    Plan plan;
+    TrialPlan plan;
     plan.transport = Transport::twosided;
     plan.clients = point.clients;
     plan.sets_percent = 100 - point.get_percent;

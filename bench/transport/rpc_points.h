@@ -51,7 +51,7 @@ uint32_t fetch_bytes_of(uint32_t rfs);
 std::vector<ValueSizes> trace_sizes();
 
 // The workload of the point, for run_plan().
-Plan plan_of(const RpcPoint& point);
+TrialPlan plan_of(const RpcPoint& point);
 
 // The numbers that the paper's text states. Its rates are peaks, at one number of clients; they stand at the most of ours.
 struct RpcPaper {

@@ -179,7 +179,7 @@ void expect_counts(Measured& to, bool both_ends) {
 
 class Crew {
   public:
-    Crew(const Sweep& sweep, const TestedNode& node, const NodePlace& place, const Plan& plan, uint32_t number,
+    Crew(const Sweep& sweep, const TestedNode& node, const NodePlace& place, const TrialPlan& plan, uint32_t number,
          const std::atomic<bool>& stop)
         : sweep_(sweep),
           node_(node),
@@ -218,7 +218,7 @@ class Crew {
 
     const Sweep& sweep_;
     const TestedNode& node_;
-    const Plan plan_;
+    const TrialPlan plan_;
     const std::atomic<bool>& stop_;
     std::atomic<bool> given_up_{false};  // a client failed
     Reach reach_;
@@ -407,7 +407,7 @@ uint16_t this_run() {
     return number;
 }
 
-std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const Plan& plan, uint32_t number,
+std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const TrialPlan& plan, uint32_t number,
                                 const std::atomic<bool>& stop) {
     const auto place = place_for(plan.transport, node);
     if (const auto* problem = std::get_if<Problem>(&place)) throw std::runtime_error(problem->text);
@@ -417,7 +417,7 @@ std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, cons
 
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop) {
-    Plan plan;
+    TrialPlan plan;
     plan.transport = point.transport;
     plan.clients = point.clients;
     plan.sets_percent = workload_sets_percent[size_t(point.workload)];

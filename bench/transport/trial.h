@@ -82,7 +82,7 @@ struct Trial {
 Result<NodePlace> place_for(Transport transport, const TestedNode& node);
 
 // The load of a trial's clients, beside the sweep's numbers.
-struct Plan {
+struct TrialPlan {
     Transport transport{};
     uint32_t clients = 0;
     uint32_t sets_percent = 0;
@@ -98,7 +98,7 @@ struct Outcome {
 };
 
 // Throws std::runtime_error if the node is unreachable. None: interrupted.
-std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const Plan& plan, uint32_t number,
+std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const TrialPlan& plan, uint32_t number,
                                 const std::atomic<bool>& stop);
 std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const Point& point, uint32_t number,
                                const std::atomic<bool>& stop);

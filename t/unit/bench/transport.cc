@@ -203,7 +203,7 @@ void check_rpc_points() {
     tap::ok(paper_of(rfp, 8).mops == 5.5 && paper_of(rfp, 8).round_trips == 2.005 && paper_of(rfp, 8).mean_us == 5.78,
             "the paper's numbers stand beside its point");
     tap::ok(!paper_of(rfp, 16).mops.has_value(), "and not at fewer clients");
-    const Plan plan = plan_of({10, 5, 0, false, 512, RpcMode::rfp, 2});
+    const TrialPlan plan = plan_of({10, 5, 0, false, 512, RpcMode::rfp, 2});
     tap::ok(plan.sets_percent == 95 && plan.sizes.size() == 899 && plan.zipf == 0 && plan.rpc.mode == RpcMode::rfp &&
                 plan.rpc.fetch_bytes == 612 && plan.key_prefix.size() == 9,
             "a point is a workload");
