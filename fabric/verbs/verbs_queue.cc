@@ -87,14 +87,17 @@ Refusal VerbsQueue::connected() {
     failed = ibv_query_qp(id_->qp, &attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &ignored);
     if (failed != 0) return verbs_call_failed("ibv_query_qp", device_->name(), failed);
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
-    if (const OwnContainer* own = reports_.own(); own != nullptr && own->windowed())
-        own->bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
-    rpc_.each_window([&](const OwnSlots& slots) { slots.bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW)); });
+    if (const OwnContainer* own = reports_.own(); own != nullptr) bind_window(own->memory());
+    rpc_.each_slots([&](const OwnSlots& slots) { bind_window(slots.memory()); });
     const VerbsConfig& config = device_->config();
     if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return {};
     return system_problem(std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" +
                           std::to_string(attributes.timeout) + " and " + std::to_string(attributes.retry_cnt) +
                           " retries, longer than the grace allows for");
+}
+
+void VerbsQueue::bind_window(const ConnectionMemory& memory) {
+    if (memory.windowed()) memory.bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
 }
 
 bool VerbsQueue::went_well(const char* call, int error) {
@@ -396,42 +399,42 @@ VerbsQueue::~VerbsQueue() {
 
 // ---- this end's container --------------------------------------------------------------------------
 
-OwnContainer::OwnContainer()
-    : memory_(Mapping::Kind::private_memory, verbs_container_bytes, /* huge_pages= */ false) {}
-
-std::unique_ptr<OwnContainer> OwnContainer::make(const VerbsDevice& device) {
-    std::unique_ptr<OwnContainer> made(new OwnContainer());
+std::unique_ptr<ConnectionMemory> ConnectionMemory::make(const VerbsDevice& device, size_t bytes, unsigned access) {
+    std::unique_ptr<ConnectionMemory> made(new ConnectionMemory(bytes, access));
     if (device.windows()) made->window_.reset(ibv_alloc_mw(device.domain(), IBV_MW_TYPE_2));
-    const int others = made->windowed() ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE;
-    made->registered_.reset(
-        ibv_reg_mr(device.domain(), made->memory_.data(), verbs_container_bytes, IBV_ACCESS_LOCAL_WRITE | others));
+    const unsigned others = made->windowed() ? unsigned(IBV_ACCESS_MW_BIND) : access;
+    made->registered_.reset(ibv_reg_mr(device.domain(), made->data(), bytes, int(IBV_ACCESS_LOCAL_WRITE | others)));
     return made->registered_ == nullptr ? nullptr : std::move(made);
 }
 
 // The owner of a window of type 2 chooses the lowest byte of its key.
-VerbsContainer OwnContainer::where() const {
-    const uint32_t key = windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey;
-    return {reinterpret_cast<uint64_t>(memory_.data()), verbs_container_bytes, key};
-}
+uint32_t ConnectionMemory::key() const { return windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey; }
 
-void OwnContainer::bind(ibv_send_wr& work) const {
+void ConnectionMemory::bind(ibv_send_wr& work) const {
     CHECK(windowed());
     work.bind_mw.mw = window_.get();
-    work.bind_mw.rkey = where().key;
+    work.bind_mw.rkey = key();
     work.bind_mw.bind_info.mr = registered_.get();
-    work.bind_mw.bind_info.addr = where().address;
-    work.bind_mw.bind_info.length = verbs_container_bytes;
-    work.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    work.bind_mw.bind_info.addr = address();
+    work.bind_mw.bind_info.length = bytes_;
+    work.bind_mw.bind_info.mw_access_flags = access_;
 }
+
+std::unique_ptr<OwnContainer> OwnContainer::make(const VerbsDevice& device) {
+    auto memory = ConnectionMemory::make(device, verbs_container_bytes, IBV_ACCESS_REMOTE_WRITE);
+    return memory == nullptr ? nullptr : std::unique_ptr<OwnContainer>(new OwnContainer(std::move(memory)));
+}
+
+VerbsContainer OwnContainer::where() const { return {memory_->address(), verbs_container_bytes, memory_->key()}; }
 
 void OwnContainer::copy(char* to, size_t bytes) const {
     CHECK(bytes <= container_bytes);
-    std::memcpy(to, memory_.data(), bytes);
+    std::memcpy(to, memory_->data(), bytes);
 }
 
 std::optional<VerbsContainer> OwnContainer::other() const {
     VerbsContainer said;
-    std::memcpy(&said, memory_.data() + container_bytes, sizeof said);
+    std::memcpy(&said, memory_->data() + container_bytes, sizeof said);
     if (!possible(said)) return std::nullopt;
     return said;
 }

@@ -95,6 +95,7 @@ class VerbsQueue {
   private:
     VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
     Refusal make_queues();
+    void bind_window(const ConnectionMemory& memory);
     ibv_send_wr& add_message(WorkKind kind, uint32_t bytes, uint32_t written = 0);
     ibv_send_wr& add_write(uint32_t bytes, uint64_t address, uint32_t key);
     ibv_send_wr& add_report(uint64_t offset, std::string_view bytes);

@@ -99,24 +99,45 @@ class VerbsReach {
     VerbsFarCounters counters_;
 };
 
+// Memory that is registered for one connection, for one right of the other end (B1). Its owner destroys the window, or all of
+// it, before the queue pair (B3).
+class ConnectionMemory {
+  public:
+    // access: IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_READ. nullptr: the device has no room for it.
+    static std::unique_ptr<ConnectionMemory> make(const VerbsDevice& device, size_t bytes, unsigned access);
+
+    char* data() const { return memory_.data(); }
+    uint64_t address() const { return reinterpret_cast<uint64_t>(memory_.data()); }
+    uint32_t key() const;  // for the other end
+    bool windowed() const { return window_ != nullptr; }
+    void bind(ibv_send_wr& work) const;  // B2; only if windowed()
+    void drop_window() { window_.reset(); }
+
+  private:
+    ConnectionMemory(size_t bytes, unsigned access)
+        : bytes_(bytes), access_(access), memory_(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false) {}
+    const size_t bytes_;
+    const unsigned access_;
+    Mapping memory_;
+    MemoryRegion registered_;
+    MemoryWindow window_;
+};
+
 class OwnContainer {
   public:
     // nullptr: the device has no room for one.
     static std::unique_ptr<OwnContainer> make(const VerbsDevice& device);
 
     VerbsContainer where() const;
-    bool windowed() const { return window_ != nullptr; }
-    void bind(ibv_send_wr& work) const;  // B2; only if windowed()
+    const ConnectionMemory& memory() const { return *memory_; }
     // Copies out its first bytes.
     void copy(char* to, size_t bytes) const;
     // The other end's container, from its first WRITE; nothing: no such WRITE, or an impossible place.
     std::optional<VerbsContainer> other() const;
 
   private:
-    OwnContainer();
-    Mapping memory_;
-    MemoryRegion registered_;
-    MemoryWindow window_;
+    explicit OwnContainer(std::unique_ptr<ConnectionMemory> memory) : memory_(std::move(memory)) {}
+    std::unique_ptr<ConnectionMemory> memory_;
 };
 
 class VerbsReports {

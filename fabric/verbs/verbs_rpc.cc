@@ -19,37 +19,15 @@ constexpr uint64_t incomplete_look_ns = 1'000'000;  // for so long an end looks 
 
 // ---- the memory of slots ----------------------------------------------------------------------------
 
-OwnSlots::OwnSlots(uint32_t slots, uint32_t slot_bytes, unsigned access)
-    : slots_(slots),
-      slot_bytes_(slot_bytes),
-      access_(access),
-      memory_(Mapping::Kind::private_memory, size_t(slots) * slot_bytes, /* huge_pages= */ false) {}
-
 std::unique_ptr<OwnSlots> OwnSlots::make(const VerbsDevice& device, uint32_t slots, uint32_t slot_bytes, unsigned access) {
     CHECK(slots > 0);
     CHECK(slot_bytes % 64 == 0);
-    std::unique_ptr<OwnSlots> made(new OwnSlots(slots, slot_bytes, access));
-    if (device.windows()) made->window_.reset(ibv_alloc_mw(device.domain(), IBV_MW_TYPE_2));
-    const unsigned others = made->windowed() ? unsigned(IBV_ACCESS_MW_BIND) : access;
-    made->registered_.reset(
-        ibv_reg_mr(device.domain(), made->memory_.data(), size_t(slots) * slot_bytes, int(IBV_ACCESS_LOCAL_WRITE | others)));
-    return made->registered_ == nullptr ? nullptr : std::move(made);
+    auto memory = ConnectionMemory::make(device, size_t(slots) * slot_bytes, access);
+    return memory == nullptr ? nullptr : std::unique_ptr<OwnSlots>(new OwnSlots(slots, slot_bytes, std::move(memory)));
 }
 
-// The owner of a window of type 2 chooses the lowest byte of its key.
 SlotPlace OwnSlots::place() const {
-    const uint32_t key = windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey;
-    return {reinterpret_cast<uint64_t>(memory_.data()), key, uint16_t(slots_), uint16_t(slot_bytes_ / 64)};
-}
-
-void OwnSlots::bind(ibv_send_wr& work) const {
-    CHECK(windowed());
-    work.bind_mw.mw = window_.get();
-    work.bind_mw.rkey = place().key;
-    work.bind_mw.bind_info.mr = registered_.get();
-    work.bind_mw.bind_info.addr = place().address;
-    work.bind_mw.bind_info.length = place().bytes();
-    work.bind_mw.bind_info.mw_access_flags = access_;
+    return {memory_->address(), memory_->key(), uint16_t(slots_), uint16_t(slot_bytes_ / 64)};
 }
 
 // ---- a proxy's READs --------------------------------------------------------------------------------

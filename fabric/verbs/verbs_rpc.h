@@ -31,6 +31,7 @@
 #include "fabric/channel.h"
 #include "fabric/verbs/rpc_timing.h"
 #include "fabric/verbs/verbs_device.h"
+#include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_slots.h"
 
 namespace farcached::fabric {
@@ -50,21 +51,17 @@ class OwnSlots {
     static std::unique_ptr<OwnSlots> make(const VerbsDevice& device, uint32_t slots, uint32_t slot_bytes, unsigned access);
 
     SlotPlace place() const;
-    bool windowed() const { return window_ != nullptr; }
-    void bind(ibv_send_wr& work) const;  // only if windowed()
-    void drop_window() { window_.reset(); }
+    ConnectionMemory& memory() const { return *memory_; }
     uint64_t* slot(uint64_t message) const {
-        return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % slots_) * slot_bytes_);
+        return reinterpret_cast<uint64_t*>(memory_->data() + size_t(message % slots_) * slot_bytes_);
     }
     uint32_t slot_bytes() const { return slot_bytes_; }
 
   private:
-    OwnSlots(uint32_t slots, uint32_t slot_bytes, unsigned access);
+    OwnSlots(uint32_t slots, uint32_t slot_bytes, std::unique_ptr<ConnectionMemory> memory)
+        : slots_(slots), slot_bytes_(slot_bytes), memory_(std::move(memory)) {}
     const uint32_t slots_, slot_bytes_;
-    const unsigned access_;
-    Mapping memory_;
-    MemoryRegion registered_;
-    MemoryWindow window_;
+    std::unique_ptr<ConnectionMemory> memory_;
 };
 
 // A proxy's READs of replies from the node's slots. Those of one doorbell end together. When a reply is longer than the READ, one
@@ -147,16 +144,15 @@ class VerbsRpc {
     }
     // A proxy's start, with those. No-op if there are none, or for `rpc = send`.
     void met(const VerbsDevice& device, const RpcWish& wish, const SlotPlace& requests, const SlotPlace& replies);
-    // The slots whose windows are to be bound before the first SEND.
-    template <class Bind>
-    void each_window(Bind&& bind) const {
-        if (node_.has_value() && node_->requests->windowed()) bind(*node_->requests);
-        if (own_ != nullptr && own_->windowed()) bind(*own_);
+    // The slots of this end, whose windows are to be bound before the first SEND.
+    template <class Do>
+    void each_slots(Do&& body) const {
+        if (node_.has_value()) body(*node_->requests);
+        if (own_ != nullptr) body(*own_);
     }
     // Before the queue pair is destroyed (B3). The memory goes after it: late READs and WRITEs find it (S12).
     void drop_windows() {
-        if (node_.has_value()) node_->requests->drop_window();
-        if (own_ != nullptr) own_->drop_window();
+        each_slots([](const OwnSlots& slots) { slots.memory().drop_window(); });
     }
     // The connection is being closed: no READ and no wake from now on.
     void leave() { in_use_ = false; }
