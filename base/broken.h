@@ -57,6 +57,8 @@ bool chosen(std::string_view rule);  // is it the rule that this process breaks?
 Faults chosen_faults();
 void hold_up_sometimes(double likely);
 void lie_sometimes(uint32_t& length);
+void take_step();
+void steps_left(uint64_t count);  // of this process, which the last of them kills; 0: any number
 void fail_on(std::string_view key);  // fails if the key names a failure
 void on_take_back(std::function<void()> act);  // a separate thread calls `act` when lent memory is to be taken back
 
@@ -71,6 +73,10 @@ inline constexpr Faults faults{};
 // A moment when a thread may be delayed, so that a window of nanoseconds lasts long enough to be hit.
 inline void hold_up(double likely) {
     if constexpr (build) hold_up_sometimes(likely);
+}
+// A moment when the process may be killed, so that t/ can kill it at each one of them (steps_left()).
+inline void step() {
+    if constexpr (build) take_step();
 }
 // Writes a far too long length into the item for a moment; only readers without the lock see it.
 inline void lie(uint32_t& length) {
@@ -103,6 +109,7 @@ BROKEN("S5_INDEX", s5_skip_check)           // an item found by another host's i
 BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used without its check, as if shared memory never tore
 BROKEN("S6", s6_count_in_items)             // reads are counted in the bytes of the item itself
 BROKEN("S7", s7_publish_before_flip)        // the new item is found before the old one is dead
+BROKEN("S7_RESTART", s7_restart_dead)       // after a restart, items whose guard is dead return
 BROKEN("S8", s8_lease_anywhere)             // every page is leasable
 BROKEN("S9", s9_trust_pointer)              // a pointer is read wherever it leads
 BROKEN("S9_OWNER", s9_ignore_owner)         // a dead node's memory is read as if it lived

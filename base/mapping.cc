@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,32 +25,40 @@ namespace {
 }  // namespace
 
 Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from) : bytes_(bytes) {
-    int flags = MAP_NORESERVE;
-    if (kind == Kind::shared_memory) {
-        fd_ = memfd_create("farcached", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd_ < 0) refuse("memfd_create", bytes);
-        if (ftruncate(fd_, off_t(bytes)) != 0) {
-            int error = errno;
-            close(fd_);
-            errno = error;
-            refuse("ftruncate", bytes);
-        }
-        flags |= MAP_SHARED;
-    } else {
-        flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+    if (kind == Kind::private_memory) {
+        map(MAP_PRIVATE | MAP_ANONYMOUS, 0, huge_pages, huge_from);
+        return;
     }
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd_, 0);
-    if (at == MAP_FAILED) {
-        int error = errno;
-        if (fd_ >= 0) close(fd_);
-        errno = error;
-        refuse("mmap", bytes);
-    }
+    fd_ = memfd_create("farcached", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd_ < 0) refuse("memfd_create", bytes);
+    if (ftruncate(fd_, off_t(bytes)) != 0) give_up("ftruncate");
+    map(MAP_SHARED, 0, huge_pages, huge_from);
+}
+
+Mapping::Mapping(const FilePart& part, size_t bytes, bool huge_pages, size_t huge_from) : bytes_(bytes), in_file_(true) {
+    fd_ = fcntl(part.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd_ < 0) refuse("fcntl", bytes);
+    struct stat file {};
+    if (fstat(fd_, &file) != 0) give_up("fstat");
+    if (file.st_size < part.from + off_t(bytes) && ftruncate(fd_, part.from + off_t(bytes)) != 0) give_up("ftruncate");
+    map(MAP_SHARED, part.from, huge_pages, huge_from);
+}
+
+void Mapping::give_up(const char* call) {
+    const int error = errno;
+    if (fd_ >= 0) close(fd_);
+    errno = error;
+    refuse(call, bytes_);
+}
+
+void Mapping::map(int flags, off_t from, bool huge_pages, size_t huge_from) {
+    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd_, from);
+    if (at == MAP_FAILED) give_up("mmap");
     data_ = static_cast<char*>(at);
     if (!huge_pages) return;
     // Best effort: -L only tries.
     (void)madvise(at, huge_from, MADV_NOHUGEPAGE);
-    (void)madvise(data_ + huge_from, bytes - huge_from, MADV_HUGEPAGE);
+    (void)madvise(data_ + huge_from, bytes_ - huge_from, MADV_HUGEPAGE);
 }
 
 int Mapping::open_read_only() const {
@@ -58,7 +67,7 @@ int Mapping::open_read_only() const {
         throw std::system_error(errno, std::generic_category(), what);
     };
     constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
-    if ((fcntl(fd_, F_GET_SEALS) & seals) != seals)
+    if (!in_file_ && (fcntl(fd_, F_GET_SEALS) & seals) != seals)
         if (fcntl(fd_, F_ADD_SEALS, seals | F_SEAL_SEAL) != 0)
             failed("cannot seal memory for others to read (Linux 5.1 or newer is needed)");
     // Our descriptor allows writing: only a newly opened one does not.

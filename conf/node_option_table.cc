@@ -109,6 +109,11 @@ constexpr Option table[] = {
      .exit_status = exit_usage, .allowed = item_size_allowed,
      .help = "maximum item size including the key: 1k to 1024m, at most\n"
              "half of -m"},
+    {.flag = 'e', .name = "memory-file", .argument = "<path>", .kind = text<&S::memory, &M::file>(),
+     .section = Section::memory,
+     .help = "file with the items, which keeps them over a restart, also\n"
+             "after a kill. On tmpfs or persistent memory: the cache is\n"
+             "as fast as the file's memory"},
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
      .help = "use huge pages if available"},

@@ -267,10 +267,11 @@ constexpr Option table[] = {
      .section = compat, .stat = "num_napi_ids", .stat_show = show_or_bracketed_null,
      .refusal = "Maximum number of NAPI IDs must be greater than 0\n", .refuses_low = true,
      .help = "receive queues of the network card; -t at most"},
-    {.flag = 'e', .name = "memory-file", .argument = "<path>", .initial = "(null)", .kind = unavailable,
-     .section = memory, .stat = "memory_file", .exit_status = exit_usage,
-     .refusal = "-e (--memory-file): keeping the cache over a restart is not implemented.\n",
-     .help = "cache contents kept over a restart: not implemented, refused"},
+    {.flag = 'e', .name = "memory-file", .argument = "<path>", .kind = text<&S::memory, &M::file>(),
+     .section = memory, .stat = "memory_file", .stat_show = show_or_bracketed_null,
+     .help = "file with the items, which keeps them over a restart, also\n"
+             "after a kill. On tmpfs or persistent memory: the cache is\n"
+             "as fast as the file's memory. No effect with nodes"},
     {.where = stat, .initial = "4", .kind = constant, .stat = "client_flags_size"},
     {.where = suboption, .name = "io", .argument = "<name>", .initial = "libevent",
      .kind = choice<&S::session, &N::io>(socket_backend_names), .section = extended, .stat = "io", .exit_status = exit_usage,

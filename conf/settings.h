@@ -29,6 +29,7 @@ struct MemorySettings {
     bool evict = false;
     bool cas = false;
     bool huge_pages = false;
+    std::string file;            // keeps the items over a restart; empty: none
 };
 
 struct ListenSettings {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -46,14 +47,28 @@ Refusal MappedRegion::map(int fd) {
     return {};
 }
 
+namespace {
+
+// A file of a node (-e) cannot be sealed. Only its owner can shorten it, so it must be this process's user, or root.
+bool only_we_change(const struct stat& file) {
+    if (!S_ISREG(file.st_mode) || (file.st_mode & (S_IWGRP | S_IWOTH)) != 0) return false;
+    return file.st_uid == geteuid() || file.st_uid == 0;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const MappedRegion>> MappedRegions::map(const Descriptor& fd, uint64_t bytes, uint64_t incarnation) {
     struct stat file {};
     constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
     const int seals = fcntl(fd.get(), F_GET_SEALS);
     const int flags = fcntl(fd.get(), F_GETFL);
-    if (fstat(fd.get(), &file) != 0 || seals < 0 || flags < 0 || (seals & sealed) != sealed || (flags & O_ACCMODE) != O_RDONLY)
-        return system_problem("the region's descriptor is not sealed and for reading only");
-    if (uint64_t(file.st_size) != bytes || bytes < sizeof(layout::RegionHeader) || bytes % 8 != 0)
+    if (fstat(fd.get(), &file) != 0 || flags < 0 || (flags & O_ACCMODE) != O_RDONLY)
+        return system_problem("the region's descriptor is not for reading only");
+    const bool is_sealed = seals >= 0 && (seals & sealed) == sealed;
+    if (!is_sealed && !only_we_change(file))
+        return system_problem("the region is neither sealed memory nor a file of this user");
+    const bool fits = is_sealed ? uint64_t(file.st_size) == bytes : uint64_t(file.st_size) >= bytes;
+    if (!fits || bytes < sizeof(layout::RegionHeader) || bytes % 8 != 0)
         return system_problem("the region's size differs from the announced one");
 
     std::lock_guard hold(lock_);

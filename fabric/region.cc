@@ -31,11 +31,16 @@ Offsets plan(const RegionShape& shape) {
     return at;
 }
 
+// The index is sparse: huge pages of it would be mostly empty.
+Mapping memory_for(const RegionShape& shape, const Offsets& at) {
+    if (shape.file >= 0) return Mapping({.fd = shape.file}, at.end, shape.huge_pages, at.arena);
+    const auto kind = shape.offered ? Mapping::Kind::shared_memory : Mapping::Kind::private_memory;
+    return Mapping(kind, at.end, shape.huge_pages, at.arena);
+}
+
 }  // namespace
 
-Region::Region(const RegionShape& shape)
-    : mapping_(shape.offered ? Mapping::Kind::shared_memory : Mapping::Kind::private_memory, plan(shape).end,
-               shape.huge_pages, plan(shape).arena) {  // the index is sparse: huge pages of it would be mostly empty
+Region::Region(const RegionShape& shape) : mapping_(memory_for(shape, plan(shape))) {
     const Offsets at = plan(shape);
     char* base = mapping_.data();
     const uint64_t partitions_bytes = sizeof(layout::PartitionEntry) << shape.partition_count_log2;

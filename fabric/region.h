@@ -61,6 +61,7 @@ struct RegionShape {
     uint64_t overflow_max = 0;           // per partition
     bool huge_pages = false;
     bool offered = true;                 // others may map it
+    int file = -1;                       // the region is at its start (Mapping::FilePart); -1: memory without a file
     uint64_t incarnation = 0;
     uint64_t hash_seed = 0;
 };

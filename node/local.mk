@@ -6,6 +6,8 @@ node_libnode_a_SOURCES = \
 	node/memory/arena.cc \
 	node/memory/arena.h \
 	node/memory/descriptor.h \
+	node/memory/memory_file.cc \
+	node/memory/memory_file.h \
 	node/memory/numa.cc \
 	node/memory/numa.h \
 	node/memory/page_pool.cc \
@@ -54,6 +56,8 @@ node_libnode_a_SOURCES = \
 	node/store/node.h \
 	node/store/partition.cc \
 	node/store/partition.h \
+	node/store/restart.cc \
+	node/store/restart.h \
 	node/store/room.cc \
 	node/store/room.h \
 	node/store/slots.cc \

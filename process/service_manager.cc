@@ -97,6 +97,16 @@ ServiceManager::ServiceManager() {
     for (const char* variable : {socket_variable, watchdog_variable, watchdog_pid_variable}) unsetenv(variable);
 }
 
+void say_restart(bool warning, const std::string& text) {
+    say(warning ? Level::warning : Level::info, "-e: " + text);
+}
+
+void say_restart_progress(const ServiceManager& manager, const std::string& text) {
+    constexpr uint64_t longer_us = 30'000'000;
+    say_restart(/* warning= */ false, text);
+    manager.tell_longer(text, longer_us);
+}
+
 ServiceManager::~ServiceManager() {
     if (fd_ >= 0) close(fd_);
 }
@@ -110,6 +120,10 @@ void ServiceManager::send(std::string_view lines) const {
 }
 
 void ServiceManager::tell_status(std::string_view status) const { send(status_line(status)); }
+
+void ServiceManager::tell_longer(std::string_view status, uint64_t us) const {
+    send("EXTEND_TIMEOUT_USEC=" + std::to_string(us) + "\n" + status_line(status));
+}
 
 void ServiceManager::tell_ready(std::string_view status) {
     ready_.store(true);

@@ -41,6 +41,8 @@ class ServiceManager {
 
     // The process's state as one line, here and below. For people: systemctl status shows it.
     void tell_status(std::string_view status) const;
+    // Still starting: the manager is to wait that much longer from now.
+    void tell_longer(std::string_view status, uint64_t us) const;
     void tell_ready(std::string_view status);
     void tell_alive() const;
     void tell_stopping(std::string_view status) const;
@@ -69,6 +71,10 @@ class ServiceManager {
     bool waits_ = true;
     std::atomic<bool> ready_{false};
 };
+
+// The log lines of a start with -e. Progress also asks the service manager to wait longer.
+void say_restart(bool warning, const std::string& text);
+void say_restart_progress(const ServiceManager& manager, const std::string& text);
 
 // PassedSockets: listening sockets from the service manager, which passes them when a client connects or when this
 // process starts (sd_listen_fds(3)). They are $LISTEN_FDS descriptors from 3 on, named by $LISTEN_FDNAMES, valid if

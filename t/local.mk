@@ -118,6 +118,9 @@ fuzz_targets += t/fuzz/frame
 t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
 t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
 
+fuzz_targets += t/fuzz/memory_file
+t_fuzz_memory_file_SOURCES = t/fuzz/memory_file.cc $(fuzz_main)
+t_fuzz_memory_file_LDFLAGS = $(fuzz_ldflags)
 fuzz_targets += t/fuzz/slots
 t_fuzz_slots_SOURCES = t/fuzz/slots.cc $(fuzz_main)
 t_fuzz_slots_LDFLAGS = $(fuzz_ldflags)
@@ -302,7 +305,8 @@ EXTRA_DIST += \
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 
 test_scripts += t/conversation/cli.py t/conversation/process.py t/conversation/notify.py t/conversation/sockets.py \
-	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/reload.py t/source/completion.py
+	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/reload.py t/conversation/restart.py \
+	t/source/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/conversation/farnode_probe
@@ -336,9 +340,8 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py
 test_scripts += t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
-	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/leases.py t/nodes/liar.py \
-	t/nodes/reload.py \
-	t/nodes/reports.py t/nodes/restart.py t/nodes/stopped.py t/nodes/versions.py
+	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
+	t/nodes/liar.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/stopped.py t/nodes/versions.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -461,7 +464,6 @@ t_unit_proxy_host_reports_SOURCES = t/unit/proxy/host_reports.cc t/unit/proxy/po
 check_PROGRAMS += t/unit/proxy/arc
 TESTS += t/unit/proxy/arc
 t_unit_proxy_arc_SOURCES = t/unit/proxy/arc.cc t/lib/tap.h
-
 # A worker's link to a node, over a channel in memory.
 link_headers = t/unit/proxy/in_place.h t/unit/proxy/link_channel.h t/unit/proxy/link_fixture.h t/unit/proxy/link_node.h \
 	t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
@@ -476,14 +478,10 @@ check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
 TESTS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
 t_unit_proxy_node_link_pointers_SOURCES = t/unit/proxy/node_link_pointers.cc $(link_headers)
 t_unit_proxy_pointer_read_SOURCES = t/unit/proxy/pointer_read.cc t/unit/proxy/in_place.h t/lib/tap.h
-check_PROGRAMS += t/unit/proxy/frames_out
-TESTS += t/unit/proxy/frames_out
+check_PROGRAMS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports
+TESTS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports
 t_unit_proxy_frames_out_SOURCES = t/unit/proxy/frames_out.cc t/lib/refused_new.h t/lib/tap.h
-check_PROGRAMS += t/unit/proxy/node_link_counts
-TESTS += t/unit/proxy/node_link_counts
 t_unit_proxy_node_link_counts_SOURCES = t/unit/proxy/node_link_counts.cc $(link_headers)
-check_PROGRAMS += t/unit/proxy/node_link_reports
-TESTS += t/unit/proxy/node_link_reports
 t_unit_proxy_node_link_reports_SOURCES = t/unit/proxy/node_link_reports.cc $(link_headers)
 check_PROGRAMS += t/unit/proxy/node_link_index t/unit/fabric/index_probe
 TESTS += t/unit/proxy/node_link_index t/unit/fabric/index_probe
@@ -581,6 +579,11 @@ t_faulty_owner_LDADD = $(faulty_ldadd)
 t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
 t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
 t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
+check_PROGRAMS += t/faulty/node_restart
+TESTS += t/faulty/node_restart
+t_faulty_node_restart_SOURCES = t/unit/node/restart.cc t/lib/tap.h
+t_faulty_node_restart_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_restart_LDADD = $(faulty_ldadd)
 t_faulty_farcached_SOURCES = $(farcached_SOURCES)
 t_faulty_farcached_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)

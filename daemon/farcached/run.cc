@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -27,6 +28,7 @@
 #include "daemon/remote/nodes.h"
 #include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
+#include "node/store/restart.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
 #include "process/http_listener.h"
@@ -139,8 +141,9 @@ void take_passed_sockets(ServerOptions& options) {
                                   " sockets from the service manager; -p, -l and -s are ignored");
 }
 
-node::Config node_config(const conf::MemorySettings& memory, uint32_t threads) {
+node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, node::MemoryFile* file) {
     node::Config config;
+    config.file = file;
     config.memory_bytes = memory.bytes_max;
     config.item_bytes_max = memory.item_bytes_max;
     config.growth_factor = memory.growth_factor;
@@ -198,12 +201,23 @@ void start_or_exit(Start start) {
     }
 }
 
+// Absolute, because -d changes the folder. Empty: none.
+std::string memory_file_of(const conf::Settings& settings) {
+    if (settings.memory.file.empty()) return {};
+    if (settings.proxy.nodes.empty()) return std::filesystem::absolute(settings.memory.file).string();
+    process::say(Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
+    return {};
+}
+
 // nullptr: other nodes keep the items.
-std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings) {
+std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node::Restart& restart) {
     if (!settings.proxy.nodes.empty()) return nullptr;
     try {
-        return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads),
-                                          crawler_options(settings.crawler), &process::node_now);
+        auto embedded = std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads, restart.file()),
+                                                   crawler_options(settings.crawler), &process::node_now);
+        if (const NodeSeconds flush = restart.carry_out(embedded->node, settings.session.threads, process::node_now()))
+            embedded->crawler.flush_at(flush);
+        return embedded;
     } catch (const std::exception& error) {  // no memory, or more than a node can have
         fatal({conf::exit_system, "failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                                         " megabytes of memory: " + error.what() + "\n"});
@@ -315,10 +329,13 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
 }
 
 // From here on this is the final process.
-void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::HttpListener* http, Signals& signals,
-           process::ServiceManager& manager, process::StartGuard& starting) {
+void serve(process::Reloader& reloader, const std::string& memory_file, Nodes* nodes, Server& server,
+           process::HttpListener* http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
-    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings);
+    const node::RunClock clock{process::node_zero_ns() / 1'000'000'000, process::node_started_unix()};
+    node::Restart restart(memory_file, clock, process::say_restart,
+                          [&](const std::string& text) { process::say_restart_progress(manager, text); });
+    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, restart);
     EngineOptions engine = engine_options(settings);
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
@@ -366,6 +383,7 @@ void serve(process::Reloader& reloader, Nodes* nodes, Server& server, process::H
     if (http != nullptr) http->stop();
     if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
+    restart.stop(process::node_now());
 }
 
 }  // namespace
@@ -396,8 +414,9 @@ int run(int argc, char** argv) {
     Server server(options);
     or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
+    const std::string memory_file = memory_file_of(settings);
     settle(settings.process, options.identity, manager);
-    serve(reloader, nodes.get(), server, http.get(), signals, manager, starting);
+    serve(reloader, memory_file, nodes.get(), server, http.get(), signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "node/store/crawler.h"
 #include "node/store/impl.h"
 #include "node/store/node.h"
+#include "node/store/restart.h"
 #include "process/admin_socket.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
@@ -77,8 +79,9 @@ uint64_t uniques_above() {
     return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
 }
 
-Config node_config(const conf::Settings& settings) {
+Config node_config(const conf::Settings& settings, MemoryFile* file) {
     Config config;
+    config.file = file;
     config.cas_above = uniques_above();
     config.memory_bytes = settings.memory.bytes_max;
     config.evict = settings.memory.evict;
@@ -110,9 +113,9 @@ fabric::VerbsConfig verbs_config(const conf::NodeSettings& settings) {
     return config;
 }
 
-std::unique_ptr<Node> node_or_exit(const conf::Settings& settings) {
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, MemoryFile* file) {
     try {
-        return std::make_unique<Node>(node_config(settings));
+        return std::make_unique<Node>(node_config(settings, file));
     } catch (const std::exception& error) {
         fatal("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                 " megabytes of memory: " + error.what());
@@ -219,31 +222,36 @@ void limit_or_exit(const conf::Settings& settings) {
     std::_Exit(refused->exit_status);
 }
 
-// Runs in the final process, as the final user.
-void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admin, process::HttpListener* http,
-           process::Background& background, Signals& signals, process::ServiceManager& manager,
-           process::StartGuard& starting) {
-    const conf::Settings settings = reloader.running();
-    std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
-    const std::unique_ptr<Node> owned = node_or_exit(settings);
-    Node& node = *owned;
-    fabric::Region& region = node.impl().region;
-    const ReadCounters* counters = node.impl().arena.read_counters();
-    fabric::VerbsOffer offer{&region};
-    if (counters != nullptr) {
+// The memory that proxies may reach over RDMA. fetches: nullptr without RDMA.
+fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches) {
+    fabric::VerbsOffer offer{&node.impl().region};
+    if (const ReadCounters* counters = node.impl().arena.read_counters()) {
         offer.counters = counters->words();
         offer.counters_bytes = counters->bytes();
     }
+    if (fetches != nullptr) offer.landing = {fetches->data(), fetches->size()};
+    return offer;
+}
+
+// Runs in the final process, as the final user.
+void serve(process::Reloader& reloader, const std::string& memory_file, TcpListeners listeners, AdminSocket admin,
+           process::HttpListener* http, process::Background& background, Signals& signals, process::ServiceManager& manager,
+           process::StartGuard& starting) {
+    const conf::Settings settings = reloader.running();
+    std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
+    Restart restart(memory_file, {process::node_zero_ns() / 1'000'000'000, process::node_started_unix()}, process::say_restart,
+                    [&](const std::string& text) { process::say_restart_progress(manager, text); });
+    const std::unique_ptr<Node> owned = node_or_exit(settings, restart.file());
+    Node& node = *owned;
+    const NodeSeconds flush_at = restart.carry_out(node, settings.session.threads, process::node_now());
+    fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(verbs_config(settings.node),
                                  [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
-    if (!settings.node.verbs_host.empty()) {
-        fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
-        offer.landing = {fetches->data(), fetches->size()};
-    }
-    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer, devices));
+    if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
+    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get()), devices));
     const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
 
     std::unique_ptr<fabric::Owner> owner;
@@ -264,6 +272,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
         owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
         server->add(or_fatal(listen_shm(settings.node, *owner, region)), protocol::RegionAccess::mapped);
     }
+    if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     server->start();
     crawler.start();
@@ -288,6 +297,7 @@ void serve(process::Reloader& reloader, TcpListeners listeners, AdminSocket admi
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
     crawler.stop();
+    restart.stop(process::node_now());
 }
 
 }  // namespace
@@ -313,13 +323,16 @@ int run(int argc, char** argv) {
     if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
     or_fatal(raise_limits(settings));
     Signals signals;
+    // Absolute, because -d changes the folder.
+    const std::string memory_file =
+        settings.memory.file.empty() ? std::string() : std::filesystem::absolute(settings.memory.file).string();
     process::Background background;
     if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
     TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(reloader, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
+    serve(reloader, memory_file, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

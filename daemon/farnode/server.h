@@ -57,6 +57,8 @@ class FarnodeServer {
     std::vector<process::Watched> watched();
     uint64_t connections() const;
     std::string places() const;  // "shm:/run/a.sock, tcp:127.0.0.1:11300"
+    // A flush that was scheduled before a restart.
+    void schedule_flush(NodeSeconds when, NodeSeconds now) { flushes_.schedule(when, now); }
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 

@@ -58,12 +58,20 @@ SizeClasses::SizeClasses(uint32_t chunk_bytes_min, double growth_factor) {
 
 // ---- arena -----------------------------------------------------------------------------------------------
 
-Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-             uint64_t limit_pages, double lease_share, uint64_t unleased_min, bool huge_pages)
+namespace {
+
+Mapping memory_for_descriptors(const Mapping::FilePart& in, uint64_t pages, bool huge_pages) {
+    const uint64_t bytes = pages * layout::page_slots_max * sizeof(Descriptor);
+    return in.fd >= 0 ? Mapping(in, bytes, huge_pages) : Mapping(Mapping::Kind::private_memory, bytes, huge_pages);
+}
+
+}  // namespace
+
+Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages, uint64_t limit_pages,
+             double lease_share, uint64_t unleased_min, bool huge_pages, const Mapping::FilePart& descriptors_in)
     : region_(region),
       classes_(classes),
-      descriptor_memory_(Mapping::Kind::private_memory,
-                         reserved_pages * layout::page_slots_max * sizeof(Descriptor), huge_pages),
+      descriptor_memory_(memory_for_descriptors(descriptors_in, reserved_pages, huge_pages)),
       descriptors_(reinterpret_cast<Descriptor*>(descriptor_memory_.data())),
       page_memory_(Mapping::Kind::private_memory, reserved_pages * sizeof(Page), false),
       pages_(reinterpret_cast<Page*>(page_memory_.data())),

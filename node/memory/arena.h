@@ -117,9 +117,9 @@ struct Page {
 
 class Arena {
   public:
-    // As for the PagePool.
-    Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages,
-          uint64_t limit_pages, double lease_share, uint64_t unleased_min, bool huge_pages);
+    // As for the PagePool. descriptors_in: a file for the descriptors; without one they are private memory.
+    Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserved_pages, uint64_t limit_pages,
+          double lease_share, uint64_t unleased_min, bool huge_pages, const Mapping::FilePart& descriptors_in = {});
 
     PagePool& pool() { return pool_; }
     const PagePool& pool() const { return pool_; }

@@ -109,6 +109,7 @@ void Crawler::flush_at(NodeSeconds when) {
     const uint64_t flushes = node_.flushes();
     {
         std::lock_guard held(lock_);
+        node_.announce_flush(when);
         flush_when_ = when;
         flushes_before_ = flushes;
     }

@@ -32,7 +32,7 @@ class FlushSchedule {
         if (when <= now) return flush(now);
         {
             std::lock_guard hold(lock_);
-            node_.end_leases_before(when);
+            node_.announce_flush(when);
             when_.store(when, std::memory_order_release);
         }
         if (changed_) changed_();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "protocol/words.h"
 
@@ -99,6 +100,8 @@ void HiddenItems::attach(Arena& arena, layout::PartitionEntry& entry, uint64_t f
 
 void HiddenItems::flush(uint64_t floor) {
     flush_floor_ = floor;
+    if (kept_floor_ != nullptr) __atomic_store_n(kept_floor_, floor, __ATOMIC_RELEASE);
+    broken::step();
     prefixes_.clear();
     publish();
 }

@@ -74,6 +74,11 @@ class HiddenPrefixes {
 class HiddenItems {
   public:
     void attach(Arena& arena, layout::PartitionEntry& entry, uint64_t floor);
+    // The floor of the last flush is to outlive the process: this word of its notes has it.
+    void keep(uint64_t* flush_floor) {
+        kept_floor_ = flush_floor;
+        __atomic_store_n(kept_floor_, flush_floor_, __ATOMIC_RELEASE);
+    }
 
     bool hides(Ref ref) const {
         const uint64_t generation = generation_of(*arena_, ref);
@@ -105,6 +110,7 @@ class HiddenItems {
 
     Arena* arena_ = nullptr;
     layout::PartitionEntry* entry_ = nullptr;
+    uint64_t* kept_floor_ = nullptr;
     uint64_t flush_floor_ = 0;   // of the last flush; entry_->flush_floor may be higher (F2)
     HiddenPrefixes prefixes_;    // not swept yet
     uint64_t prefix_items_ = 0;  // removed for a prefix

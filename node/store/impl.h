@@ -11,6 +11,7 @@
 
 #include "fabric/region.h"
 #include "node/memory/arena.h"
+#include "node/memory/memory_file.h"
 #include "node/store/node.h"
 #include "node/store/partition.h"
 #include "node/store/prefix_counts.h"
@@ -29,6 +30,12 @@ struct Node::Impl {
     void give_back(Reservation& reserved);
     // After a store that found no memory: stops leases for a while if leases can be the cause.
     void note_shortage(NodeSeconds now);
+    // Runs `body(partition, reserved, need_pages)` under the key's partition lock until it needs no more pages. Reserves the
+    // needed pages between two tries, without the lock. False: no memory.
+    template <class Body>
+    bool with_memory(uint64_t hash, NodeSeconds& now, Body&& body);
+    // The entry of the file's notes for that delete, under prefix_lock. nullptr: there is no file. False: the notes are full.
+    bool note_prefix(std::string_view prefix, uint64_t order, Notes::Prefix*& noted);
 
     Config config;
     mutable std::mutex lease_lock;  // a leaf: no other lock is taken under it
@@ -68,11 +75,37 @@ struct Node::Impl {
     }
 
   private:
+    void keep_in_file();
     void bind_memory(MemoryBinder& binder);
     bool empty_window(uint64_t first, uint64_t pages, NodeSeconds now);
     bool choose_window(uint64_t pages, const Reservation& wanted, bool grows, NodeSeconds now, uint64_t& best);
     uint64_t run_head(uint64_t page);
     double window_heat(uint64_t first, uint64_t pages, bool grows, NodeSeconds now);
 };
+
+template <class Body>
+bool Node::Impl::with_memory(uint64_t hash, NodeSeconds& now, Body&& body) {
+    constexpr uint32_t tries_max = 8;
+    Reservation reserved;
+    struct GiveBack {
+        Node::Impl& impl;
+        Reservation& reserved;
+        ~GiveBack() { impl.give_back(reserved); }
+    } give_back{*this, reserved};
+    bool done = false;
+    for (uint32_t i = 0; i < tries_max; i++) {
+        uint64_t need_pages = 0;
+        {
+            Partition& its = partition(hash);
+            std::lock_guard hold(its.lock);
+            now = its.latest(now);
+            done = body(its, reserved, need_pages);
+        }
+        if (done || need_pages == 0) break;
+        if (!reserve(need_pages, now, reserved)) break;
+    }
+    if (!done) note_shortage(now);
+    return done;
+}
 
 }  // namespace farcached::node

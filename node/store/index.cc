@@ -42,6 +42,14 @@ void Index::attach(fabric::Region& region, Arena& arena, uint32_t partition) {
     if (!populate(buckets_, sizeof *buckets_)) throw std::system_error(ENOMEM, std::generic_category(), "a node's index");
 }
 
+void Index::expect(uint64_t items) {
+    CHECK(items_ == 0);
+    const uint64_t count = std::clamp<uint64_t>(items / items_per_bucket, 1, entry_->buckets_max);
+    if (!populate(buckets_, count * sizeof *buckets_)) return;
+    count_ = count;
+    words::store_release(&entry_->bucket_count, count_);
+}
+
 layout::Bucket* Index::first(uint64_t hash) const {
     return buckets_ + layout::bucket_of(hash, uint32_t(count_));
 }

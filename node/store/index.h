@@ -29,6 +29,9 @@ class Index {
   public:
     void attach(fabric::Region& region, Arena& arena, uint32_t partition);
 
+    // Gives an empty index the buckets for that many items, if there is memory for them.
+    void expect(uint64_t items);
+
     struct Place {
         uint64_t* slot = nullptr;  // null: not found
         Ref ref = nil;

@@ -21,9 +21,17 @@ void Items::attach(fabric::Region& region, const Config& config, uint16_t number
     cas_issued_ = config.cas_above / partition_count;
 }
 
+void Items::keep(uint64_t* generation_ceiling, uint64_t* cas_ceiling) {
+    constexpr uint64_t step = UINT64_C(1) << 20;
+    writer_.keep(generation_ceiling);
+    cas_ceiling_.keep_in(cas_ceiling, step);
+}
+
 uint64_t Items::next_cas() {
     if (!cas_) return 0;
-    return ++cas_issued_ * partition_count_ + number_;
+    const uint64_t cas = ++cas_issued_ * partition_count_ + number_;
+    cas_ceiling_.cover(cas);
+    return cas;
 }
 
 protocol::ItemMeta Items::meta(Ref ref) const {
@@ -74,7 +82,9 @@ Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
 void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     writer_.flip_to_dead(ref);
     std::atomic_thread_fence(std::memory_order_release);
+    broken::step();
     if (place != nullptr) index_.erase(place);
+    broken::step();
     count_gone(ref, why, now);
     hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
@@ -193,6 +203,7 @@ void Items::replace(Ref ref, uint64_t generation, bool revived, layout::Slot wor
     writer_.halfway();
     writer_.bring_to_life(ref, generation);
     Index::replace(old.slot, word);
+    broken::step();
     kill(old.ref, nullptr, Gone::replaced, now);
 }
 
@@ -226,14 +237,15 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
     broken::lie(arena_->header(ref).value_len);
     const uint64_t generation = writer_.write(ref, item);
     writer_.halfway();
+    descriptor.exptime = item.exptime;  // before the item is whole, for a file that outlives the process
+    descriptor.flags = uint8_t(item.descriptor_flags | (descriptor.flags & item_read));
+    broken::step();
     writer_.bring_to_life(ref, generation);
     if (broken::s3_clear_lease) descriptor.lease_end = 0;
     leases_->end_write(ref, leased, now);
     tally(ref).requested += bytes - bytes_before;
     bytes_ += bytes - bytes_before;
     if (item.counts_as_new) items_total_++;
-    descriptor.exptime = item.exptime;
-    descriptor.flags = uint8_t(item.descriptor_flags | (descriptor.flags & item_read));
     if (!item.same_item) order_->bump(ref, now);
 }
 

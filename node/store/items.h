@@ -48,6 +48,8 @@ class Items : private PartsOfItems {
   public:
     void attach(fabric::Region& region, const Config& config, uint16_t number, uint32_t partition_count,
                 const PartsOfItems& parts);
+    // Items, generations and cas uniques are to outlive the process: the ceilings are in its notes.
+    void keep(uint64_t* generation_ceiling, uint64_t* cas_ceiling);
 
     struct Found {
         Index::Place place;  // slot null: miss
@@ -55,6 +57,7 @@ class Items : private PartsOfItems {
     };
     // Finds a live, unexpired, unflushed item; removes a dead one.
     Found find(const protocol::Key& key, NodeSeconds now);
+    void expect(uint64_t items) { index_.expect(items); }
     Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
     // The index slot that refers to a live item (I1).
     Index::Place place_of(Ref ref) const;
@@ -116,6 +119,7 @@ class Items : private PartsOfItems {
     uint32_t partition_count_ = 1;
     bool cas_ = true;
     uint64_t cas_issued_ = 0;
+    Ceiling cas_ceiling_;
     std::array<Tally, class_numbers> tally_;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t evictions_ = 0, overflow_evictions_ = 0;

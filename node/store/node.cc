@@ -8,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -56,10 +57,13 @@ uint64_t pages_unleased_min(const Config& config) {
     return 2 * (config.item_bytes_max / layout::page_bytes + 1);
 }
 
+const FormerRun* former_run(const Config& config) { return config.file == nullptr ? nullptr : config.file->former(); }
+
 // Policies that must see every access exclude leases.
 Config as_it_will_be(const Config& wanted) {
     Config config = wanted;
     config.lease.enabled = wanted.lease.enabled && may_lease(wanted.policy);
+    if (const FormerRun* former = former_run(wanted)) config.cas_above = std::max(config.cas_above, former->cas_ceiling());
     return config;
 }
 
@@ -82,7 +86,21 @@ fabric::RegionShape shape(const Config& config) {
     shape.offered = config.offered || !config.huge_pages;
     shape.incarnation = drawn(config, 1);
     shape.hash_seed = drawn(config, 2);
+    if (config.file != nullptr) shape.file = config.file->fd();
+    // With the former seed, the items of the former run fit into as many pages as before.
+    if (const FormerRun* former = former_run(config)) shape.hash_seed = former->hash_seed();
     return shape;
+}
+
+Mapping::FilePart descriptors_in(const Config& config, const fabric::RegionView& region) {
+    if (config.file == nullptr) return {};
+    return {config.file->fd(), off_t(FilePlaces(region.region_bytes, pages_reserved(config)).descriptors)};
+}
+
+// Above every generation of the former run; else leaves 2^58 mutations above it.
+uint64_t first_generation(const Config& config) {
+    if (const FormerRun* former = former_run(config)) return former->generation_ceiling() + layout::partitions_max;
+    return (drawn(config, 4) >> 6 | 1) >> 2;
 }
 
 }  // namespace
@@ -94,7 +112,7 @@ Node::Impl::Impl(const Config& wanted)
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
-            pages_unleased_min(wanted), wanted.huge_pages),
+            pages_unleased_min(wanted), wanted.huge_pages, descriptors_in(wanted, region.view())),
       secret(drawn(wanted, 3)),
       seed_of_peers(drawn(wanted, 6)),
       partitions(size_t(1) << partition_count_log2) {
@@ -102,12 +120,35 @@ Node::Impl::Impl(const Config& wanted)
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t private_seed = drawn(wanted, 5);
-    const uint64_t first_generation = drawn(wanted, 4) >> 6 | 1;  // leaves 2^58 mutations above it
+    const uint64_t first = first_generation(wanted);
     for (uint32_t i = 0; i < partitions.size(); i++)
-        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, private_seed,
-                             first_generation >> 2);
+        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, private_seed, first);
+    if (config.file != nullptr) keep_in_file();
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
+}
+
+void Node::Impl::keep_in_file() {
+    config.file->lay_out(region.view().region_bytes, arena.pool().reserved_pages(), secret);
+    for (uint32_t i = 0; i < partitions.size(); i++) partitions[i].keep(config.file->notes(), i);
+}
+
+bool Node::Impl::note_prefix(std::string_view prefix, uint64_t order, Notes::Prefix*& noted) {
+    if (config.file == nullptr) return true;
+    const auto begin = std::begin(config.file->notes().prefixes), end = std::end(config.file->notes().prefixes);
+    auto entry = std::find_if(begin, end, [&](const Notes::Prefix& at) {
+        return at.order != 0 && prefix == std::string_view(at.bytes, at.length);
+    });
+    if (entry == end) {
+        entry = std::find_if(begin, end, [](const Notes::Prefix& at) { return at.order == 0; });
+        if (entry == end) return false;
+        std::fill(std::begin(entry->floors), std::end(entry->floors), 0);
+        entry->length = uint8_t(prefix.size());
+        prefix.copy(entry->bytes, prefix.size());
+    }
+    __atomic_store_n(&entry->order, order, __ATOMIC_RELEASE);
+    noted = &*entry;
+    return true;
 }
 
 // Binds arena, descriptors and index, before the first access. Refused parts stay where the kernel puts them.
@@ -307,12 +348,14 @@ void Node::observe(Observer* observer) {
     impl_->each_partition([&](Partition& partition) { partition.observe(observer); });
 }
 
-void Node::end_leases_before(NodeSeconds when) {
+void Node::announce_flush(NodeSeconds when) {
     impl_->each_partition([&](Partition& partition) { partition.end_leases_before(when); });
+    if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, when, __ATOMIC_RELEASE);
 }
 
 void Node::flush_all(NodeSeconds now) {
     impl_->each_partition([&](Partition& partition) { partition.flush(partition.latest(now)); });
+    if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, 0, __ATOMIC_RELEASE);
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -325,8 +368,14 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
         begun.emplace().prefix = prefix;
         std::string own(prefix);
         begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
+        Notes::Prefix* noted = nullptr;
+        if (!impl_->note_prefix(prefix, order, noted)) return std::nullopt;
+        broken::step();
         impl_->each_partition([&](Partition& partition) {
             begun->floors.push_back(partition.hide_prefix(prefix, order));
+            if (noted != nullptr)
+                __atomic_store_n(&noted->floors[begun->floors.size() - 1], begun->floors.back(), __ATOMIC_RELEASE);
+            broken::step();
         });
         const bool refused = std::ranges::count(begun->floors, 0u) != 0;
         if (refused) begun.reset();
@@ -391,6 +440,11 @@ void Node::prefixes_swept(uint64_t order) {
         return sum;
     });
     impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
+    if (impl_->config.file != nullptr) {
+        std::lock_guard one_at_a_time(impl_->prefix_lock);
+        for (Notes::Prefix& noted : impl_->config.file->notes().prefixes)
+            if (noted.order <= order) __atomic_store_n(&noted.order, 0, __ATOMIC_RELEASE);
+    }
     impl_->prefix_swept.store(order, std::memory_order_relaxed);
 }
 

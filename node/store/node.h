@@ -31,6 +31,8 @@
 
 namespace farcached::node {
 
+class MemoryFile;  // node/memory/memory_file.h
+
 struct Config {
     bool grows = true;  // reserves address space, so that cache_memlimit may raise the limit later
     uint64_t memory_bytes = UINT64_C(64) << 20;  // -m: limit on the arena, whole pages
@@ -49,6 +51,7 @@ struct Config {
     uint64_t seed = 0;  // nonzero: replaces all randomness; for measurements and tests only
     std::vector<uint32_t> numa_nodes;  // memory is divided among these; fewer than two: the kernel decides
     MemoryBinder* binder = nullptr;    // borrowed; nullptr: the kernel's
+    MemoryFile* file = nullptr;        // borrowed; the memory is there, to outlive the process; nullptr: nowhere
     bool count_reads = false;                    // counters for one-sided reads exist (ReadCounters)
 };
 
@@ -232,8 +235,9 @@ class Node {
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
 
-    // Leases granted from now on end before this time, a scheduled flush; 0: none is scheduled.
-    void end_leases_before(NodeSeconds when);
+    // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
+    // that, and so does a later call.
+    void announce_flush(NodeSeconds when);
     // When it returns, no reader finds an item stored before the call (S11).
     void flush_all(NodeSeconds now);
 

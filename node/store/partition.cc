@@ -26,13 +26,46 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     held_.attach(arena);
     leases_.attach(arena, config, number, partition_count, private_seed);
     draining_.attach(arena, config, partition_count, slots_, leases_);
-    hidden_.attach(arena, region.partition(which), generation);
+    const bool restores = config.file != nullptr && config.file->former() != nullptr;  // items of earlier generations
+    hidden_.attach(arena, region.partition(which), restores ? 0 : generation);
     order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
     items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_});
     items_.writer().attach(arena, region.header().arena_offset, secret, config.offered || config.lease.enabled, generation);
     const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
     room_.attach(parts);
     zone_.attach(parts, room_);
+}
+
+void Partition::keep(Notes& notes, uint32_t number) {
+    hidden_.keep(&notes.flush_floors[number]);
+    items_.keep(&notes.generation_ceilings[number], &notes.cas_ceilings[number]);
+}
+
+bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
+                        uint64_t& need_pages) {
+    need_pages = 0;
+    if (const Index::Place other = items_.locate(key); other.slot != nullptr) {
+        if (generation_of(*arena_, other.ref) >= former.generation) return true;
+        items_.kill(other.ref, other.slot, Gone::replaced, now);
+    }
+    NewItem item;
+    item.key = key;
+    item.value = former.value;
+    item.flags = former.flags;
+    item.exptime = former.exptime;
+    item.cas = former.cas;
+    item.format = former.format;
+    item.descriptor_flags = former.descriptor_flags;
+    item.generation = former.generation;
+    item.counts_as_new = false;
+    const Ref ref = room_for(item, {}, now, reserved, need_pages);
+    if (ref == nil) return false;
+    items_.put(ref, item, now, {});
+    if (former.access_count != 0) order_.access(ref, now, former.access_count);
+    Descriptor& descriptor = arena_->descriptor(ref);
+    descriptor.last_access = former.last_access;
+    descriptor.flags = former.descriptor_flags;
+    return true;
 }
 
 // ---- writing ----------------------------------------------------------------------------------------

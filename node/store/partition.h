@@ -40,6 +40,9 @@ class alignas(64) Partition {
     void attach(fabric::Region& region, Arena& arena, const Config& config, uint32_t number,
                 uint32_t partition_count, uint64_t secret, uint64_t private_seed, uint64_t first_generation);
 
+    // Items are to outlive the process: what a reply promises is in its notes before the reply (node/memory/memory_file.h).
+    void keep(Notes& notes, uint32_t number);
+
     // The latest clock reading of any thread for this partition (P2).
     NodeSeconds latest(NodeSeconds now) { return latest_ = std::max(latest_, now); }
 
@@ -55,6 +58,11 @@ class alignas(64) Partition {
     // memory (-M). The reservation spares the pages of `old` if `made_of_old`.
     Ref room_for(const NewItem& item, Index::Place old, NodeSeconds now, Reservation& reserved, uint64_t& need_pages,
                  bool made_of_old = false);
+    // Stores an item of the former run. Of two with one key the later one stays. nil as in room_for().
+    bool restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
+                 uint64_t& need_pages);
+    // That many items follow: the index gets its buckets at once.
+    void expect(uint64_t items) { items_.expect(items); }
     // The same item with another header, or a value that is not longer: in place, or in another slot.
     Index::Place rewrite(Index::Place at, const NewItem& changed, NodeSeconds now);
 

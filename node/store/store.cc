@@ -24,33 +24,6 @@ using protocol::GetReply;
 using protocol::StoreOp;
 using protocol::StoreReply;
 
-// Runs `body(partition, reserved, need_pages)` under the key's partition lock until it needs no more pages. Reserves the needed
-// pages between two tries, without the lock. False: no memory.
-template <class Body>
-bool with_memory(Node::Impl& impl, uint64_t hash, NodeSeconds& now, Body&& body) {
-    constexpr uint32_t tries_max = 8;
-    Reservation reserved;
-    struct GiveBack {
-        Node::Impl& impl;
-        Reservation& reserved;
-        ~GiveBack() { impl.give_back(reserved); }
-    } give_back{impl, reserved};
-    bool done = false;
-    for (uint32_t i = 0; i < tries_max; i++) {
-        uint64_t need_pages = 0;
-        {
-            Partition& partition = impl.partition(hash);
-            std::lock_guard hold(partition.lock);
-            now = partition.latest(now);
-            done = body(partition, reserved, need_pages);
-        }
-        if (done || need_pages == 0) break;
-        if (!impl.reserve(need_pages, now, reserved)) break;
-    }
-    if (!done) impl.note_shortage(now);
-    return done;
-}
-
 // Extending the life of an unleased item changes only the descriptor: the header's expiry time is a lower bound (S13). Under a
 // lease, readers with remote pointers use the header, so it is rewritten.
 Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, const protocol::Key& key,
@@ -60,7 +33,9 @@ Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, cons
     const bool lengthens = exptime == never_expires ||
                            (header.exptime != never_expires && exptime >= header.exptime);
     if (exptime == header.exptime || (lengthens && !partition.lease_runs(at.ref, now))) {
+        broken::step();
         descriptor.exptime = exptime;
+        broken::step();
         return at;
     }
     NewItem item = copy_of(impl.arena, at.ref, key);
@@ -284,7 +259,7 @@ std::unique_ptr<Upload> Node::begin_upload(const protocol::Key& key, uint64_t va
         ref = partition.receive(bytes, now, reserved, need_pages);
         return ref != nil;
     };
-    if (!with_memory(*impl_, key.hash, now, body)) {
+    if (!impl_->with_memory(key.hash, now, body)) {
         impl_->arena.withheld().uncount_receiving(kept);
         return nullptr;
     }
@@ -345,7 +320,7 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBy
         if (op.lease) lease_to(reply, partition.grant(at, now, Partition::Asker::get));
         return true;
     };
-    if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = GetReply::Status::no_memory;
+    if (!impl_->with_memory(op.key.hash, now, body)) reply.status = GetReply::Status::no_memory;
     return reply;
 }
 
@@ -401,7 +376,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         }
         return true;
     };
-    with_memory(*impl_, op.key.hash, now, body);
+    impl_->with_memory(op.key.hash, now, body);
     if (reply.status == StoreReply::Status::no_memory && op.forget) forget(op.key, now);
     return reply;
 }
@@ -546,7 +521,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         }
         return true;
     };
-    if (!with_memory(*impl_, op.key.hash, now, body)) reply.status = ArithReply::Status::no_memory;
+    if (!impl_->with_memory(op.key.hash, now, body)) reply.status = ArithReply::Status::no_memory;
     return reply;
 }
 

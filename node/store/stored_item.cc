@@ -46,6 +46,7 @@ class Composed {
             uint64_t word;
             std::memcpy(&word, bytes_ + at, sizeof word);
             words::store_relaxed(to + at / sizeof word, word);
+            broken::step();
         }
     }
 
@@ -93,6 +94,12 @@ void ItemWriter::attach(Arena& arena, uint64_t arena_offset, uint64_t secret, bo
     generation_ = first_generation;
 }
 
+void ItemWriter::keep(uint64_t* generation_ceiling) {
+    constexpr uint64_t step = layout::partitions_max << 16;
+    kept_ = checked_ = true;
+    ceiling_.keep_in(generation_ceiling, step);
+}
+
 uint64_t ItemWriter::check_seed(Ref ref, uint64_t generation) const {
     return layout::item_check_seed(secret_, generation, arena_offset_ + arena_->offset(ref));
 }
@@ -106,6 +113,7 @@ uint64_t ItemWriter::check_of(Ref ref, uint64_t bytes, uint64_t generation) cons
 void ItemWriter::flip_to_dead(Ref ref) {
     uint64_t* at = arena_->words(ref);
     words::store_release(at, layout::Guard{words::load_relaxed(at)}.dead().word);
+    broken::step();
 }
 
 void ItemWriter::begin_write(Ref ref) { begin_write_at(arena_->words(ref)); }
@@ -117,12 +125,14 @@ void ItemWriter::compose(Ref ref, const layout::ItemHeader& header, const NewIte
     const uint64_t check = checked_ ? composed.check(check_seed(ref, generation)) : 0;
     begin_write_at(at);
     if (broken::s1_receive_live || broken::s1_keep_guard_live) halfway();
+    broken::step();
     composed.store(at);
     words::store_relaxed(at + 1, check);
+    broken::step();
 }
 
 // Rewrites the header only; key and value stay. An item that is never leased gets no check, to save a read of all its bytes. A
-// reader by the index takes it for torn and uses RPC.
+// reader by the index takes it for torn and uses RPC. In a file each item needs its check.
 void ItemWriter::write_header(Ref ref, const layout::ItemHeader& header, uint64_t generation) {
     uint64_t* at = arena_->words(ref);
     const char* rest = reinterpret_cast<const char*>(at) + sizeof header;
@@ -130,11 +140,14 @@ void ItemWriter::write_header(Ref ref, const layout::ItemHeader& header, uint64_
     std::memcpy(words_of_header, &header, sizeof header);
     const size_t rest_bytes = size_t(header.key_len) + header.value_len;
     uint64_t check = words::load_relaxed(at + 1);
-    if (checked_ && sizeof header + rest_bytes <= leased_item_bytes_max)
+    if (kept_ || (checked_ && sizeof header + rest_bytes <= leased_item_bytes_max))
         check = hash_bytes(words_of_header + 2, sizeof header - behind_check, rest, rest_bytes, check_seed(ref, generation));
     begin_write_at(at);
+    broken::step();
     store_header(at, header);
+    broken::step();
     words::store_relaxed(at + 1, check);
+    broken::step();
 }
 
 // Writes directly into a run of pages without readers: a free one, or a dead one of the key.
@@ -142,13 +155,16 @@ void ItemWriter::write_run(Ref ref, const layout::ItemHeader& header, const NewI
     uint64_t* at = arena_->words(ref);
     begin_write_at(at);
     words::Writer body(at + 2);
+    broken::step();
     append_item(body, header, item);
+    broken::step();
     words::store_relaxed(at + 1, check_of(ref, item.bytes(), generation));
 }
 
 uint64_t ItemWriter::write(Ref ref, const NewItem& item) {
-    const uint64_t generation = generation_ += layout::partitions_max;
+    const uint64_t generation = item.generation != 0 ? item.generation : generation_ += layout::partitions_max;
     CHECK(generation <= layout::generation_max);
+    ceiling_.cover(generation);
     const layout::ItemHeader header = header_of(item);
     const SlotState state = arena_->descriptor(ref).state;
     if (state == SlotState::receiving) {
@@ -175,6 +191,7 @@ void ItemWriter::receive_live(Ref ref, const NewItem& item) {
 void ItemWriter::bring_to_life(Ref ref, uint64_t generation) {
     words::store_release(arena_->words(ref),
                          layout::Guard::make(generation, layout::GuardState::live).word);
+    broken::step();
 }
 
 // Key and value are in place; no reader can have found the slot.

@@ -12,6 +12,7 @@
 #include "base/broken.h"
 #include "base/node_clock.h"
 #include "node/memory/arena.h"
+#include "node/memory/memory_file.h"
 #include "protocol/layout.h"
 #include "protocol/op.h"
 
@@ -27,6 +28,7 @@ struct NewItem {
     uint16_t format = layout::format_plain;
     uint8_t descriptor_flags = 0;
     bool counts_as_new = true;  // in items_total; false where memcached changes the item in place
+    uint64_t generation = 0;    // of an item of the former run, below all of this one; 0: the next
     bool same_item = false;     // keeps the history of the replaced item; otherwise that item counts as touched
 
     uint64_t bytes() const {
@@ -105,6 +107,8 @@ class ItemWriter {
     ItemWriter& operator=(const ItemWriter&) = delete;
     // checked: readers may rely on the items' checks (S5). arena_offset: of the arena in the region.
     void attach(Arena& arena, uint64_t arena_offset, uint64_t secret, bool checked, uint64_t first_generation);
+    // Items and their generations are to outlive the process (node/memory/memory_file.h).
+    void keep(uint64_t* generation_ceiling);
 
     // Writes all of the item except a live guard, which bring_to_life() stores. Returns the item's generation.
     uint64_t write(Ref ref, const NewItem& item);
@@ -137,7 +141,9 @@ class ItemWriter {
     uint64_t arena_offset_ = 0;
     uint64_t secret_ = 0;
     bool checked_ = true;
+    bool kept_ = false;
     uint64_t generation_ = 0;
+    Ceiling ceiling_;
 };
 
 }  // namespace farcached::node

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -97,6 +98,17 @@ broken::Faults broken::chosen_faults() {
     if (chosen.delay_ms_min > chosen.delay_ms) fatal("delay_ms is less than delay_ms_min");
     if (chosen.hold_up_us == 0 || chosen.hold_up_us >= 1'000'000) fatal("hold_up_us is from 1 to 999999");
     return chosen;
+}
+
+namespace {
+std::atomic<uint64_t> steps_until_killed{0};
+}
+
+void broken::steps_left(uint64_t count) { steps_until_killed.store(count); }
+
+void broken::take_step() {
+    if (steps_until_killed.load(std::memory_order_relaxed) == 0) return;
+    if (steps_until_killed.fetch_sub(1) == 1) (void)kill(getpid(), SIGKILL);
 }
 
 void broken::hold_up_sometimes(double likely) {

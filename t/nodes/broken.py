@@ -81,6 +81,7 @@ CIRCUMSTANCES = {
     "S6": ("", HOT, {"options": [PATIENT, "access_tracking=atomic"], "node_more": ["--access_tracking", "atomic"]}, {}),
     # One proxy finds the new item, in another slot, in the index while the other proxy has a pointer to the old one.
     "S7": ("replacing=0.5,hold_up_us=5000", mixed("sizes", CLASSES), {"local_read": [True, False]}, {}),
+    "S7_RESTART": ("", HOT, {"kept": True}, {"outages": True, "nodes": "replace"}),
     "S8": ("", LARGE, {"lease_ms": 60000}, {}),
     "S9": ("", HOT, {}, {"vandal": "places"}),
     # One proxy has connected to the new node while the other has not noticed the old one's death.

@@ -65,6 +65,8 @@ SHORT_RUNS = [
     ("shm by index, late and torn", "shm shm shm", cluster(False, PATIENT + INDEX, faults=FAULTS), large("everything"), None),
     ("nodes end, mixed, late and torn", "shm tcp shm", cluster([True, False], FAST, faults=FAULTS), hot("ttl"), "end"),
     ("nodes end, mixed", "shm tcp shm", cluster(True, FAST), hot("everything"), "end drain"),
+    ("nodes end and keep their items", "shm tcp shm", cluster([True, False], FAST, kept=True), hot("everything"), "end"),
+    ("nodes end and keep their items, by pointers", "shm shm shm", cluster(False, FAST, kept=True), hot("refill"), "end"),
     ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
     ("nodes end, failover", "shm shm tcp", cluster(True, FAST + ["failover"]), hot("everything"), "end"),
 ]

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MemoryFile: the file in which a node's memory outlives its process (-e), and FormerRun: the file of the run before.
+//
+//   file   | region (protocol/layout.h) | descriptors (node/memory/descriptor.h) | Notes |
+//
+// Owner: the program, in the thread that starts and stops the node. Both outlive the node that uses them. FormerRun's const
+// functions may be called by several threads.
+//
+// F1  A run writes into no file of an earlier run. It makes PATH.new, stores the items of PATH there (node/store/restart.h), and
+//     renames PATH.new to PATH before it serves. So memory that a peer of the former run still reads never holds another key (S2).
+// F2  What a reply promises is in the file before the reply: items and guards in the region, all else in the notes. After SIGKILL
+//     the file has every store that the process executed, in their order.
+// F3  Another boot may have lost a part of the file. So its items return only after a clean stop, which wrote the file out.
+// F4  The file is untrusted input (S10). FormerRun checks each number before it uses it, and each item by its keyed check.
+// F5  A file that is not the node's is never replaced: it is renamed to PATH.damaged.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapping.h"
+#include "base/node_clock.h"
+#include "base/result.h"
+#include "fabric/socket.h"
+#include "node/memory/arena.h"
+#include "node/memory/descriptor.h"
+#include "protocol/layout.h"
+
+namespace farcached::node {
+
+// When the node's clock read 0, in one run.
+struct RunClock {
+    int64_t boottime_s = 0;  // on CLOCK_BOOTTIME; negative: before the host's start
+    int64_t unix_s = 0;
+};
+
+// What the region does not tell about its items. Words that change while the node serves are written by atomics.
+struct alignas(64) Notes {
+    static constexpr uint64_t magic_word = UINT64_C(0x736465746f6e6366);  // "fcnoteds" in memory order
+    static constexpr uint32_t version_now = 1;
+    static constexpr size_t prefixes_max = 1024;
+    enum class State : uint32_t { filling = 0, serving = 1, stopped = 2 };
+
+    struct Prefix {
+        uint64_t order;  // of the delete; 0: unused
+        uint8_t length;
+        char bytes[255];
+        uint64_t floors[layout::partitions_max];  // matching items of a lower generation are deleted
+    };
+
+    uint64_t magic;
+    uint32_t version;
+    State state;
+    char boot_id[40];  // of the kernel, padded with zeros
+    RunClock clock;
+    uint32_t stopped_at;   // NodeSeconds of a clean stop
+    uint32_t flush_at;     // NodeSeconds of a scheduled flush; 0: none
+    int64_t stopped_unix_s;
+    uint64_t secret;       // of the items' checks
+    uint64_t flush_floors[layout::partitions_max];  // items of a lower generation are flushed
+    uint64_t generation_ceilings[layout::partitions_max];  // no generation of the run is above its partition's
+    uint64_t cas_ceilings[layout::partitions_max];         // nor is any cas unique
+    Prefix prefixes[prefixes_max];
+};
+
+// Ceiling: a number in the notes that no number issued by the run exceeds. It rises in steps, so that most numbers cost a
+// comparison. Without a file it is the largest number. Owner: a partition, under its lock.
+class Ceiling {
+  public:
+    void keep_in(uint64_t* word, uint64_t step) {
+        word_ = word;
+        step_ = step;
+        reached_ = 0;
+    }
+    // Called before `number` is used.
+    void cover(uint64_t number) {
+        if (number >= reached_) [[unlikely]] raise(number);
+    }
+
+  private:
+    void raise(uint64_t number) {
+        if (word_ == nullptr) return;
+        reached_ = number + step_;
+        __atomic_store_n(word_, reached_, __ATOMIC_RELEASE);
+    }
+
+    uint64_t* word_ = nullptr;  // nullptr: no file
+    uint64_t step_ = 0;
+    uint64_t reached_ = UINT64_MAX;
+};
+
+// Where the parts of the file begin, in bytes; derived from the region's header.
+struct FilePlaces {
+    uint64_t descriptors, notes, end;
+    FilePlaces(uint64_t region_bytes, uint64_t page_count);
+};
+
+class FormerRun {
+  public:
+    // A problem is the reason for a cold start, as a part of a sentence.
+    static Result<std::unique_ptr<FormerRun>> read(fabric::Descriptor file, const RunClock& now, std::string_view boot_id);
+
+    uint64_t hash_seed() const { return header_.hash_seed; }
+    uint64_t generation_ceiling() const;  // of all partitions
+    uint64_t cas_ceiling() const;
+    bool stopped_cleanly() const { return notes_->state == Notes::State::stopped; }
+    // On the present run's clock. long_expired: due already; 0: none is scheduled.
+    NodeSeconds flush_at() const { return converted(notes_->flush_at); }
+
+    // The pages with items: runs of large items first, then those with the items that were accessed least recently.
+    struct Overview {
+        std::vector<uint32_t> pages;
+        uint64_t items = 0;
+        uint64_t unreadable = 0;  // pages, as in Lost
+    };
+    Overview overview() const;
+
+    // Times are on the present run's clock.
+    struct Item {
+        std::string_view key, value;
+        uint64_t generation, cas;
+        uint32_t flags;
+        NodeSeconds exptime, last_access;
+        uint16_t format, access_count;
+        uint8_t descriptor_flags;
+    };
+    struct Lost {
+        uint64_t expired = 0;
+        uint64_t unfinished = 0;  // being written when the process ended, or damaged
+        uint64_t unreadable = 0;  // pages
+    };
+    struct Scratch {  // of one thread
+        std::vector<uint64_t> page;
+        std::vector<Descriptor> descriptors;
+        std::vector<Item> items;
+    };
+    // The items of a page, or of the run that begins there, which no flush and no delete by prefix has hidden. A run of pages is
+    // read whole. Valid until the next call with this scratch.
+    std::span<const Item> items(uint64_t page, NodeSeconds now, Scratch& scratch, Lost& lost) const;
+    // Gives the memory of that page, or of the run, back to the system.
+    void discard(uint64_t page) const;
+
+  private:
+    FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes, int64_t shift_s)
+        : file_(std::move(file)),
+          header_(header),
+          notes_(std::move(notes)),
+          places_(header.region_bytes, header.page_count),
+          shift_s_(shift_s) {
+        for (const uint64_t floor : notes_->flush_floors) hidden_below_ = std::max(hidden_below_, floor);
+        for (const Notes::Prefix& prefix : notes_->prefixes) {
+            if (prefix.order == 0) continue;
+            prefixes_.push_back(&prefix);
+            for (const uint64_t floor : prefix.floors) hidden_below_ = std::max(hidden_below_, floor);
+        }
+    }
+    bool read_entry(uint64_t page, layout::PageEntry& entry) const;
+    bool read_descriptors(uint64_t page, uint32_t slots, std::vector<Descriptor>& to) const;
+    NodeSeconds converted(NodeSeconds then) const;
+    bool hidden(std::string_view key, uint64_t generation) const;
+    bool take(const uint64_t* words, uint64_t capacity, uint64_t offset, const Descriptor& descriptor, NodeSeconds now,
+              Lost& lost, Item& item) const;
+
+    fabric::Descriptor file_;
+    const layout::RegionHeader header_;
+    const std::unique_ptr<Notes> notes_;
+    std::vector<const Notes::Prefix*> prefixes_;  // those in use
+    uint64_t hidden_below_ = 0;  // no item of this generation or a later one is hidden
+    const FilePlaces places_;
+    const int64_t shift_s_;  // what the former clock read when the present one read 0
+};
+
+class MemoryFile {
+  public:
+    // Waits a few seconds for a process that still uses the file. A problem is a sentence: without a new file nothing is kept.
+    static Result<std::unique_ptr<MemoryFile>> open(const std::string& path, const RunClock& clock);
+    ~MemoryFile();
+    MemoryFile(const MemoryFile&) = delete;
+    MemoryFile& operator=(const MemoryFile&) = delete;
+
+    const std::string& path() const { return path_; }
+    // nullptr: nothing returns; cold() has the reason, or is empty if there was no file.
+    const FormerRun* former() const { return former_.get(); }
+    const std::string& cold() const { return cold_; }
+
+    // For the node: the file of this run.
+    int fd() const { return file_.get(); }
+    // Maps the notes behind a region of that size. Throws std::system_error.
+    void lay_out(uint64_t region_bytes, uint64_t page_count, uint64_t secret);
+    Notes& notes() { return *reinterpret_cast<Notes*>(notes_->data()); }
+
+    // The items of the former run are stored: from now on PATH is this run's file. Empty, or a sentence: nothing is kept.
+    std::string serve();
+    // No thread uses the node any more. Writes the file out, unless it is in memory. Empty, or a sentence.
+    std::string stop(NodeSeconds now);
+
+  private:
+    MemoryFile(std::string path, fabric::Descriptor file, const RunClock& clock)
+        : path_(std::move(path)), file_(std::move(file)), clock_(clock) {}
+
+    const std::string path_;
+    fabric::Descriptor file_;
+    const RunClock clock_;
+    std::string boot_id_;
+    std::unique_ptr<FormerRun> former_;
+    std::string cold_;
+    std::unique_ptr<Mapping> notes_;
+    bool serving_ = false;
+};
+
+}  // namespace farcached::node

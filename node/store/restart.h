@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Restart: a node's items over a restart of its process (-e): before the node serves, it stores the items of the former run;
+// when the node has stopped, it marks the file as complete.
+//
+// Owner: the program's main thread, which calls everything. It outlives the node.
+//
+// R1  Whatever is wrong with the file is told once, and the node starts without the items, or without keeping any.
+// R2  An item returns if it was live, whole and not hidden when the process ended (FormerRun::items()). Its value, flags, cas
+//     unique, expiry and tokens are as before. Leases and slots are new.
+// R3  The former file gives each page back to the system once its items are stored. So the two runs together need little more
+//     memory than one. If the process ends before serve(), the items stored so far are lost.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/node_clock.h"
+#include "node/memory/memory_file.h"
+#include "node/store/node.h"
+
+namespace farcached::node {
+
+class Restart {
+  public:
+    // Called with whole sentences. warning: the operator has something to do, or lost something.
+    using Tell = std::function<void(bool warning, const std::string& text)>;
+    // Called every few seconds while items are stored, with a sentence on how far that is.
+    using Progress = std::function<void(const std::string& text)>;
+    // path: empty: no file.
+    Restart(const std::string& path, const RunClock& clock, Tell tell, Progress progress = {});
+
+    MemoryFile* file() { return file_.get(); }  // for Config::file
+    // Stores the former items in the new node, in that many threads. From here on, a kill of the process loses no items.
+    // Returns when the caller must schedule a flush; 0: never.
+    NodeSeconds carry_out(Node& node, uint32_t threads, NodeSeconds now);
+    // No thread uses the node any more.
+    void stop(NodeSeconds now);
+
+    // Of carry_out().
+    uint64_t items() const { return items_; }
+
+  private:
+    void store_items(Node& node, uint32_t threads, NodeSeconds now);
+    void tell_stored(const FormerRun::Lost& lost, uint64_t over, uint64_t ns);
+
+    const Tell tell_;
+    const Progress progress_;
+    std::unique_ptr<MemoryFile> file_;
+    uint64_t items_ = 0, bytes_ = 0;
+};
+
+}  // namespace farcached::node
