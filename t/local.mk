@@ -494,6 +494,10 @@ t_unit_proxy_node_link_SOURCES = t/unit/proxy/node_link.cc $(link_headers)
 check_PROGRAMS += t/unit/daemon/ring_waits
 TESTS += t/unit/daemon/ring_waits
 t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
+check_PROGRAMS += t/unit/daemon/farnode_loop
+TESTS += t/unit/daemon/farnode_loop
+t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc t/unit/node/service_fixture.h t/unit/protocol/frame_words.h \
+	t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/links
 TESTS += t/unit/daemon/links
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \

@@ -26,6 +26,8 @@ struct Loop::Connection {
 
 namespace {
 
+constexpr int look_rounds = 16;  // if no connection wants another step
+
 timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
 void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
@@ -90,7 +92,7 @@ void Loop::run() {
         active_.clear();
         event_base_loop(base_.get(), busy ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         go_on();
-        busy = !wanting_.empty() || linger();
+        busy = linger();
     }
 }
 
@@ -270,7 +272,9 @@ void Loop::go_on() {
 
 // True: do not sleep.
 bool Loop::linger() {
-    if (!looking_.empty()) return look();
+    const bool wanted = !wanting_.empty();
+    if (!looking_.empty()) return look(wanted ? 1 : look_rounds) || wanted;
+    if (wanted) return true;
     if (active_.size() != 1) return false;
     Connection& connection = *active_.front();
     if (!connection.channel->linger()) return false;
@@ -278,10 +282,9 @@ bool Loop::linger() {
     return true;
 }
 
-// A few rounds over the connections that look for input, until one has some; the next call goes on behind it. The last look at
-// each is after its time is over: what arrives later comes with an event.
-bool Loop::look() {
-    constexpr int rounds = 16;
+// Rounds over the connections that look for input, until one has some; the next call goes on behind it. The last look at each is
+// after its time is over: what arrives later comes with an event.
+bool Loop::look(int rounds) {
     for (int round = 0; round < rounds; round++) {
         for (size_t left = looking_.size(); left > 0 && !looking_.empty(); left--) {
             look_next_ %= looking_.size();

@@ -6,6 +6,7 @@
 //     counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) while exactly one connection is active, and those whose channel looks for input (looking_).
+// L4  Each pass serves all ready connections, and each that wants a step, and one of those that look, in turn.
 #pragma once
 
 #include <event2/event.h>
@@ -87,7 +88,7 @@ class Loop final : public OustedWaker {
     void remove(Connection& connection);
     void go_on();
     bool linger();
-    bool look();
+    bool look(int rounds);
 
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
