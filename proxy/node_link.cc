@@ -303,7 +303,7 @@ void NodeLink::settle(uint64_t now_ns) {
         told_ = true;
     }
     if (!replies_due()) liveness_.all_answered();
-    if (channel_ != nullptr) channel_->expect_replies(frames_due());
+    if (channel_ != nullptr && !way_down_.begun()) channel_->expect_replies(frames_due());
     counters_.rpc = up() ? channel_->rpc() : RpcMode::count;
     if (!way_down_.begun() && requests_.ask_fallbacks()) told_ = true;
     if (state_ == LinkState::leaving && requests_.under_way() == 0) way_down_.begin_goodbye();

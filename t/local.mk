@@ -350,18 +350,18 @@ EXTRA_DIST += $(test_scripts)
 
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules. ThreadSanitizer has
 # nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
-one_thread_programs = t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/conf/resource_limits t/unit/node/numa \
-	t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
+one_thread_programs = t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/conf/resource_limits \
+	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
 	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
 	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \
 	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
 	t/unit/node/in_place t/unit/node/lease t/unit/proxy/node_link t/unit/proxy/node_link_counts t/unit/proxy/node_link_ends \
 	t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads t/unit/proxy/node_link_reports \
-	t/unit/proxy/node_link_safety t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions t/unit/node/rationed \
-	t/unit/node/reads t/unit/node/safety t/unit/node/service t/unit/node/service_bad t/unit/node/service_clock \
-	t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports t/unit/proxy/onesided_share \
-	t/unit/proxy/pointer_read t/unit/node/policy t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine \
-	t/unit/protocol/text_parse
+	t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
+	t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/service t/unit/node/service_at_once \
+	t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order \
+	t/unit/node/service_reports t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/node/policy \
+	t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine t/unit/protocol/text_parse
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
 left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py \
 	$(if $(under_tsan),t/fuzz/fuzz.py $(fuzz_targets) $(one_thread_programs))
@@ -435,14 +435,14 @@ check_PROGRAMS += t/unit/node/lease
 t_unit_node_lease_SOURCES = t/unit/node/lease.cc t/unit/node/invariants.h t/lib/tap.h
 
 # The node's side of a connection.
-check_PROGRAMS += t/unit/node/service t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_order \
-	t/unit/node/service_reports
-TESTS += t/unit/node/service t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_order \
-	t/unit/node/service_reports
-t_unit_node_service_clock_SOURCES = t/unit/node/service_clock.cc t/unit/node/service_fixture.h t/unit/protocol/frame_words.h \
-	t/lib/tap.h
-t_unit_node_service_order_SOURCES = t/unit/node/service_order.cc t/unit/node/service_fixture.h t/unit/protocol/frame_words.h \
-	t/lib/tap.h
+check_PROGRAMS += t/unit/node/service t/unit/node/service_at_once t/unit/node/service_bad t/unit/node/service_clock \
+	t/unit/node/service_order t/unit/node/service_reports
+TESTS += t/unit/node/service t/unit/node/service_at_once t/unit/node/service_bad t/unit/node/service_clock \
+	t/unit/node/service_order t/unit/node/service_reports
+service_headers = t/unit/node/service_fixture.h t/unit/protocol/frame_words.h t/lib/tap.h
+t_unit_node_service_at_once_SOURCES = t/unit/node/service_at_once.cc $(service_headers)
+t_unit_node_service_clock_SOURCES = t/unit/node/service_clock.cc $(service_headers)
+t_unit_node_service_order_SOURCES = t/unit/node/service_order.cc $(service_headers)
 t_unit_node_service_reports_SOURCES = t/unit/node/service_reports.cc t/unit/node/service_fixture.h \
 	t/unit/protocol/frame_random.h t/unit/protocol/frame_words.h t/lib/tap.h
 t_unit_node_service_bad_SOURCES = t/unit/node/service_bad.cc t/unit/node/service_fixture.h \
@@ -478,10 +478,13 @@ check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
 TESTS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
 t_unit_proxy_node_link_pointers_SOURCES = t/unit/proxy/node_link_pointers.cc $(link_headers)
 t_unit_proxy_pointer_read_SOURCES = t/unit/proxy/pointer_read.cc t/unit/proxy/in_place.h t/lib/tap.h
-check_PROGRAMS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports
-TESTS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports
+check_PROGRAMS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports \
+	t/unit/proxy/node_link_slots
+TESTS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports \
+	t/unit/proxy/node_link_slots
 t_unit_proxy_frames_out_SOURCES = t/unit/proxy/frames_out.cc t/lib/refused_new.h t/lib/tap.h
 t_unit_proxy_node_link_counts_SOURCES = t/unit/proxy/node_link_counts.cc $(link_headers)
+t_unit_proxy_node_link_slots_SOURCES = t/unit/proxy/node_link_slots.cc $(link_headers)
 t_unit_proxy_node_link_reports_SOURCES = t/unit/proxy/node_link_reports.cc $(link_headers)
 check_PROGRAMS += t/unit/proxy/node_link_index t/unit/fabric/index_probe
 TESTS += t/unit/proxy/node_link_index t/unit/fabric/index_probe
@@ -494,12 +497,9 @@ t_unit_proxy_node_link_SOURCES = t/unit/proxy/node_link.cc $(link_headers)
 check_PROGRAMS += t/unit/daemon/ring_waits
 TESTS += t/unit/daemon/ring_waits
 t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
-check_PROGRAMS += t/unit/daemon/farnode_loop
-TESTS += t/unit/daemon/farnode_loop
-t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc t/unit/node/service_fixture.h t/unit/protocol/frame_words.h \
-	t/lib/tap.h
-check_PROGRAMS += t/unit/daemon/links
-TESTS += t/unit/daemon/links
+check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop
+TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop
+t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 

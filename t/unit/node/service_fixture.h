@@ -44,6 +44,7 @@ class MemoryChannel final : public fabric::Channel {
     size_t input_bytes_max = 128 * 1024;
     size_t room = SIZE_MAX;  // bytes that the other end still takes
     size_t most_pending = 0;
+    uint64_t at_once = 0;  // flushes of what was to be sent at once
 
     int fd() const override { return -1; }
     bool wants_write() const override { return false; }
@@ -63,6 +64,7 @@ class MemoryChannel final : public fabric::Channel {
     }
     void flush() override {
         most_pending = std::max(most_pending, out_pending());
+        if (out_.size() > 0) at_once += std::exchange(now_, false) ? 1 : 0;
         const size_t taken = std::min(room, out_.size());
         if (room != SIZE_MAX) room -= taken;
         sent_.append(out_.data(), taken);
@@ -75,6 +77,7 @@ class MemoryChannel final : public fabric::Channel {
     bool owner_alive() const override { return true; }
     bool can_read() const override { return false; }
     bool post_read(const fabric::ReadRequest&) override { return false; }
+    void send_at_once() override { now_ = true; }
     // READs the proxy's lent values when the test asks for it.
     bool post_fetch(const fabric::FetchRequest& request) override {
         if (request.offset > lent.size() || request.bytes > lent.size() - request.offset) return false;
@@ -119,6 +122,7 @@ class MemoryChannel final : public fabric::Channel {
     fabric::ChannelEvents& events_;
     std::string wire_, sent_;
     size_t written_ = 0;
+    bool now_ = false;
     std::optional<fabric::ChannelEnd> ending_;
     bool ended_ = false;
 };

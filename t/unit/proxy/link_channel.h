@@ -43,6 +43,10 @@ struct Wire {
     std::string node_container = std::string(fabric::container_bytes, '\0'), proxy_container = node_container;
     bool connected = false, ended = false, alive = true;
     int64_t events_left = INT64_MAX;  // then it ends by itself
+    bool looks = false;
+    bool due = false;       // expect_replies()
+    uint64_t due_ever = 0;  // times that it became true
+    uint64_t sent_while_due = 0, sent_while_not_due = 0, told_after_end = 0;
 };
 
 class MemoryChannel final : public fabric::Channel {
@@ -99,6 +103,12 @@ class MemoryChannel final : public fabric::Channel {
         wire_->posted.push_back(request);
         return true;
     }
+    void expect_replies(bool any) override {
+        if (wire_->ended) wire_->told_after_end++;
+        if (any && !wire_->due) wire_->due_ever++;
+        wire_->due = any;
+    }
+    bool looks() const override { return wire_->looks; }
     uint64_t lends() const override { return wire_->lends; }
     bool has_container() const override { return wire_->containers; }
     void copy_container(char* to, size_t bytes) const override { wire_->proxy_container.copy(to, bytes); }
@@ -125,6 +135,7 @@ class MemoryChannel final : public fabric::Channel {
     void move_out() {
         const size_t n = std::min(wire_->takes_bytes, out_.size());
         if (n == 0 || !spend()) return;
+        (wire_->due ? wire_->sent_while_due : wire_->sent_while_not_due)++;
         wire_->to_node.append(out_.data(), n);
         const std::string rest(out_.data() + n, out_.size() - n);
         out_.clear(0);
