@@ -282,8 +282,8 @@ bool Loop::linger() {
     return true;
 }
 
-// Rounds over the connections that look for input, until one has some; the next call goes on behind it. The last look at each is
-// after its time is over: what arrives later comes with an event.
+// Rounds over the connections that look for input, until one has some; the next call goes on behind it. The last look at each
+// comes after its time: what arrives later comes with an event.
 bool Loop::look(int rounds) {
     for (int round = 0; round < rounds; round++) {
         for (size_t left = looking_.size(); left > 0 && !looking_.empty(); left--) {

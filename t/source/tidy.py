@@ -39,7 +39,7 @@ ARROWS = {
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
     "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/http", "daemon/stats"} | NODE,
-    "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "ctl", "bench", "t"},
+    "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "daemon/farnode", "ctl", "bench", "t"},
 }
 # Single headers beyond these, with the reason.
 MAY_INCLUDE = {

@@ -47,7 +47,7 @@ class Log {
     std::string turns_;
 };
 
-// What a connection does, and how often it did.
+// What a connection does, and a count of it.
 struct Plan {
     explicit Plan(char name, bool events = false) : letter(name), with_events(events) {}
     const char letter;
@@ -94,7 +94,8 @@ class BusyChannel final : public fabric::Channel {
 template <class Condition>
 bool in_time(Condition&& condition) {
     const char* slow = std::getenv("FARCACHED_TEST_SLOW");
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20) * std::max(1, slow == nullptr ? 1 : std::atoi(slow));
+    const int factor = slow == nullptr ? 1 : std::max(1, std::atoi(slow));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20) * factor;
     while (!condition()) {
         if (std::chrono::steady_clock::now() >= until) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -102,7 +103,7 @@ bool in_time(Condition&& condition) {
     return true;
 }
 
-// A loop that runs with these connections until the condition holds, or the time is over.
+// Runs a loop with these connections until the condition holds, at most as long as in_time() waits.
 template <class Condition>
 bool runs(ServedNode& served, std::vector<Plan*> plans, Log& log, Condition&& condition) {
     node::Loop loop(served.shared);
