@@ -64,6 +64,7 @@ struct VerbsConfig {
     RpcMode rpc = RpcMode::automatic;   // a node: send: it offers no slots; write: none for replies
     uint32_t slots = 8;                 // for requests, and as many for replies, of each connection; 0: none; 64 at most
     uint32_t slot_bytes = limits::rfp_slot_bytes;  // of one slot; a multiple of 64
+    uint64_t messages_before = 0;       // number before a connection's first message; not 0 in tests alone, at both ends
     // A node: the longest that it looks at the slots of a connection after a reply. Waking takes about 5 us of CPU, and a look
     // lasts four gaps between requests: it pays below a gap of 10 us.
     uint32_t look_us_max = 50;

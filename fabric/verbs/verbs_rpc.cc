@@ -68,9 +68,7 @@ bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
     if (!unjudged_) return false;
     const uint64_t next = reader.next();
     if (next - first_ < count_) {
-        const MessageState state = reader.look(landing(next), readable_);
-        if (state == MessageState::whole || state == MessageState::absent) incomplete_since_ns_ = 0;
-        if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
+        const MessageState state = reader.look(landing(next), readable_, now_ns);
         if (state == MessageState::whole) {
             brought_++;
             return true;
@@ -148,7 +146,6 @@ VerbsRpc::Way VerbsRpc::way(size_t bytes, uint64_t now_ns) const {
 
 uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t now_ns, uint16_t credits) {
     SlotHead head;
-    head.sequence = uint32_t(out_.next());
     head.seen = uint32_t(in_.taken());
     head.credits = credits;
     SlotPlace place;
@@ -160,8 +157,8 @@ uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t n
         const ReplyBy by = wanted();
         head.flags = uint8_t(by);
         if (by == ReplyBy::fetch) proxy_->last_fetched = out_.next();
-        proxy_->left[head.sequence % slots_most] = {now_ns, proxy_->choice.now()};
-        proxy_->awake.asked(head.sequence, now_ns, way == Way::plain);
+        proxy_->left[out_.next() % slots_most] = {now_ns, proxy_->choice.now()};
+        proxy_->awake.asked(uint32_t(out_.next()), now_ns, way == Way::plain);
         if (by == ReplyBy::fetch) proxy_->reads->plan().asked(now_ns);
         if (slot && own_ != nullptr && !std::exchange(proxy_->told_place, true)) {
             head.flags |= SlotHead::names_place;
@@ -169,7 +166,7 @@ uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t n
         }
     }
     const char* named = reinterpret_cast<const char*>(&place);
-    compose_message(to, head, {named, place.slots != 0 ? sizeof place : 0}, bytes);
+    compose_message(to, out_.next(), head, {named, place.slots != 0 ? sizeof place : 0}, bytes);
     if (slot)
         out_.left_in_slot();
     else
@@ -228,18 +225,17 @@ bool VerbsRpc::look(uint64_t now_ns) {
     if (own_ != nullptr && look_at(*own_, now_ns)) return true;
     if (corrupt_ != nullptr || proxy_->reads == nullptr) return false;
     const bool brought = proxy_->reads->look(in_, now_ns);
-    if (proxy_->reads->incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
+    if (in_.incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
     if (proxy_->reads->take_demand()) proxy_->demands_send = true;
     return brought && take_copy(/* fetched= */ true, now_ns);
 }
 
 bool VerbsRpc::look_at(const OwnSlots& slots, uint64_t now_ns) {
-    switch (in_.look(slots.slot(in_.next()), slots.slot_bytes())) {
-        case MessageState::whole: incomplete_since_ns_ = 0; return take_copy(/* fetched= */ false, now_ns);
+    switch (in_.look(slots.slot(in_.next()), slots.slot_bytes(), now_ns)) {
+        case MessageState::whole: return take_copy(/* fetched= */ false, now_ns);
         case MessageState::incomplete:
-            if (incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
-            if (now_ns - incomplete_since_ns_ > incomplete_ns_max) return refuse("the check of a message");
-            if (node_.has_value()) node_->window.expect(incomplete_since_ns_);
+            if (in_.incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
+            if (node_.has_value()) node_->window.expect(in_.incomplete_since_ns());
             return false;
         default: return false;
     }
@@ -295,9 +291,9 @@ bool VerbsRpc::anything_here() const {
     if (has_reads() && proxy_->reads->anything_landed()) return true;
     const OwnSlots* slots = node_.has_value() ? node_->requests.get() : own_.get();
     if (slots == nullptr || slot_number(slots->slot(in_.next())) != uint32_t(in_.next())) return false;
-    if (incomplete_since_ns_ == 0) return true;
+    if (in_.incomplete_since_ns() == 0) return true;
     // A WRITE is under way. If it lasts, the end sleeps until an event, or until it is too late (next_look_ns()).
-    const uint64_t for_ns = boottime_ns() - incomplete_since_ns_;
+    const uint64_t for_ns = in_.incomplete_for_ns(boottime_ns());
     return for_ns < incomplete_look_ns || for_ns > incomplete_ns_max;
 }
 
@@ -316,8 +312,9 @@ uint64_t VerbsRpc::next_read_ns() const {
 }
 
 uint64_t VerbsRpc::next_look_ns() const {
-    const uint64_t at_ns = incomplete_since_ns_ + incomplete_ns_max + 1;
-    return incomplete_since_ns_ != 0 && corrupt_ == nullptr && at_ns > boottime_ns() ? at_ns : never_ns;
+    if (in_.incomplete_since_ns() == 0 || corrupt_ != nullptr) return never_ns;  // the usual case reads no clock
+    const uint64_t at_ns = in_.incomplete_since_ns() + incomplete_ns_max + 1;
+    return at_ns > boottime_ns() ? at_ns : never_ns;  // later anything_here() says it
 }
 
 uint64_t VerbsRpc::next_wake_ns() const {

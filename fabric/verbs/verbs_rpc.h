@@ -93,8 +93,6 @@ class ReplyReads {
     bool anything_landed() const { return unjudged_; }
     // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
     bool look(SlotReader& reader, uint64_t now_ns);
-    // For how long READs have brought a reply whose check does not match.
-    uint64_t incomplete_for_ns(uint64_t now_ns) const { return incomplete_since_ns_ == 0 ? 0 : now_ns - incomplete_since_ns_; }
     // Two READs in a row found no reply: the node shall send its replies. True once.
     bool take_demand() { return std::exchange(demand_, false); }
     uint64_t take_early() { return std::exchange(early_, 0); }
@@ -120,7 +118,6 @@ class ReplyReads {
     bool unjudged_ = false, demand_ = false;
     uint32_t brought_ = 0;  // replies that the last READs brought
     uint64_t early_ = 0;
-    uint64_t incomplete_since_ns_ = 0;  // 0: it is not
 };
 
 class VerbsRpc {
@@ -132,7 +129,8 @@ class VerbsRpc {
         wake,   // the same, with an immediate
         here,   // into a slot of this end, which the other end READs
     };
-    explicit VerbsRpc(const VerbsConfig& config) : config_(config) {}
+    explicit VerbsRpc(const VerbsConfig& config)
+        : config_(config), out_(config.messages_before), in_(config.messages_before) {}
 
     // ---- the greeting ---------------------------------------------------------------------------------
     // A node's start: makes slots for requests and for replies, as many as the configuration says.
@@ -250,7 +248,6 @@ class VerbsRpc {
     bool in_use_ = false, at_once_ = false;
     const char* corrupt_ = nullptr;
     uint32_t credits_ = 0;
-    uint64_t incomplete_since_ns_ = 0;  // a message in a slot of this end; 0: none
     std::optional<NodeSide> node_;   // at most one of the two
     std::optional<ProxySide> proxy_;
 };

@@ -7,7 +7,9 @@
 //   reply slots of the proxy     the node WRITEs them         with an immediate, which wakes the proxy (`write`)
 //
 // Owner and thread: those of a VerbsQueue.
-// L1  Each direction numbers its messages from 1, in slots and in SENDs alike. The receiver takes them in this order.
+// L1  Each direction numbers its messages from 1, in slots and in SENDs alike. The receiver takes them in this order. Numbers have
+//     64 bits at both ends. A head carries the lower half, and the check depends on the upper one: a message that stands in its
+//     slot since 2^32 messages or more is never whole.
 // L2  Message n is in slot n % slots, or in a SEND. Its sender reuses the slot only after the receiver has reported that it took
 //     the slot's last message (SlotHead::seen; S12).
 // L3  A message is whole if its check matches: nothing orders the bytes of a WRITE or a READ. Slots are never cleared.
@@ -40,8 +42,8 @@ constexpr uint32_t slots_most = limits::rfp_slots_max;  // per direction
 // 0       8          12       16     20         24           28       30        31
 // | check | sequence | length | seen | awake_us | service_us | credits | flags  | 0 |
 struct SlotHead {
-    uint64_t check = 0;       // XXH3-64 of the rest of head and bytes
-    uint32_t sequence = 0;    // L1; wraps
+    uint64_t check = 0;       // XXH3-64 of the rest of head and bytes, seeded by the upper half of the number
+    uint32_t sequence = 0;    // the lower half of the number (L1)
     uint32_t length = 0;      // of the bytes behind the head
     uint32_t seen = 0;        // the last message of the other direction that the sender has taken
     uint32_t awake_us = 0;    // of a reply: the node looks at its slots for so long
@@ -74,17 +76,18 @@ inline bool possible(const SlotPlace& place) {
            place.address <= UINT64_MAX - place.bytes();
 }
 
-inline uint64_t message_check(const char* message, uint32_t length) {
-    return hash_bytes(message + sizeof(uint64_t), sizeof(SlotHead) - sizeof(uint64_t) + length, /* seed= */ 0);
+inline uint64_t message_check(const char* message, uint32_t length, uint64_t number) {
+    return hash_bytes(message + sizeof(uint64_t), sizeof(SlotHead) - sizeof(uint64_t) + length, /* seed= */ number >> 32);
 }
 
-// Writes a message to private memory: the head, with length and check, then the two parts of its bytes.
-inline void compose_message(char* to, SlotHead head, std::string_view first, std::string_view second) {
+// Writes a message to private memory: the head, with number, length and check, then the two parts of its bytes.
+inline void compose_message(char* to, uint64_t number, SlotHead head, std::string_view first, std::string_view second) {
+    head.sequence = uint32_t(number);
     head.length = uint32_t(first.size() + second.size());
     std::memcpy(to, &head, sizeof head);
     if (!first.empty()) std::memcpy(to + sizeof head, first.data(), first.size());
     if (!second.empty()) std::memcpy(to + sizeof head + first.size(), second.data(), second.size());
-    head.check = message_check(to, head.length);
+    head.check = message_check(to, head.length, number);
     std::memcpy(to, &head.check, sizeof head.check);
 }
 
@@ -95,18 +98,18 @@ enum class MessageState : uint8_t {
     whole,
 };
 
-// Copies the message `sequence` from a slot to `copy`, which has room for slot_bytes. readable: bytes at `slot` that may be read.
-inline MessageState copy_message(char* copy, const uint64_t* slot, uint32_t readable, uint32_t slot_bytes, uint32_t sequence) {
+// Copies message `number` from a slot to `copy`, which has room for slot_bytes. readable: bytes at `slot` that may be read.
+inline MessageState copy_message(char* copy, const uint64_t* slot, uint32_t readable, uint32_t slot_bytes, uint64_t number) {
     const auto copy_out = [&](uint32_t from, uint32_t bytes) { words::copy_out(copy + from, slot, from, bytes, [] {}); };
     CHECK(readable >= sizeof(SlotHead));
     copy_out(0, sizeof(SlotHead));
     SlotHead head;
     std::memcpy(&head, copy, sizeof head);
-    if (head.sequence != sequence) return MessageState::absent;
+    if (head.sequence != uint32_t(number)) return MessageState::absent;
     if (head.length > slot_bytes - sizeof head) return MessageState::incomplete;
     if (head.length > readable - sizeof head) return MessageState::longer;
     copy_out(sizeof head, head.length);
-    return message_check(copy, head.length) == head.check ? MessageState::whole : MessageState::incomplete;
+    return message_check(copy, head.length, number) == head.check ? MessageState::whole : MessageState::incomplete;
 }
 
 // The number of the message in a slot, perhaps incomplete.
@@ -124,6 +127,8 @@ inline void publish_message(uint64_t* slot, const char* message, uint32_t bytes)
 // The messages that this end sends: their numbers, and the slots in use (L2).
 class OutMessages {
   public:
+    // before: the number before its first one; not 0 in tests alone.
+    explicit OutMessages(uint64_t before = 0) : last_(before), seen_(before) {}
     // No slots until then.
     void use_slots(uint32_t slots) {
         CHECK(slots <= slots_most);
@@ -153,13 +158,16 @@ class OutMessages {
 
   private:
     uint32_t slots_ = 0;
-    uint64_t last_ = 0, seen_ = 0;             // a head has their low 32 bits
+    uint64_t last_, seen_;
     std::array<uint64_t, slots_most> held_{};  // number of the last message in each; 0: none
 };
 
-// The messages that this end takes, in order, and the copy of the present one.
+// The messages that this end takes, in order, and the copy of the present one. It knows since when the next one is incomplete,
+// wherever it looked for it.
 class SlotReader {
   public:
+    // before: as of the other end's OutMessages.
+    explicit SlotReader(uint64_t before = 0) : next_(before + 1) {}
     // No slots until then.
     void use_slots(uint32_t slot_bytes) {
         slot_bytes_ = slot_bytes;
@@ -168,8 +176,16 @@ class SlotReader {
     uint64_t next() const { return next_; }
     uint64_t taken() const { return next_ - 1; }
     // Copies message next() from a slot of which so many bytes are readable.
-    MessageState look(const uint64_t* slot, uint32_t readable) {
-        return copy_message(copy_.get(), slot, readable, slot_bytes_, uint32_t(next_));
+    MessageState look(const uint64_t* slot, uint32_t readable, uint64_t now_ns) {
+        const MessageState state = copy_message(copy_.get(), slot, readable, slot_bytes_, next_);
+        if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
+        return state;
+    }
+    // Of message next(); 0: no look has found it incomplete.
+    uint64_t incomplete_since_ns() const { return incomplete_since_ns_; }
+    // For so long, at now_ns.
+    uint64_t incomplete_for_ns(uint64_t now_ns) const {
+        return incomplete_since_ns_ == 0 ? 0 : now_ns - std::min(now_ns, incomplete_since_ns_);
     }
     // After look() found it whole, or at least its head.
     SlotHead head() const {
@@ -183,9 +199,12 @@ class SlotReader {
     void take_copy(uint32_t skip) {
         from_ = uint32_t(sizeof(SlotHead)) + skip;
         end_ = uint32_t(sizeof(SlotHead)) + head().length;
-        next_++;
+        take_send();
     }
-    void take_send() { next_++; }
+    void take_send() {
+        next_++;
+        incomplete_since_ns_ = 0;
+    }
     std::string_view rest() const {
         if (from_ == end_) return {};
         return {copy_.get() + from_, end_ - from_};
@@ -197,7 +216,8 @@ class SlotReader {
 
   private:
     uint32_t slot_bytes_ = 0;
-    uint64_t next_ = 1;
+    uint64_t next_;
+    uint64_t incomplete_since_ns_ = 0;
     std::unique_ptr<char[]> copy_;
     uint32_t from_ = 0, end_ = 0;  // bytes of the copy that nobody has consumed
 };

@@ -2,11 +2,13 @@
 // Fuzz target: messages in slots (fabric/verbs/verbs_slots.h) as a peer may leave them. An input is a sequence of words
 // that the peer stores in the slots of an end, whole messages among them, and of looks by that end. Each message
 // that the reader takes matches its check, has the next number and lies within its slot. The ledger of sent messages
-// accepts no impossible number. Plans of READs and wakes always have a next time while they need one (H1, H2).
+// accepts no impossible number. The input's first byte chooses where the numbers begin: some lower halves wrap soon. Plans of
+// READs and wakes always have a next time while they need one (H1, H2).
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,52 +56,55 @@ struct End {
     uint64_t now_ns = 1'000'000;
     uint32_t last_plain = 0;
 
-    End() {
+    explicit End(uint64_t before) : in(before), out(before) {
         in.use_slots(slot_bytes);
         out.use_slots(slots);
     }
-    uint64_t* slot(uint32_t number) { return memory.data() + number % slots * slot_words; }
+    uint64_t* slot(uint64_t number) { return memory.data() + number % slots * slot_words; }
 
     // A message with a good check, otherwise as the input says.
     void message(Input& input) {
         SlotHead head;
-        head.sequence = in.next() + input.take<int8_t>();
-        head.seen = out.seen() + uint32_t(input.take<int8_t>());
+        uint64_t number = in.next() + uint64_t(input.take<int8_t>());
+        head.seen = uint32_t(out.seen()) + uint32_t(input.take<int8_t>());
         head.awake_us = input.take<uint32_t>();
         head.service_us = input.take<uint32_t>();
         head.flags = input.take<uint8_t>();
+        if ((head.flags & 0x80) != 0) number -= UINT64_C(1) << 32;  // of a turn before
         const std::string bytes(input.take<uint8_t>() % (slot_bytes - sizeof head + 1), 'm');
         std::vector<char> made(slot_bytes);
-        compose_message(made.data(), head, bytes, {});
-        publish_message(slot(head.sequence), made.data(), uint32_t(sizeof head + bytes.size()));
+        compose_message(made.data(), number, head, bytes, {});
+        publish_message(slot(number), made.data(), uint32_t(sizeof head + bytes.size()));
     }
     void took(const SlotHead& head, bool fetched) {
-        const uint32_t before = out.seen();
+        const uint64_t seen = out.seen(), ahead = uint32_t(head.seen - uint32_t(seen));
         const bool possible = out.saw(head.seen);
-        insist(possible == (head.seen - before <= out.last() - before));
-        insist(out.seen() == (possible ? head.seen : before));
+        insist(possible == (ahead <= out.last() - seen));
+        insist(out.seen() == (possible ? seen + ahead : seen));
         window.took_request(now_ns);
         const bool armed = awake.wake_ns() != never_ns;
         awake.told(head.seen, head.awake_us, now_ns);
         insist(!armed || int32_t(last_plain - head.seen) <= 0 || awake.wake_ns() != never_ns);  // H2
         if (fetched)
-            plan.brought(head, now_ns, out.last() != head.seen);
+            plan.brought(head, now_ns, uint32_t(out.last()) != head.seen);
         else
             plan.sent(head, now_ns);
     }
     void look(uint32_t readable) {
-        const uint32_t wanted = in.next();
-        const MessageState state = in.look(slot(wanted), readable);
+        const uint64_t wanted = in.next(), since_ns = in.incomplete_since_ns();
+        const MessageState state = in.look(slot(wanted), readable, now_ns);
+        insist(in.incomplete_since_ns() == (state == MessageState::incomplete && since_ns == 0 ? now_ns : since_ns));
         if (state != MessageState::whole) return;
         const SlotHead head = in.head();
-        insist(head.sequence == wanted);
+        insist(head.sequence == uint32_t(wanted));
         insist(head.length <= readable - sizeof head);
         const std::string_view bytes = in.copied();
         std::string whole(sizeof head + bytes.size(), '\0');
         std::memcpy(whole.data(), &head, sizeof head);
         std::memcpy(whole.data() + sizeof head, bytes.data(), bytes.size());
-        insist(message_check(whole.data(), head.length) == head.check);
+        insist(message_check(whole.data(), head.length, wanted) == head.check);
         in.take_copy(0);
+        insist(in.next() == wanted + 1 && in.incomplete_since_ns() == 0);
         insist(in.rest() == bytes);
         in.consume(in.rest().size());
         took(head, /* fetched= */ false);
@@ -107,7 +112,7 @@ struct End {
     void ask(bool plain) {
         if (out.last() - out.seen() >= 32) return;
         plan.due(true, now_ns);
-        const uint32_t number = out.next();
+        const uint32_t number = uint32_t(out.next());
         const bool free = out.slot_free();
         if (free)
             out.left_in_slot();
@@ -143,7 +148,8 @@ struct End {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input({reinterpret_cast<const char*>(data), size});
-    End end;
+    constexpr uint64_t wraps = UINT64_C(1) << 32, befores[] = {0, wraps - 2, wraps - 9, 2 * wraps - 4, (wraps << 30) - 6};
+    End end(befores[input.take<uint8_t>() % std::size(befores)]);
     while (!input.empty()) {
         end.now_ns += input.take<uint16_t>();
         switch (input.take<uint8_t>() % 8) {

@@ -19,7 +19,7 @@ using namespace verbs_test;
 
 std::string message(SlotHead head, std::string_view bytes) {
     std::string made(sizeof head + bytes.size(), '\0');
-    compose_message(made.data(), head, bytes, {});
+    compose_message(made.data(), head.sequence, head, bytes, {});
     return made;
 }
 // A request that a node accepts as the first one after its welcome.

@@ -4,6 +4,7 @@
 // (t/faulty/broken_rules.py).
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,12 +27,16 @@ struct Slot {
     const uint64_t* words() const { return reinterpret_cast<const uint64_t*>(bytes); }
 };
 
-std::string message(uint32_t sequence, std::string_view bytes, uint32_t seen = 0) {
+// Numbers before a connection's first message: usual ones, and some before which the lower half of a number wraps soon, also for
+// the second time.
+constexpr uint64_t wraps = UINT64_C(1) << 32;
+constexpr uint64_t befores[] = {0, wraps - 2, wraps - 33, 2 * wraps - 5, UINT64_C(7) << 40 | 0xffff'fff0};
+
+std::string message(uint64_t number, std::string_view bytes, uint32_t seen = 0) {
     std::string made(sizeof(SlotHead) + bytes.size(), '\0');
     SlotHead head;
-    head.sequence = sequence;
     head.seen = seen;
-    compose_message(made.data(), head, bytes, {});
+    compose_message(made.data(), number, head, bytes, {});
     return made;
 }
 
@@ -83,8 +88,39 @@ void flipped_bytes() {
     tap::ok(copy_message(copy, slot.words(), slot_bytes, slot_bytes, 13) == MessageState::absent, "nor the next one of its slot");
 }
 
-void ledger() {
-    OutMessages out;
+// A slot that only later messages would have overwritten, but all of them were sent.
+void old_ones() {
+    for (const uint64_t number : {UINT64_C(5), wraps - 1, wraps + 5}) {
+        Slot slot;
+        put(slot, message(number, "value"));
+        char copy[slot_bytes];
+        const auto found = [&](uint64_t wanted) { return copy_message(copy, slot.words(), slot_bytes, slot_bytes, wanted); };
+        tap::ok(found(number) == MessageState::whole, "message " + std::to_string(number) + " is whole");
+        for (const uint64_t later : {wraps, 2 * wraps, wraps << 20})
+            tap::ok(found(number + later) == MessageState::incomplete, "but is no message " + std::to_string(number + later));
+    }
+    Slot slot;
+    put(slot, message(wraps - 1, "before"));
+    SlotReader in(wraps - 2);
+    in.use_slots(slot_bytes);
+    tap::ok(in.look(slot.words(), slot_bytes, 7 * us) == MessageState::whole, "the last message before the lower half wraps");
+    in.take_copy(0);
+    in.consume(in.rest().size());
+    tap::is(in.next(), wraps, "then comes 2^32");
+    tap::ok(in.look(slot.words(), slot_bytes, 8 * us) == MessageState::absent, "which is not there yet");
+    tap::is(in.incomplete_since_ns(), 0u, "and not incomplete");
+    put(slot, message(0, "of another half"));
+    tap::ok(in.look(slot.words(), slot_bytes, 9 * us) == MessageState::incomplete, "message 0 is no 2^32");
+    tap::ok(in.look(slot.words(), slot_bytes, 12 * us) == MessageState::incomplete, "however often it is looked at");
+    tap::is(in.incomplete_for_ns(13 * us), 4 * us, "incomplete since the first look");
+    put(slot, message(wraps, "2^32"));
+    tap::ok(in.look(slot.words(), slot_bytes, 13 * us) == MessageState::whole, "2^32 is");
+    in.take_copy(0);
+    tap::is(in.incomplete_since_ns(), 0u, "the next one is not incomplete yet");
+}
+
+void ledger(uint64_t before) {
+    OutMessages out(before);
     tap::ok(!out.slot_free(), "without slots none is free");
     out.use_slots(4);
     for (uint32_t i = 0; i < 4; i++) {
@@ -94,19 +130,21 @@ void ledger() {
     tap::ok(!out.slot_free(), "none for the fifth");
     out.left_in_send();
     tap::ok(!out.slot_free(), "a SEND takes its number, and the next slot is in use, too");
-    tap::ok(!out.saw(6), "a message that was not sent cannot have been seen");
-    tap::ok(out.saw(2) && out.slot_free(), "slot 2 is free when its message was seen");
-    tap::ok(!out.saw(1), "what was seen never decreases");
+    const auto saw = [&](uint64_t number) { return out.saw(uint32_t(before + number)); };
+    tap::ok(!saw(6), "a message that was not sent cannot have been seen");
+    tap::ok(saw(2) && out.slot_free(), "the slot of message 2 is free when it was seen");
+    tap::ok(!saw(1), "what was seen never decreases");
+    tap::is(out.seen(), before + 2, "an impossible number changes nothing");
     out.left_in_slot();
-    tap::ok(!out.slot_free(), "slot 3 is not");
-    tap::ok(out.saw(6) && out.slot_free(), "until all was seen");
-    OutMessages late;
+    tap::ok(!out.slot_free(), "that of message 3 is not");
+    tap::ok(saw(6) && out.slot_free() && out.seen() == before + 6, "until all was seen");
+    OutMessages late(before);
     late.use_slots(8);
     uint32_t stuck = 0;
     for (uint32_t i = 0; i < 1000; i++) {
         if (!late.slot_free()) stuck++;
         late.left_in_slot();
-        if (!late.saw(late.last())) stuck++;
+        if (!late.saw(uint32_t(late.last()))) stuck++;
     }
     tap::is(stuck, 0u, "a ledger goes on as long as the other end does");
 }
@@ -256,14 +294,15 @@ struct Wire {
         size_t at;
         uint64_t value;
     };
-    std::vector<Slot> slots = std::vector<Slot>(4);
+    const uint32_t count;
+    std::vector<Slot> slots = std::vector<Slot>(count);
     std::vector<Word> flying, delivered;
     std::deque<std::string> sends;
     OutMessages out;
     SlotReader in;
 
-    Wire() {
-        out.use_slots(4);
+    Wire(uint32_t of, uint64_t before) : count(of), out(before), in(before) {
+        out.use_slots(count);
         in.use_slots(slot_bytes);
     }
     void send(const std::string& text) {
@@ -288,7 +327,7 @@ struct Wire {
     }
     // The next message, if all of it has arrived.
     bool take(std::string& text) {
-        if (in.look(slots[in.next() % 4].words(), slot_bytes) == MessageState::whole) {
+        if (in.look(slots[in.next() % count].words(), slot_bytes, 0) == MessageState::whole) {
             in.take_copy(0);
             text = in.rest();
             in.consume(text.size());
@@ -297,7 +336,7 @@ struct Wire {
         if (sends.empty()) return false;
         SlotHead head;
         std::memcpy(&head, sends.front().data(), sizeof head);
-        if (head.sequence != in.next()) return false;
+        if (head.sequence != uint32_t(in.next())) return false;
         text = sends.front().substr(sizeof head);
         sends.pop_front();
         in.take_send();
@@ -310,7 +349,8 @@ uint32_t adversary() {
     uint32_t wrong = 0, missing = 0;
     for (uint32_t seed = 1; seed <= (broken::build ? 30 : 300); seed++) {
         std::mt19937 random(seed);
-        Wire wire;
+        // Slots of every count, so that some lie elsewhere for an end that counted in 32 bits.
+        Wire wire(3 + seed % 4, befores[seed % std::size(befores)]);
         uint32_t sent = 0, taken = 0;
         const uint32_t all = 60;
         for (uint32_t step = 0; step < 100'000 && taken < all; step++) {
@@ -331,7 +371,7 @@ uint32_t adversary() {
                         wire.flying.pop_back();
                         std::memcpy(wire.slots[word.slot].bytes + word.at, &word.value, 8);
                     }
-                    if (!wire.out.saw(wire.in.taken())) wrong++;
+                    if (!wire.out.saw(uint32_t(wire.in.taken()))) wrong++;
                 }
             }
         }
@@ -347,7 +387,8 @@ uint32_t adversary() {
 int main() {
     mixtures();
     flipped_bytes();
-    ledger();
+    old_ones();
+    for (const uint64_t before : befores) ledger(before);
     reads_of_replies();
     lengths();
     waking();
