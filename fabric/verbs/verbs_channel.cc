@@ -385,7 +385,7 @@ void VerbsChannel::retire() {
     const bool last_words = open() && !peer_gone_ && !queue_->failure().any() && queue_->sends().reads_pending() == 0 &&
                             !queue_->device().removed();
     if (!last_words) return queue_.reset();
-    queue_->leave();
+    queue_->leave(/* wait= */ devices_.deferred_closes() < deferred_reads_max);
     devices_.defer_close(std::move(queue_));
 }
 

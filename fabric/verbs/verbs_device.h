@@ -8,7 +8,8 @@
 //     of reads get REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container
 //     (fabric/verbs/verbs_reach.h).
 // D3  A connection closed with messages under way stays until they have arrived, or until its own timeouts rule that out.
-//     A thread watches it, so that no caller of close() waits.
+//     One of a node whose replies are to be READ stays until its proxy has left, no longer than that. A thread watches it, so
+//     that no caller of close() waits. While deferred_reads_max of them stay, others do not wait for their proxies (S10).
 // D4  When the host removes a device, each thread destroys its own ids of it, and then librdmacm's descriptors are closed:
 //     the kernel waits for that. A thread watches one more id on each device, which gets the event of the removal even
 //     without any other id.
@@ -129,6 +130,8 @@ struct WorkId {
 };
 
 class VerbsQueue;
+
+constexpr size_t deferred_reads_max = 32;  // D3
 
 // Memory that is registered as a whole, once. No bytes: none.
 struct VerbsMemory {

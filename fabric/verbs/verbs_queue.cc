@@ -372,14 +372,12 @@ bool VerbsQueue::disarm() {
 
 // ---- leaving ----------------------------------------------------------------------------------------
 
-void VerbsQueue::leave() {
+void VerbsQueue::leave(bool wait) {
     CHECK(credits_.has_value());
     CHECK(!failure_.any());
     CHECK(sends_.reads_pending() == 0);
-    // The landing memory may be freed before the queue, and memory that the other side might still READ may be reused (S12).
-    ibv_qp_attr attributes{};
-    if (reach_.own(VerbsAccess::remote_read) != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
-    reach_.release();
+    awaits_reads_ = wait && rpc_.replies_stand();
+    if (!awaits_reads_) end_reads();
     rpc_.leave();
     counters_ = &unread_;  // another thread owns the previous ones, and counts there
     if (!sends_.pending()) return;
@@ -387,9 +385,27 @@ void VerbsQueue::leave() {
     (void)ring();
 }
 
+// The landing memory may be freed before the queue, and memory that the other side might still READ may be reused (S12).
+void VerbsQueue::end_reads() {
+    ibv_qp_attr attributes{};
+    if (reach_.own(VerbsAccess::remote_read) != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
+    reach_.release();
+}
+
+bool VerbsQueue::peer_left() {
+    rdma_cm_event* next = nullptr;
+    while (rdma_get_cm_event(id_->channel, &next) == 0) {
+        const CmEvent event(next);
+        if (event->event == RDMA_CM_EVENT_DISCONNECTED) return true;
+    }
+    return false;
+}
+
 bool VerbsQueue::quiet() {
     collect();
-    return failure_.any() || !sends_.pending();
+    if (failure_.any()) return true;
+    if (awaits_reads_ && peer_left()) awaits_reads_ = false;
+    return !awaits_reads_ && !sends_.pending();
 }
 
 VerbsQueue::~VerbsQueue() {

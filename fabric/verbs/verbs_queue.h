@@ -87,9 +87,10 @@ class VerbsQueue {
     uint64_t completed() const { return completed_; }  // successfully, of both queues
 
     // ---- leaving --------------------------------------------------------------------------------------
-    // Ends sending and reading. Only while connected, without a failure and without READs under way.
-    void leave();
-    // Collects; true: each message has arrived, or never will.
+    // Ends sending and reading. Only while connected, without a failure and without READs under way. wait: if replies stand in
+    // slots, quiet() waits until the proxy has left. Until then it may READ, the region, too: leases and grace go on.
+    void leave(bool wait);
+    // Collects; true: each message has arrived, or never will, and no proxy is waited for. Its caller limits the time (D3).
     bool quiet();
 
   private:
@@ -104,6 +105,8 @@ class VerbsQueue {
     void add_reads_and_wake();
     std::string_view front(bool& sent, uint64_t now_ns);
     bool may_pay() const;
+    void end_reads();
+    bool peer_left();
     void completed_badly(const ibv_wc& completion);
     void received(const ibv_wc& completion);
     int post_chain();
@@ -127,6 +130,7 @@ class VerbsQueue {
     VerbsFailure failure_;
     uint32_t send_bytes_max_ = 0;
     uint64_t completed_ = 0;
+    bool awaits_reads_ = false;  // after leave(): the proxy may still READ replies
     ChannelCounters unread_;  // used without count_in() and after leave()
     ChannelCounters* counters_ = &unread_;
 };

@@ -178,6 +178,7 @@ void VerbsRpc::leave_here(std::string_view bytes, uint64_t now_ns, uint16_t cred
     uint64_t* slot = own_->slot(out_.next());
     const uint32_t size = compose(composed_.data(), Way::here, bytes, now_ns, credits);
     publish_message(slot, composed_.data(), size);
+    last_here_ = out_.last();
 }
 
 // ---- receiving --------------------------------------------------------------------------------------

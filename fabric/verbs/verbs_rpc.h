@@ -165,6 +165,8 @@ class VerbsRpc {
     uint32_t compose(char* to, Way way, std::string_view bytes, uint64_t now_ns, uint16_t credits = 0);
     void left_bare() { out_.left_in_send(); }
     void leave_here(std::string_view bytes, uint64_t now_ns, uint16_t credits);
+    // A node's: has the proxy not reported yet that it took the last reply that stands in a slot to be READ?
+    bool replies_stand() const { return last_here_ > out_.seen(); }
     // Of the last composed message.
     uint64_t far_slot() const { return far_.address + out_.last() % far_.slots * far_.slot_bytes(); }
     uint32_t far_key() const { return far_.key; }
@@ -248,6 +250,7 @@ class VerbsRpc {
     bool in_use_ = false, at_once_ = false;
     const char* corrupt_ = nullptr;
     uint32_t credits_ = 0;
+    uint64_t last_here_ = 0;  // the last message of Way::here; 0: none
     std::optional<NodeSide> node_;   // at most one of the two
     std::optional<ProxySide> proxy_;
 };

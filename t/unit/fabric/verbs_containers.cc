@@ -3,7 +3,6 @@
 // refuses. Runs in a guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <arpa/inet.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,16 +14,6 @@ namespace {
 
 using namespace verbs_test;
 
-// Sends bytes, so that the proxy knows the container to be open (C7).
-void open_container(RawProxy& proxy, End& server) {
-    server.send("come in");
-    const uint64_t until = now_ms() + patience_ms();
-    while (!proxy.queue->anything_came() && now_ms() < until) {
-        turn({&server}, 1);
-        proxy.queue->collect();
-    }
-}
-
 std::string content(End& end) {
     std::string copy(container_bytes, '\0');
     end.channel->copy_container(copy.data(), copy.size());
@@ -33,10 +22,8 @@ std::string content(End& end) {
 
 // The device's reaction to a proxy that writes to arbitrary places. With windows, another's container is out of reach
 // even for a proxy that knows its key.
-void written_by_hand(Place& place, VerbsDevices& devices, bool windows) {
+void written_by_hand(Place& place, VerbsListener& listener, bool windows) {
     const std::string way = windows ? "by windows: " : "by keys: ";
-    Transport transport = verbs_transport(place.host, devices);
-    auto& listener = static_cast<VerbsListener&>(*transport.listener);
     const std::string nothing(container_bytes, '\0');
     enum class Where { own, end, beyond, before, other };
     struct Attempt {
@@ -57,30 +44,15 @@ void written_by_hand(Place& place, VerbsDevices& devices, bool windows) {
     for (const Attempt& one : attempts) {
         End server, other_server;
         RawProxy proxy(place, listener, server), other(place, listener, other_server);
-        open_container(proxy, server);
-        open_container(other, other_server);
+        proxy.welcomed_by(server);
+        other.welcomed_by(other_server);
         const VerbsContainer& to = (one.where == Where::other ? other : proxy).welcome.container;
         uint64_t at = to.address;
         if (one.where == Where::end) at += to.bytes - 8;
         if (one.where == Where::beyond) at += to.bytes - 4;
         if (one.where == Where::before) at -= 4;
-        ibv_send_wr work{};
-        work.opcode = one.opcode;
-        if (one.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-            work.wr.atomic.remote_addr = at;
-            work.wr.atomic.rkey = to.key;
-            work.wr.atomic.compare_add = 1;
-        } else {
-            work.wr.rdma.remote_addr = at;
-            work.wr.rdma.rkey = to.key;
-        }
         place.words()[0] = UINT64_MAX;
-        const std::string said = proxy.tries(work);
-        if (one.granted)
-            tap::is(said, "", way + one.name + " is granted");
-        else
-            tap::ok(said.starts_with("remote "), way + one.name + " is refused");
-        if (!said.empty()) tap::note("%s: %s", one.name, said.c_str());
+        is_granted(proxy.tries(access_to(one.opcode, at, to.key)), one.granted, way + one.name);
         const bool arrived = (content(one.where == Where::other ? other_server : server) != nothing);
         tap::is(arrived, one.granted && one.where != Where::end,
                 way + (arrived ? "and arrives" : "and changes nothing of what is looked at"));
@@ -115,9 +87,7 @@ void crossing(End& client, End& server, const std::string& way) {
 }
 
 // Values that a proxy sends in the immediate data.
-void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
-    Transport transport = verbs_transport(place.host, devices);
-    auto& listener = static_cast<VerbsListener&>(*transport.listener);
+void told_by_hand(Place& place, VerbsListener& listener, const std::string& way) {
     struct Attempt {
         const char* name;
         ibv_wr_opcode opcode;
@@ -136,7 +106,7 @@ void told_by_hand(Place& place, VerbsDevices& devices, const std::string& way) {
     for (const Attempt& one : attempts) {
         End server;
         RawProxy proxy(place, listener, server);
-        open_container(proxy, server);
+        proxy.welcomed_by(server);
         ibv_send_wr work{};
         work.opcode = one.opcode;
         work.imm_data = htonl(one.immediate);
@@ -154,16 +124,13 @@ void containers(Place& place, bool windows) {
     const std::string way = windows ? "by windows: " : "by keys: ";
     VerbsConfig config;
     config.windows = windows;
-    VerbsDevices devices(config);
-    Transport transport = verbs_transport(place.host, devices);
-    End client, server;
-    if (!tap::ok(join(transport, client, server), way + "joined for containers")) return;
+    Ends ends(place, config, config);
+    End &client = ends.client, &server = ends.server;
     ChannelCounters counters;
     client.channel->count_in(counters);
     tap::ok(client.channel->has_container() && server.channel->has_container(), way + "both ends have one");
     tap::ok(!client.channel->post_report("x"), way + "none is written before something came from there");
-    server.send("welcome");
-    pump({&client, &server}, [&] { return client.bytes == "welcome"; });
+    Ends::welcome(client, server);
     tap::ok(!server.channel->post_report("x"), way + "nor before its address is known");
     const std::string report(container_bytes, 'r'), answer(1000, 'a');
     tap::ok(client.channel->post_report(report), way + "the proxy writes");
@@ -191,26 +158,15 @@ void containers(Place& place, bool windows) {
     tap::ok(true, way + "and again when they have arrived");
     client.channel->flush();
     crossing(client, server, way);
-    told_by_hand(place, devices, way);
-    written_by_hand(place, devices, windows);
-    transport.listener.reset();
-    client.channel.reset();
-    server.channel.reset();
-    nothing_dies(devices);
+    told_by_hand(place, *ends.listener, way);
+    written_by_hand(place, *ends.listener, windows);
 }
 
 }  // namespace
 
 int main() {
-    const char* host = std::getenv("FARCACHED_RDMA_ADDRESS");
-    if (host == nullptr) {
-        tap::skip(1, "FARCACHED_RDMA_ADDRESS is no device's");
-        return tap::done();
-    }
-    const auto place = std::make_unique<Place>();
-    place->host = host;
-    containers(*place, true);
-    containers(*place, false);
-    nothing_dies(place->devices);
-    return tap::done();
+    return run_with_device([](Place& place) {
+        containers(place, true);
+        containers(place, false);
+    });
 }

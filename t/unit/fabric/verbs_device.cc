@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The parts special to the channel over RDMA, with a device: reads, hostile peers, teardown, no leftovers. Runs in a
 // guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -241,23 +240,7 @@ void refused_by_the_device(Place& place) {
         const uint64_t at = one.counters ? proxy.welcome.counters_address
                                          : proxy.welcome.region_address + proxy.welcome.counters_from;
         const uint32_t key = one.counters ? proxy.welcome.counters_key : proxy.welcome.region_key;
-        ibv_send_wr work{};
-        work.opcode = one.opcode;
-        if (one.opcode == IBV_WR_RDMA_READ || one.opcode == IBV_WR_RDMA_WRITE) {
-            work.wr.rdma.remote_addr = at;
-            work.wr.rdma.rkey = key;
-        } else {
-            work.wr.atomic.remote_addr = at;
-            work.wr.atomic.rkey = key;
-            work.wr.atomic.compare_add = one.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : 0;
-            work.wr.atomic.swap = 4711;
-        }
-        const std::string said = proxy.tries(work);
-        if (one.granted)
-            tap::is(said, "", std::string(one.name) + " is granted");
-        else
-            tap::ok(said.starts_with("remote "), std::string(one.name) + " is refused");
-        if (!said.empty()) tap::note("%s: %s", one.name, said.c_str());
+        is_granted(proxy.tries(access_to(one.opcode, at, key)), one.granted, one.name);
     }
     tap::ok(node.arena_bytes() == before, "no byte of the arena has changed");
     tap::is(node.counters[0], 1u, "a counter by one");
@@ -307,21 +290,11 @@ void proxies_that_lie(Place& place) {
     VerbsDevices telling(VerbsConfig(), [&](const std::string& text) { said = text; });
     Transport transport = verbs_transport(place.host, telling);
     auto& listener = static_cast<VerbsListener&>(*transport.listener);
-    CmEvents events(rdma_create_event_channel());
-    rdma_cm_id* made = nullptr;
-    if (rdma_create_id(events.get(), &made, nullptr, RDMA_PS_TCP) != 0) tap::bail_out("rdma_create_id");
-    CmId id(made);
-    SocketAddress to = listener.address();
-    if (rdma_resolve_addr(made, nullptr, to.get(), 2000) != 0) tap::bail_out("rdma_resolve_addr");
-    CmEvent(wait_event(events.get())).reset();
-    if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
-    CmEvent(wait_event(events.get())).reset();
-    auto device = value_of(place.devices.device_of(*made));
-    auto queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
+    const auto queue = queue_towards(place, listener);
     rdma_conn_param param{};
     param.private_data = "nonsense";
     param.private_data_len = 8;
-    if (rdma_connect(made, &param) != 0) tap::bail_out("rdma_connect");
+    if (rdma_connect(queue->id(), &param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
     End server;
@@ -382,25 +355,18 @@ void many_connections(Place& place) {
 }  // namespace
 
 int main() {
-    const char* host = std::getenv("FARCACHED_RDMA_ADDRESS");
-    if (host == nullptr) {
-        tap::skip(1, "FARCACHED_RDMA_ADDRESS is no device's");
-        return tap::done();
-    }
-    const auto place = std::make_unique<Place>();
-    place->host = host;
-    refused(*place);
-    reads(*place);
-    nothing_dies(place->devices);
-    large_reads(*place);
-    fetches(*place);
-    counted_reads(*place);
-    refused_by_the_device(*place);
-    floods(*place);
-    nothing_dies(place->devices);
-    nodes_that_lie(*place);
-    proxies_that_lie(*place);
-    many_connections(*place);
-    nothing_dies(place->devices);
-    return tap::done();
+    return run_with_device([](Place& place) {
+        refused(place);
+        reads(place);
+        nothing_dies(place.devices);
+        large_reads(place);
+        fetches(place);
+        counted_reads(place);
+        refused_by_the_device(place);
+        floods(place);
+        nothing_dies(place.devices);
+        nodes_that_lie(place);
+        proxies_that_lie(place);
+        many_connections(place);
+    });
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fixture of the tests of the channel over RDMA that need a device: its address, a proxy and a node by hand.
+// Fixture of the tests of the channel over RDMA that need a device: its address, two connected ends, a proxy and a node by hand.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -29,6 +30,81 @@ inline void nothing_dies(VerbsDevices& devices) {
     while (devices.deferred_closes() > 0 && now_ms() < until) poll(nullptr, 0, 1);
 }
 
+// A test's main(). Without a device it skips.
+template <class Body>
+int run_with_device(Body body) {
+    const char* host = std::getenv("FARCACHED_RDMA_ADDRESS");
+    if (host == nullptr) {
+        tap::skip(1, "FARCACHED_RDMA_ADDRESS is no device's");
+        return tap::done();
+    }
+    const auto place = std::make_unique<Place>();
+    place->host = host;
+    body(*place);
+    nothing_dies(place->devices);
+    return tap::done();
+}
+
+// A proxy and a node that are connected. Each has devices of its own.
+struct Ends {
+    VerbsDevices node_devices, proxy_devices;
+    std::unique_ptr<VerbsListener> listener;
+    End client, server;
+
+    Ends(Place& place, const VerbsConfig& node, const VerbsConfig& proxy, const VerbsOffer& offer = {}, const RpcWish& wish = {})
+        : node_devices(node),
+          proxy_devices(proxy),
+          listener(value_of(VerbsListener::listen(*numeric_address(place.host, 0), offer, node_devices, 64))) {
+        connect(place, client, server, wish);
+    }
+    ~Ends() {
+        listener.reset();
+        client.channel.reset();
+        server.channel.reset();
+        nothing_dies(node_devices);
+        nothing_dies(proxy_devices);
+    }
+    // Two more ends of the same node.
+    void connect(Place& place, End& from, End& to, const RpcWish& wish = {}) {
+        from.channel = value_of(connect_verbs(listener->address(), proxy_devices, place.memory(), from, wish));
+        if (!accept_into(*listener, to, &from)) tap::bail_out("no connection");
+        pump({&from, &to}, [&] { return from.up || from.over; });
+        if (!from.up) tap::bail_out(from.text);
+    }
+    // The node sends its first bytes, so the proxy may use the node's slots and container (B2).
+    static void welcome(End& from, End& to) {
+        to.send("welcome");
+        pump({&from, &to}, [&] { return from.bytes == "welcome"; });
+        from.bytes.clear();
+    }
+};
+
+// ---- work requests by hand ------------------------------------------------------------------------------
+
+// An access to remote memory.
+inline ibv_send_wr access_to(ibv_wr_opcode opcode, uint64_t at, uint32_t key) {
+    ibv_send_wr work{};
+    work.opcode = opcode;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+        work.wr.atomic.remote_addr = at;
+        work.wr.atomic.rkey = key;
+        work.wr.atomic.compare_add = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : 0;
+        work.wr.atomic.swap = 4711;
+    } else {
+        work.wr.rdma.remote_addr = at;
+        work.wr.rdma.rkey = key;
+    }
+    return work;
+}
+// said: the device's error; empty: none.
+inline void is_granted(const std::string& said, bool granted, const std::string& name) {
+    if (granted)
+        tap::is(said, "", name + " is granted");
+    else
+        tap::ok(said.starts_with("remote "), name + " is refused");
+    if (!said.empty()) tap::note("%s: %s", name.c_str(), said.c_str());
+}
+
 inline rdma_cm_event* wait_event(rdma_event_channel* from) {
     pollfd polled{from->fd, POLLIN, 0};
     rdma_cm_event* event = nullptr;
@@ -36,17 +112,8 @@ inline rdma_cm_event* wait_event(rdma_event_channel* from) {
     return rdma_get_cm_event(from, &event) == 0 ? event : nullptr;
 }
 
-// A proxy by hand that can post any work request.
-struct RawProxy {
-    std::unique_ptr<VerbsQueue> queue;
-    VerbsWelcome welcome{};
-
-    RawProxy(Place& place, VerbsListener& listener, End& server);
-    // The device's error for one work request; empty: it completed well.
-    std::string tries(ibv_send_wr work);
-};
-
-inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
+// The queue of a proxy by hand, which may connect.
+inline std::unique_ptr<VerbsQueue> queue_towards(Place& place, const VerbsListener& listener) {
     CmEvents events(rdma_create_event_channel());
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(events.get(), &made, nullptr, RDMA_PS_TCP) != 0) tap::bail_out("rdma_create_id");
@@ -55,11 +122,34 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     if (rdma_resolve_addr(made, nullptr, to.get(), 2000) != 0) tap::bail_out("rdma_resolve_addr");
     CmEvent(wait_event(events.get())).reset();
     auto device = value_of(place.devices.device_of(*made));
-    queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
-    if (const Refusal no = queue->reach().use(queue->device(), {place.landing, sizeof place.landing}, VerbsAccess::landing))
-        tap::bail_out(no->text);
+    auto queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
     if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
     CmEvent(wait_event(queue->id()->channel)).reset();
+    return queue;
+}
+
+// A proxy by hand that can post any work request.
+struct RawProxy {
+    std::unique_ptr<VerbsQueue> queue;
+    VerbsWelcome welcome{};
+
+    RawProxy(Place& place, VerbsListener& listener, End& server);
+    // The node sends its first bytes: its windows are bound (B2).
+    void welcomed_by(End& server) {
+        server.send("come in");
+        const uint64_t until = now_ms() + patience_ms();
+        while (!queue->anything_came() && now_ms() < until) {
+            turn({&server}, 1);
+            queue->collect();
+        }
+    }
+    // The device's error for one work request; empty: it completed well.
+    std::string tries(ibv_send_wr work);
+};
+
+inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : queue(queue_towards(place, listener)) {
+    if (const Refusal no = queue->reach().use(queue->device(), {place.landing, sizeof place.landing}, VerbsAccess::landing))
+        tap::bail_out(no->text);
     VerbsHello hello{};
     hello.head = verbs_head(verbs_hello_magic, sizeof hello);
     hello.receives = queue->receives();
@@ -67,7 +157,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) {
     param.private_data = &hello;
     param.private_data_len = sizeof hello;
     param.initiator_depth = param.responder_resources = 1;
-    if (rdma_connect(made, &param) != 0) tap::bail_out("rdma_connect");
+    if (rdma_connect(queue->id(), &param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
     server.channel = listener.accept(server);

@@ -2,7 +2,6 @@
 // Requests and replies in slots (fabric/verbs/verbs_rpc.h), both ends with a device. Every mode carries all bytes in order.
 // A node that announced a look and sleeps is woken. Ends of other versions are served. Runs in a guest, or wherever
 // FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,8 @@ VerbsConfig quiet(VerbsConfig config = {}) {
     config.beat_ms = beat_ms;
     return config;
 }
+constexpr uint64_t wraps = UINT64_C(1) << 32;  // the lower half of a message's number
+
 VerbsConfig node_with(RpcMode most, uint32_t slots = 8, uint32_t look_us_max = 200) {
     VerbsConfig config = quiet();
     config.rpc = most;
@@ -28,33 +29,24 @@ VerbsConfig node_with(RpcMode most, uint32_t slots = 8, uint32_t look_us_max = 2
 }
 
 // A proxy and a node, connected. The proxy awaits replies until awaits = false.
-struct Pair {
-    VerbsDevices node, proxy;
-    std::unique_ptr<VerbsListener> listener;
-    End client, server;
+struct Pair : Ends {
     ChannelCounters asked, served;
     bool awaits = true;
 
-    Pair(Place& place, const VerbsConfig& node_config, const RpcWish& wish)
-        : node(node_config),
-          proxy(quiet()),
-          listener(value_of(VerbsListener::listen(*numeric_address(place.host, 0), {}, node, 16))) {
-        client.channel = value_of(connect_verbs(listener->address(), proxy, place.memory(), client, wish));
-        if (!accept_into(*listener, server, &client)) tap::bail_out("no connection");
-        pump({&client, &server}, [&] { return client.up || client.over; });
-        if (!client.up) tap::bail_out(client.text);
+    Pair(Place& place, const VerbsConfig& node, const RpcWish& wish, const VerbsOffer& offer = {})
+        : Ends(place, node, begins_like(node), offer, wish) {
         client.channel->count_in(asked);
         server.channel->count_in(served);
-        server.send("welcome");
-        pump({&client, &server}, [&] { return client.bytes == "welcome"; });
-        client.bytes.clear();
+        welcome(client, server);
     }
-    ~Pair() {
-        listener.reset();
+    ~Pair() {  // before the counters are gone
         client.channel.reset();
         server.channel.reset();
-        nothing_dies(node);
-        nothing_dies(proxy);
+    }
+    static VerbsConfig begins_like(const VerbsConfig& node) {
+        VerbsConfig proxy = quiet();
+        proxy.messages_before = node.messages_before;
+        return proxy;
     }
     // As a node's loop does it. True: it had work.
     bool node_looks() {
@@ -97,10 +89,10 @@ struct Pair {
             else if (!turn({&server}, 20))
                 turn({&client}, 0);
         }
-        const bool asked = !server.bytes.empty();
+        const bool came = !server.bytes.empty();
         server.bytes.clear();
-        if (asked) server.send(with);
-        return asked;
+        if (came) server.send(with);
+        return came;
     }
     std::string failures() const { return client.text + server.text; }
 };
@@ -156,9 +148,13 @@ void streams(Pair& pair, const std::string& title, uint32_t count, uint32_t byte
     pair.client.take = pair.server.take = {};
 }
 
-void carries(Place& place, const RpcWish& wish, uint32_t slots, uint32_t look_us_max) {
-    const std::string title = named(wish) + std::to_string(slots) + " slots: ";
-    Pair pair(place, node_with(RpcMode::automatic, slots, look_us_max), wish);
+// before: the number before the first message of each end.
+void carries(Place& place, const RpcWish& wish, uint32_t slots, uint32_t look_us_max, uint64_t before = 0) {
+    const std::string title = named(wish) + std::to_string(slots) + " slots" +
+                              (before == 0 ? ": " : ", from message " + std::to_string(before + 1) + " on: ");
+    VerbsConfig node = node_with(RpcMode::automatic, slots, look_us_max);
+    node.messages_before = before;
+    Pair pair(place, node, wish);
     tap::is(rpc_mode_name(pair.client.channel->rpc()), rpc_mode_name(wish.mode == RpcMode::automatic ? RpcMode::send : wish.mode),
             title + "the mode is in use");
     echoes(pair, title + "one request after another", 60, 300, 1);
@@ -273,6 +269,89 @@ void wakes(Place& place) {
     note(pair);
 }
 
+// ---- a node that ends the connection ------------------------------------------------------------------
+
+// So many replies stand in slots; the proxy has READ none of them. Then the node says goodbye and ends.
+void answers_and_ends(End& client, End& server, uint32_t replies) {
+    client.channel->expect_replies(true);
+    for (uint32_t i = 0; i < replies; i++) {
+        client.send("?");
+        const auto came = [&] { return server.bytes == "?" || server.over; };
+        if (!pump({&server}, came)) tap::bail_out("a request did not arrive");
+        server.bytes.clear();
+        server.send(std::to_string(i));
+    }
+    server.channel->out().append("goodbye");
+    server.channel->send_at_once();
+    server.channel->flush();
+    server.channel->close();
+    pump({&server}, [&] { return server.over; });
+}
+
+void ends_by_itself(Place& place) {
+    Region region(small_region(4711));
+    for (const uint32_t replies : {1U, 3U, 8U}) {
+        const std::string title = "a node that ends with " + std::to_string(replies) + " replies to be READ: ";
+        Pair pair(place, node_with(RpcMode::automatic, 16), {RpcMode::rfp, 0}, {&region});
+        const auto posted = [&] { return pair.served.rdma_sends.get() + pair.served.rdma_writes.get(); };
+        const uint64_t before = posted();
+        answers_and_ends(pair.client, pair.server, replies);
+        tap::is(posted() - before, 1u, title + "it sent the goodbye alone");
+        tap::is(pair.node_devices.deferred_closes(), 1u, title + "it waits");
+        pump({&pair.client}, [&] { return pair.client.bytes.ends_with("goodbye") || pair.client.over; });
+        tap::is(pair.client.bytes, std::string("01234567").substr(0, replies) + "goodbye", title + "all arrives, in order");
+        pair.client.channel.reset();
+        nothing_dies(pair.node_devices);
+        tap::is(pair.node_devices.deferred_closes(), 0u, title + "until the proxy has left");
+    }
+    Pair pair(place, node_with(RpcMode::automatic), {RpcMode::rfp, 0}, {&region});
+    pair.ask("one");
+    pair.answers("first");
+    const bool right = pair.gets("first");
+    pair.client.channel->expect_replies(true);
+    pair.client.send("x");  // it tells that the first reply was taken; its own is never made
+    pump({&pair.server}, [&] { return !pair.server.bytes.empty(); });
+    pair.server.channel.reset();
+    pump({&pair.client}, [&] { return pair.client.over; });
+    tap::ok(right && pair.client.over, "without a reply to be READ the proxy sees the end at once");
+}
+
+// A proxy that neither READs nor leaves is waited for no longer than D3 says.
+void proxy_that_stays(Place& place) {
+    Region region(small_region(4711));
+    Pair pair(place, node_with(RpcMode::automatic), {RpcMode::rfp, 0}, {&region});
+    answers_and_ends(pair.client, pair.server, 2);
+    nothing_dies(pair.node_devices);
+    tap::is(pair.node_devices.deferred_closes(), 0u, "a node does not wait for ever for a proxy that stays");
+    pump({&pair.client}, [&] { return pair.client.over; });
+    tap::ok(pair.client.over, "whose end then ends, too");
+    tap::note("%s", pair.client.text.c_str());
+}
+
+// The bound on such waits: the node's timeouts are long here, so that none ends by them.
+void many_that_stay(Place& place) {
+    VerbsConfig patient = node_with(RpcMode::automatic);
+    patient.ack_timeout = 22;
+    Ends ends(place, patient, quiet(), {}, {RpcMode::rfp, 0});
+    std::vector<std::unique_ptr<End>> clients, servers;
+    for (size_t i = 0; i < deferred_reads_max + 2; i++) {
+        clients.push_back(std::make_unique<End>());
+        servers.push_back(std::make_unique<End>());
+        ends.connect(place, *clients.back(), *servers.back(), {RpcMode::rfp, 0});
+        Ends::welcome(*clients.back(), *servers.back());
+        answers_and_ends(*clients.back(), *servers.back(), 1);
+    }
+    End& last = *clients.back();
+    pump({&last}, [&] { return last.over; });
+    tap::is(ends.node_devices.deferred_closes(), deferred_reads_max, "the node waits for so many proxies");
+    tap::ok(last.over, "others are not waited for");
+    clients.clear();
+    ends.client.channel.reset();
+    pump({&ends.server}, [&] { return ends.server.over; });
+    nothing_dies(ends.node_devices);
+    tap::is(ends.node_devices.deferred_closes(), 0u, "all that leave are let go");
+}
+
 // ---- ends of other kinds ------------------------------------------------------------------------------
 
 void without_slots(Place& place) {
@@ -357,25 +436,25 @@ void older(Place& place) {
 }  // namespace
 
 int main() {
-    const char* host = std::getenv("FARCACHED_RDMA_ADDRESS");
-    if (host == nullptr) {
-        tap::skip(1, "FARCACHED_RDMA_ADDRESS is no device's");
-        return tap::done();
-    }
-    const auto place = std::make_unique<Place>();
-    place->host = host;
-    for (const RpcMode mode : {RpcMode::send, RpcMode::write, RpcMode::rfp}) carries(*place, {mode, 0}, 8, 200);
-    carries(*place, {RpcMode::rfp, 36}, 8, 200);
-    carries(*place, {RpcMode::rfp, 0}, 1, 1'000'000);
-    carries(*place, {RpcMode::write, 0}, slots_most, 1'000'000);
-    automatic(*place);
-    posts_nothing(*place, 0, 0);
-    posts_nothing(*place, 0, 36);
-    posts_nothing(*place, 10'000'000, 0);
-    switches(*place);
-    wakes(*place);
-    without_slots(*place);
-    older(*place);
-    nothing_dies(place->devices);
-    return tap::done();
+    return run_with_device([](Place& place) {
+        for (const RpcMode mode : {RpcMode::send, RpcMode::write, RpcMode::rfp}) carries(place, {mode, 0}, 8, 200);
+        carries(place, {RpcMode::rfp, 36}, 8, 200);
+        carries(place, {RpcMode::rfp, 0}, 1, 1'000'000);
+        carries(place, {RpcMode::write, 0}, slots_most, 1'000'000);
+        for (const uint64_t before : {wraps - 20, 2 * wraps - 150, wraps - 1}) {
+            carries(place, {RpcMode::rfp, 0}, 7, 200, before);
+            carries(place, {RpcMode::write, 0}, 5, 200, before);
+        }
+        automatic(place);
+        posts_nothing(place, 0, 0);
+        posts_nothing(place, 0, 36);
+        posts_nothing(place, 10'000'000, 0);
+        switches(place);
+        wakes(place);
+        ends_by_itself(place);
+        proxy_that_stays(place);
+        many_that_stay(place);
+        without_slots(place);
+        older(place);
+    });
 }

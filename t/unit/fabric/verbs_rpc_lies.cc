@@ -4,7 +4,6 @@
 // runs in a guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a device; elsewhere it skips.
 #include <arpa/inet.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -63,14 +62,7 @@ struct Proxy {
     End server;
     RawProxy raw;
 
-    Proxy(Place& place, VerbsListener& listener) : raw(place, listener, server) {
-        server.send("come in");
-        const uint64_t until = now_ms() + patience_ms();
-        while (!raw.queue->anything_came() && now_ms() < until) {
-            turn({&server}, 1);
-            raw.queue->collect();
-        }
-    }
+    Proxy(Place& place, VerbsListener& listener) : raw(place, listener, server) { raw.welcomed_by(server); }
     const SlotPlace& requests() const { return raw.welcome.requests; }
     const SlotPlace& replies() const { return raw.welcome.replies; }
     // Into slot `number`; then wakes the node, if `immediate` is one.
@@ -484,23 +476,8 @@ void keys(Place& place, bool windows) {
         const SlotPlace to = of(one.at);
         const uint64_t from = one.from < 0 && one.from != before_start ? to.bytes() + uint64_t(one.from) : uint64_t(one.from);
         const uint64_t at = to.address + (one.from == before_start ? uint64_t(-8) : from);
-        ibv_send_wr work{};
-        work.opcode = one.opcode;
-        if (one.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-            work.wr.atomic.remote_addr = at;
-            work.wr.atomic.rkey = of(one.key_of).key;
-            work.wr.atomic.compare_add = 1;
-        } else {
-            work.wr.rdma.remote_addr = at;
-            work.wr.rdma.rkey = of(one.key_of).key;
-        }
         const std::string arena_before(region.view().base + (arena - proxy.raw.welcome.region_address), 4096);
-        const std::string said = proxy.raw.tries(work);
-        if (one.granted)
-            tap::is(said, "", way + one.name + " is granted");
-        else
-            tap::ok(said.starts_with("remote "), way + one.name + " is refused");
-        if (!said.empty()) tap::note("%s: %s", one.name, said.c_str());
+        is_granted(proxy.raw.tries(access_to(one.opcode, at, of(one.key_of).key)), one.granted, way + one.name);
         tap::ok(arena_before == std::string_view(region.view().base + (arena - proxy.raw.welcome.region_address), 4096),
                 way + one.name + " changes no item");
     }
@@ -511,17 +488,10 @@ void keys(Place& place, bool windows) {
 }  // namespace
 
 int main() {
-    const char* host = std::getenv("FARCACHED_RDMA_ADDRESS");
-    if (host == nullptr) {
-        tap::skip(1, "FARCACHED_RDMA_ADDRESS is no device's");
-        return tap::done();
-    }
-    const auto place = std::make_unique<Place>();
-    place->host = host;
-    liars(*place);
-    nodes_that_lie(*place);
-    keys(*place, true);
-    keys(*place, false);
-    nothing_dies(place->devices);
-    return tap::done();
+    return run_with_device([](Place& place) {
+        liars(place);
+        nodes_that_lie(place);
+        keys(place, true);
+        keys(place, false);
+    });
 }
