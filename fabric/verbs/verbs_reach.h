@@ -43,7 +43,8 @@ struct VerbsFarCounters {
 
 class VerbsReach {
   public:
-    // One memory of each access; it outlives the queue, or its leave() (S12). No-op without bytes.
+    // One memory of each access; it outlives the queue, or its leave() (S12). Others may READ it until the queue's end: it stays
+    // pinned. No-op without bytes.
     Refusal use(VerbsDevice& device, const VerbsMemory& memory, VerbsAccess access) {
         if (memory.bytes == 0) return {};
         if (access == VerbsAccess::counters && !device.atomics())

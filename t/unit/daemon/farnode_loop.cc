@@ -47,7 +47,7 @@ class Log {
     std::string turns_;
 };
 
-// What a connection does, and a count of it.
+// A connection's work, and a count of it.
 struct Plan {
     explicit Plan(char name, bool events = false) : letter(name), with_events(events) {}
     const char letter;

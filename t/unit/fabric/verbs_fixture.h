@@ -45,7 +45,7 @@ int run_with_device(Body body) {
     return tap::done();
 }
 
-// A proxy and a node that are connected. Each has devices of its own.
+// A proxy and a node that are connected. They share no devices.
 struct Ends {
     VerbsDevices node_devices, proxy_devices;
     std::unique_ptr<VerbsListener> listener;

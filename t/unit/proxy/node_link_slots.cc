@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a link tells its channel for replies that stand in slots (fabric::Channel::expect_replies(), looks()): replies are due from
-// before a frame leaves until its last answer, and only then.
+// Replies that stand in slots (fabric::Channel::expect_replies(), looks()): a link reports them as due from before a frame leaves
+// until its last answer, and only then.
 #include <array>
 #include <string>
 
@@ -36,7 +36,7 @@ void requests() {
     tap::ok(world.wire->due, "until the link has taken it");
     world.link->ready(world.now_ns);
     tap::ok(!world.wire->due && world.sink.has(1) && world.sink.has(2), "then no longer");
-    tap::is(world.wire->due_ever, times, "without a change meanwhile");
+    tap::is(world.wire->due_ever, times, "and were due all the time");
 
     world.node.hold = true;
     world.get(3, "k", second);
@@ -56,7 +56,7 @@ void requests() {
     world.link->ready(world.now_ns);
     tap::ok(!world.link->up(), "after the end of a connection");
     world.link->flush(world.now_ns);
-    tap::is(wire->told_after_end, 0u, "its channel is told nothing");
+    tap::is(wire->told_after_end, 0u, "its channel gets no further call");
     world.node.hold = false;
 }
 
