@@ -37,7 +37,7 @@ constexpr uint64_t by_hand = UINT64_C(1) << 40;
 std::string posts(VerbsQueue& queue, ibv_send_wr work, std::string_view bytes = {}) {
     ibv_sge piece{};
     if (const ibv_mr* own = queue.reach().own(VerbsAccess::landing)) {
-        std::memcpy(own->addr, bytes.data(), bytes.size());
+        if (!bytes.empty()) std::memcpy(own->addr, bytes.data(), bytes.size());
         piece = {reinterpret_cast<uint64_t>(own->addr), uint32_t(bytes.size()), own->lkey};
         work.sg_list = &piece;
         work.num_sge = bytes.empty() ? 0 : 1;
