@@ -115,7 +115,8 @@ class Streams {
   private:
     RnicWorkload stream(uint32_t queue_pairs, uint32_t bytes) const {
         RnicWorkload load;
-        load.stream = load.random = true;
+        load.stream = true;
+        load.order = RingOrder::random;
         load.queue_pairs = queue_pairs;
         load.message_bytes = bytes;
         load.chunks = stream_messages;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -50,8 +51,15 @@ struct Walk {
 struct QueuePair {
     uint32_t unscheduled = 0, unsent = 0;  // messages
     uint64_t visits = 0;
+    uint64_t rung = 0;  // the number of its last doorbell
     Picoseconds posted_at = 0;
     bool working = false;
+};
+
+struct Worker {
+    std::vector<uint32_t> own;  // queue pairs; those of the present tick come first
+    uint32_t working = 0;
+    bool backwards = false;
 };
 
 struct Fetch {
@@ -67,7 +75,9 @@ class Nic {
 
   private:
     // -- software
-    void post(uint32_t queue_pair);
+    void post(uint32_t queue_pair, Picoseconds delay = 0);
+    void start();
+    void tick(Worker& worker);
     uint32_t next_idle();
     void complete(uint32_t queue_pair);
     uint32_t post_size(uint32_t queue_pair);
@@ -102,6 +112,8 @@ class Nic {
     Picoseconds now_ = 0, pipeline_free_ = 0, pipeline_busy_ = 0;
 
     std::vector<QueuePair> queue_pairs_;
+    std::vector<Worker> workers_;
+    uint64_t rings_ = 0;
     uint32_t next_post_ = 0, units_free_;
     std::deque<uint32_t> scheduling_;  // with its copy: the prefetch queue is its part from ahead_ on
     size_t ahead_ = 0;                 // queue pairs at the head of the scheduling queue that are prefetched
@@ -132,22 +144,55 @@ Nic::Nic(const RnicDevice& device, const RnicWorkload& workload, const Prefetchi
     CHECK(device.chunk > 0);
     CHECK(device.fetch_units > 0);
     CHECK(workload.post_messages > 0);
+    CHECK(workload.workers <= workload.queue_pairs);
+    CHECK(workload.workers > 0 || workload.order <= RingOrder::random);
     for (const uint32_t entries : device.cache_entries) caches_.emplace_back(entries);
     if (workload.items > 0) items_.emplace(workload.items, workload.skew);
     if (workload.stream) prefill();
 }
 
-void Nic::post(uint32_t number) {
+// delay: until software begins with it.
+void Nic::post(uint32_t number, Picoseconds delay) {
     QueuePair& queue_pair = queue_pairs_[number];
     queue_pair.working = true;
-    queue_pair.posted_at = now_;
+    queue_pair.posted_at = now_ + delay;
     if (prefetching_.kind == PrefetchKind::software)
-        events_.add(now_ + pcie_.one_way(), Happening::prefetch_register, number);
-    events_.add(now_ + picoseconds(workload_.prepare_ns) + pcie_.one_way(), Happening::doorbell, number);
+        events_.add(queue_pair.posted_at + pcie_.one_way(), Happening::prefetch_register, number);
+    events_.add(queue_pair.posted_at + picoseconds(workload_.prepare_ns) + pcie_.one_way(), Happening::doorbell, number);
+}
+
+void Nic::start() {
+    if (workload_.stream) return take_stream();
+    if (workload_.workers == 0) {
+        const uint32_t active = workload_.active == 0 ? workload_.queue_pairs : std::min(workload_.active, workload_.queue_pairs);
+        for (uint32_t i = 0; i < active; i++) post(next_idle());
+        return;
+    }
+    workers_.resize(workload_.workers);
+    for (uint32_t i = 0; i < workload_.queue_pairs; i++) workers_[i % workload_.workers].own.push_back(i);
+    for (Worker& worker : workers_) tick(worker);
+}
+
+void Nic::tick(Worker& worker) {
+    std::vector<uint32_t>& own = worker.own;
+    const auto count = uint32_t(own.size());
+    worker.working = workload_.touched == 0 ? count : std::min(count, workload_.touched);
+    for (uint32_t i = 0; i < worker.working; i++) std::swap(own[i], own[i + random_.below(count - i)]);
+    const auto rung = [&](uint32_t number) { return queue_pairs_[number].rung; };
+    if (workload_.order != RingOrder::random) std::sort(own.begin(), own.begin() + worker.working);
+    if (workload_.order == RingOrder::recent)
+        std::stable_sort(own.begin(), own.begin() + worker.working, [&](uint32_t a, uint32_t b) { return rung(a) > rung(b); });
+    if (workload_.order == RingOrder::alternating && std::exchange(worker.backwards, !worker.backwards))
+        std::reverse(own.begin(), own.begin() + worker.working);
+    const Picoseconds begins = picoseconds(2 * workload_.between_ns * random_.unit());
+    for (uint32_t i = 0; i < worker.working; i++) {
+        queue_pairs_[own[i]].rung = ++rings_;
+        post(own[i], begins + i * picoseconds(workload_.prepare_ns));
+    }
 }
 
 uint32_t Nic::next_idle() {
-    uint32_t number = workload_.random ? uint32_t(random_.below(workload_.queue_pairs)) : next_post_;
+    uint32_t number = workload_.order == RingOrder::random ? uint32_t(random_.below(workload_.queue_pairs)) : next_post_;
     while (queue_pairs_[number].working) number = (number + 1) % workload_.queue_pairs;
     next_post_ = (number + 1) % workload_.queue_pairs;
     return number;
@@ -160,7 +205,9 @@ void Nic::complete(uint32_t number) {
         latencies_ += now_ - queue_pair.posted_at;
         posts_++;
     }
-    post(next_idle());
+    if (workload_.workers == 0) return post(next_idle());
+    Worker& worker = workers_[number % workload_.workers];
+    if (--worker.working == 0) tick(worker);
 }
 
 // The first post of a queue pair has a random length, so that posts do not end all at once.
@@ -213,7 +260,7 @@ Walk Nic::walk_of(uint32_t number, bool ahead) const {
     const QueuePair& queue_pair = queue_pairs_[number];
     const uint64_t visit = queue_pair.visits * workload_.queue_pairs + number;
     uint64_t region = number;
-    if (workload_.regions > 0) region = (workload_.random ? mix(visit + workload_.seed) : visit) % workload_.regions;
+    if (workload_.regions > 0) region = (workload_.order == RingOrder::random ? mix(visit + workload_.seed) : visit) % workload_.regions;
     return {number, std::min(device_.chunk, queue_pair.unscheduled), {number, visit, region, region}, 0, ahead};
 }
 
@@ -353,9 +400,7 @@ void Nic::handle(const RnicEvent& event) {
 }
 
 RnicResult Nic::run() {
-    if (workload_.stream) take_stream();
-    const uint32_t active = workload_.active == 0 ? workload_.queue_pairs : std::min(workload_.active, workload_.queue_pairs);
-    for (uint32_t i = 0; i < active && !workload_.stream; i++) post(next_idle());
+    start();
     const uint64_t last = uint64_t(workload_.warmup_chunks) + workload_.chunks;
     while (chunks_ < last) handle(events_.pop());
     const double elapsed = double(now_ - counted_from_);

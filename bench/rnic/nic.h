@@ -11,6 +11,8 @@
 // N2  A queue pair is back in the queues when its chunk is made, before that is sent.
 // N3  A resource that is under way is fetched once; those who need it wait for that fetch.
 // N4  Hits and misses are counted for fetch units, not for the prefetcher.
+// W1  A worker's tick rings each of the touched queue pairs once, one after the other in RingOrder. The next tick begins
+//     `between_ns` after all of their messages are completed.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +34,25 @@ struct RnicDevice {
     double wire_ns = 0;          // one way, beside the time of the bytes
 };
 
+// The order in which software rings the doorbells of queue pairs.
+enum class RingOrder : uint8_t {
+    cyclic,       // by number
+    random,       // of queue pairs and regions
+    alternating,  // by number, each tick in the other direction; with workers
+    recent,       // the one that was rung last comes first; with workers
+};
+
 struct RnicWorkload {
     uint32_t queue_pairs = 1;
     uint32_t active = 0;         // queue pairs with work at once; 0: all
     uint32_t post_messages = 1;  // WRITEs of one doorbell
     uint32_t message_bytes = 64;
     uint32_t regions = 0;  // memory regions used in turn; 0: one for each queue pair
-    bool random = false;   // order of queue pairs and regions; false: cyclic
+    RingOrder order = RingOrder::cyclic;
+    // Beyond 0: so many workers share the queue pairs evenly (W1). Else an idle queue pair follows each completion.
+    uint32_t workers = 0;
+    uint32_t touched = 0;   // queue pairs of a worker's tick, at random; 0: all of its own
+    double between_ns = 0;  // a worker's mean time between its ticks, uniform from 0 to twice that
     double prepare_ns = 0;  // software's time from the decision to post until the doorbell
     // A stream: messages that never run out, each of a random queue pair, as a busy server receives and answers them. It has
     // neither doorbells nor posts, and a chunk is one message.

@@ -16,7 +16,7 @@ using S = const std::string;
 
 constexpr std::string_view figure_words[] = {"3", "4", "5", "6", "abstract", "jakiro"};
 constexpr std::string_view prefetch_words[] = {"none", "csrna", "scheduled", "software"};
-constexpr std::string_view order_words[] = {"cyclic", "random"};
+constexpr std::string_view order_words[] = {"cyclic", "random", "alternating", "recent"};
 
 const char* to_figures(T& t, S& text) {
     t.figures.clear();
@@ -43,13 +43,6 @@ const char* to_entries(T& t, S& text) {
     return nullptr;
 }
 
-const char* to_order(T& t, S& text) {
-    uint8_t word = 0;
-    const char* wrong = to_word(text, order_words, word, "is neither cyclic nor random");
-    t.workload.random = word == 1;
-    return wrong;
-}
-
 const OptionOf<T> table[] = {
     {{"figures", "LIST", nullptr,
       "print the points of these figures beside the paper's: 3, 4, 5, 6, abstract (of Ma et al.), jakiro (Figures 4 to 10 of RFP). "
@@ -66,8 +59,19 @@ const OptionOf<T> table[] = {
      [](T& t, S& s) { return to_number<uint32_t>(s, 1, 1 << 20, t.workload.message_bytes); }},
     {{"regions", "N", "0", "memory regions used in turn; 0: one for each queue pair"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 0, entries_max, t.workload.regions); }},
-    {{"order", "WORD", "cyclic", "order of queue pairs and regions: cyclic or random"}, to_order},
-    {{"prepare-ns", "N", "0", "software's time before a doorbell, in ns"},
+    {{"workers", "N", "0",
+      "software threads that share the queue pairs. A thread rings each of its queue pairs, and again when all are done. 0: an idle "
+      "queue pair follows each completion"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 0, queue_pairs_max, t.workload.workers); }},
+    {{"touched", "N", "0", "with --workers: queue pairs that a thread rings before it waits, at random; 0: all"},
+     [](T& t, S& s) { return to_number<uint32_t>(s, 0, queue_pairs_max, t.workload.touched); }},
+    {{"between-ns", "N", "0", "with --workers: a thread's mean time before it rings again, in ns"},
+     [](T& t, S& s) { return to_number<double>(s, 0, 1e9, t.workload.between_ns); }},
+    {{"order", "WORD", "cyclic",
+      "order of queue pairs: cyclic; random, also of regions; with --workers also alternating: each time in the other direction; "
+      "recent: the last one used first"},
+     [](T& t, S& s) { return to_word(s, order_words, t.workload.order, "is not cyclic, random, alternating or recent"); }},
+    {{"prepare-ns", "N", "0", "software's time before each doorbell, in ns"},
      [](T& t, S& s) { return to_number<double>(s, 0, 1e6, t.workload.prepare_ns); }},
     {{"prefetch", "WORD", "none",
       "none; csrna: contexts of queue pairs; scheduled: contexts, work queue elements, protection and translation entries; "
@@ -125,6 +129,9 @@ std::string read_rnic_options(std::span<char* const> arguments, T& options) {
     });
     if (!wrong.empty()) return wrong;
     if (options.workload.active > options.workload.queue_pairs) return "--active is more than --queue-pairs";
+    if (options.workload.workers > options.workload.queue_pairs) return "--workers is more than --queue-pairs";
+    if (options.workload.workers == 0 && options.workload.order > RingOrder::random)
+        return "--order alternating and recent need --workers";
     return {};
 }
 

@@ -82,7 +82,7 @@ def check_refusals():
     for arguments, wanted in [
             (["--figures", "2"], "--figures 2 has a word that is not 3, 4"),
             (["--chunk", "0"], "--chunk 0 is too small"),
-            (["--order", "x"], "--order x is neither cyclic nor random"),
+            (["--order", "x"], "--order x is not cyclic, random, alternating or recent"),
             (["points"], '"points" is not an option')]:
         status, out, err = farbench(*arguments)
         tap.ok(status == 64 and wanted in err and not out, "refused: %s" % " ".join(arguments), status, err)

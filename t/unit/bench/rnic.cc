@@ -64,7 +64,7 @@ Case any_case(Random& random) {
     one.workload.queue_pairs = 8 + uint32_t(random.below(200));
     one.workload.post_messages = random.below(2) == 0 ? endless : 1 + uint32_t(random.below(60));
     one.workload.regions = random.below(2) == 0 ? 0 : 8 + uint32_t(random.below(200));
-    one.workload.random = random.below(2) == 0;
+    one.workload.order = RingOrder(random.below(2));
     one.workload.active = random.below(2) == 0 ? 0 : 1 + uint32_t(random.below(one.workload.queue_pairs));
     one.workload.seed = random.next();
     one.workload.warmup_chunks = 500;
@@ -91,7 +91,7 @@ void check_seeds() {
     for (int i = 0; i < 50; i++) {
         Case one = any_case(random);
         one.device.cache_entries.fill(32);
-        one.workload.random = true;
+        one.workload.order = RingOrder::random;
         one.workload.active = one.workload.queue_pairs / 2;
         one.workload.post_messages = 5;
         const RnicResult first = simulate_rnic(one.device, one.workload, one.prefetching);
@@ -136,7 +136,7 @@ void check_more_cache_in_order() {
     uint32_t slower = 0;
     for (int i = 0; i < 100; i++) {
         Case one = any_case(random);
-        one.workload.random = i % 4 == 0;
+        one.workload.order = i % 4 == 0 ? RingOrder::random : RingOrder::cyclic;
         one.workload.active = i % 2 == 0 ? 1 : 0;
         if (i % 2 == 1) {
             one.device.fetch_units = 1;
@@ -206,6 +206,58 @@ void check_prefetchers() {
     one.workload = paper_workload(4096);
     const RnicResult wide = simulate_rnic(one.device, one.workload, {PrefetchKind::scheduled, 100});
     tap::ok(wide.mops < chain.mops * 0.9, "a window beyond the cache replaces entries before their use");
+}
+
+// ---- workers --------------------------------------------------------------------------------------------
+
+RnicResult ring(RingOrder order, RnicWorkload workload, uint32_t contexts) {
+    RnicDevice device = paper_device();
+    device.chunk = workload.post_messages;
+    device.fetch_units = 100;
+    device.cache_entries[size_t(Resource::qpc)] = contexts;
+    workload.order = order;
+    workload.regions = 1;
+    workload.warmup_chunks = 5000;
+    workload.chunks = 10'000;
+    return simulate_rnic(device, workload, {});
+}
+
+double contexts_hit(RingOrder order, const RnicWorkload& workload, uint32_t contexts) {
+    return ring(order, workload, contexts).hit_ratios[size_t(Resource::qpc)];
+}
+
+bool near(double a, double b) { return std::abs(a - b) < 0.05; }
+
+void check_orders() {
+    RnicWorkload one;
+    one.queue_pairs = 512;
+    one.workers = 1;
+    tap::is(contexts_hit(RingOrder::cyclic, one, 256), 0.0, "a worker that rings in turn never hits half of a cache");
+    tap::ok(near(contexts_hit(RingOrder::alternating, one, 256), 0.5), "in alternating direction it hits as much as fits");
+    tap::ok(same(ring(RingOrder::alternating, one, 256), ring(RingOrder::recent, one, 256)), "the last one first is the same");
+    // Of a random permutation after another one, c + (1 - c) ln(1 - c) are within reach of a cache for the share c.
+    tap::ok(near(contexts_hit(RingOrder::random, one, 256), 0.5 + 0.5 * std::log(0.5)), "in random order it hits less");
+    one.touched = 16;
+    tap::ok(near(contexts_hit(RingOrder::cyclic, one, 256), contexts_hit(RingOrder::recent, one, 256)),
+            "the order decides nothing if a tick rings few of them");
+    one.touched = 0;
+    one.workers = 8;
+    tap::is(contexts_hit(RingOrder::alternating, one, 256), 0.0, "nor if the queue pairs of others come in between");
+    tap::is(contexts_hit(RingOrder::cyclic, one, 512), 1.0, "nor if all contexts fit");
+    const double single = ring(RingOrder::cyclic, one, 256).mops;
+    one.post_messages = 4;
+    tap::ok(ring(RingOrder::cyclic, one, 256).mops > 1.3 * single, "a doorbell of four messages fetches a context for all of them");
+}
+
+void check_ticks() {
+    RnicWorkload one;
+    one.queue_pairs = 64;
+    one.workers = 4;
+    one.prepare_ns = 1000;
+    const double busy = ring(RingOrder::cyclic, one, 64).mops;
+    tap::ok(busy > 2.5 && busy < 4, "workers ring one queue pair after the other");
+    one.between_ns = 16'000;
+    tap::ok(near(ring(RingOrder::cyclic, one, 64).mops * 2 / busy, 1.05), "and rest between ticks");
 }
 
 // ---- the papers ---------------------------------------------------------------------------------------
@@ -282,6 +334,9 @@ void check_options() {
             "two caches");
     tap::is(error_of({"--prefetch", "x"}), "--prefetch x is not none, csrna, scheduled or software", "an unknown prefetcher");
     tap::is(error_of({"--queue-pairs", "4", "--active", "5"}), "--active is more than --queue-pairs", "more active than there are");
+    tap::is(error_of({"--queue-pairs", "4", "--workers", "5"}), "--workers is more than --queue-pairs", "more workers than queue pairs");
+    tap::is(error_of({"--order", "recent"}), "--order alternating and recent need --workers", "an order of workers without any");
+    tap::is(error_of({"--order", "alternating", "--workers", "2"}), "", "and with some");
 }
 
 }  // namespace
@@ -296,6 +351,8 @@ int main() {
     check_more_cache_in_order();
     check_more_cache_in_any_order();
     check_prefetchers();
+    check_orders();
+    check_ticks();
     check_fit();
     check_points();
     check_rpc_costs();
