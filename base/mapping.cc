@@ -22,6 +22,26 @@ namespace {
                             std::string(call) + ": cannot map " + std::to_string(bytes >> 20) + " MiB");
 }
 
+// mmap(), from a multiple of `align` on.
+void* map_aligned(size_t bytes, size_t align, int flags, int fd, off_t file_from) {
+    const size_t reserved_bytes = bytes + align;
+    void* reserved = mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return reserved;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(reserved), end = begin + reserved_bytes;
+    const uintptr_t from = (begin + align - 1) / align * align;
+    const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), to = (from + bytes + page - 1) / page * page;
+    void* at = mmap(reinterpret_cast<void*>(from), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, file_from);
+    if (at == MAP_FAILED) {
+        const int error = errno;
+        munmap(reserved, reserved_bytes);
+        errno = error;
+        return at;
+    }
+    if (from > begin) munmap(reserved, from - begin);
+    if (end > to) munmap(reinterpret_cast<void*>(to), end - to);
+    return at;
+}
+
 }  // namespace
 
 Mapping::Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from) : bytes_(bytes) {
@@ -52,12 +72,13 @@ void Mapping::give_up(const char* call) {
 }
 
 void Mapping::map(int flags, off_t from, bool huge_pages, size_t huge_from) {
-    void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd_, from);
+    void* at = huge_pages ? map_aligned(bytes_, huge_page_bytes, flags | MAP_NORESERVE, fd_, from)
+                          : mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd_, from);
     if (at == MAP_FAILED) give_up("mmap");
     data_ = static_cast<char*>(at);
     if (!huge_pages) return;
     // Best effort: -L only tries.
-    (void)madvise(at, huge_from, MADV_NOHUGEPAGE);
+    if (huge_from > 0) (void)madvise(at, huge_from, MADV_NOHUGEPAGE);
     (void)madvise(data_ + huge_from, bytes_ - huge_from, MADV_HUGEPAGE);
 }
 

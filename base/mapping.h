@@ -15,8 +15,9 @@ class Mapping {
         private_memory,  // anonymous, never seen by another process
         shared_memory    // a memfd, so that it can be handed to other processes
     };
-    // `bytes` of zeros. huge_pages: requests transparent huge pages from byte huge_from on, and none before; ignored where
-    // the kernel has none. Throws std::system_error with the failed call.
+    static constexpr size_t huge_page_bytes = size_t(2) << 20;
+    // `bytes` of zeros. huge_pages: begins at a huge page, and requests transparent huge pages from byte huge_from on, and none
+    // before; ignored where the kernel has none. Throws std::system_error with the failed call.
     Mapping(Kind kind, size_t bytes, bool huge_pages, size_t huge_from = 0);
     // A part of a file, which grows to the part's end if it is shorter. `fd` is open for reading and writing and is the
     // caller's; `from` is a multiple of the system page.

@@ -18,6 +18,10 @@ struct Offsets {
 
 constexpr uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
+// The index is sparse: huge pages of it would be mostly empty. Registered memory takes all of its pages anyway. A device may
+// have one page size for all of a registered region (the kernel's ib_umem_find_best_pgsz()), so one small page makes all small.
+bool huge_index(const RegionShape& shape) { return shape.huge_pages && shape.registered; }
+
 Offsets plan(const RegionShape& shape) {
     const uint64_t partition_count = UINT64_C(1) << shape.partition_count_log2;
     Offsets at{};
@@ -26,16 +30,17 @@ Offsets plan(const RegionShape& shape) {
     at.buckets = round_up(at.pages + shape.page_count * sizeof(layout::PageEntry), 4096);
     at.overflow = at.buckets + partition_count * shape.buckets_max * sizeof(layout::Bucket);
     uint64_t index_end = at.overflow + partition_count * shape.overflow_max * sizeof(layout::Bucket);
-    at.arena = round_up(index_end, UINT64_C(2) << 20);  // allows huge pages in the arena
+    at.arena = round_up(index_end, Mapping::huge_page_bytes);
     at.end = at.arena + shape.page_count * layout::page_bytes;
+    if (huge_index(shape)) at.end = round_up(at.end, Mapping::huge_page_bytes);
     return at;
 }
 
-// The index is sparse: huge pages of it would be mostly empty.
 Mapping memory_for(const RegionShape& shape, const Offsets& at) {
-    if (shape.file >= 0) return Mapping({.fd = shape.file}, at.end, shape.huge_pages, at.arena);
+    const uint64_t huge_from = huge_index(shape) ? 0 : at.arena;
+    if (shape.file >= 0) return Mapping({.fd = shape.file}, at.end, shape.huge_pages, huge_from);
     const auto kind = shape.offered ? Mapping::Kind::shared_memory : Mapping::Kind::private_memory;
-    return Mapping(kind, at.end, shape.huge_pages, at.arena);
+    return Mapping(kind, at.end, shape.huge_pages, huge_from);
 }
 
 }  // namespace

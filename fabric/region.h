@@ -60,6 +60,7 @@ struct RegionShape {
     uint64_t buckets_max = 0;            // per partition
     uint64_t overflow_max = 0;           // per partition
     bool huge_pages = false;
+    bool registered = false;             // for READs as a whole, so all of it takes memory
     bool offered = true;                 // others may map it
     int file = -1;                       // the region is at its start (Mapping::FilePart); -1: memory without a file
     uint64_t incarnation = 0;

@@ -266,7 +266,7 @@ check_PROGRAMS += t/guest/verbs_relay
 t_guest_verbs_relay_SOURCES = t/guest/verbs_relay.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 EXTRA_DIST += \
 	t/guest/run t/guest/compare.py t/guest/conversations.py t/guest/counted.py t/guest/device.py t/guest/device_tools.py \
-	t/guest/faults.py t/guest/image.py t/guest/package.py t/guest/programs.py t/guest/refused.py t/guest/clock_step.py \
+	t/guest/faults.py t/guest/huge_pages.py t/guest/image.py t/guest/package.py t/guest/programs.py t/guest/refused.py t/guest/clock_step.py \
 	t/guest/overcommit.py t/guest/removed.py t/guest/rpc.py t/guest/reports.py t/guest/strange.py t/guest/values.py \
 	t/guest/vm.py t/guest/transport.py t/guest/units.py t/guest/wire.py
 
@@ -504,8 +504,9 @@ t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 
 # Channels: one suite over every transport, and what each adds.
-check_PROGRAMS += t/unit/fabric/channel
-TESTS += t/unit/fabric/channel
+check_PROGRAMS += t/unit/fabric/channel t/unit/fabric/region
+TESTS += t/unit/fabric/channel t/unit/fabric/region
+t_unit_fabric_region_SOURCES = t/unit/fabric/region.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_channel_SOURCES = t/unit/fabric/channel.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
 	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \

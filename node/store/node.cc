@@ -82,6 +82,7 @@ fabric::RegionShape shape(const Config& config) {
     shape.buckets_max = std::clamp<uint64_t>(items_max / 4, 64, UINT32_MAX);
     shape.overflow_max = shape.buckets_max / 4 + 256;
     shape.huge_pages = config.huge_pages;
+    shape.registered = !config.grows;
     // The kernel gives huge pages to shared memory only where shmem_enabled allows it; private memory gets them on request.
     shape.offered = config.offered || !config.huge_pages;
     shape.incarnation = drawn(config, 1);
