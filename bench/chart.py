@@ -189,8 +189,8 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def main(usage, draw):
-    """Calls draw(rows of points.csv, folder) for the folder on the command line; returns the exit status."""
+def main(usage, draw, points="points.csv"):
+    """Calls draw(rows of points, folder) for the folder on the command line; returns the exit status."""
     if sys.argv[1:] in (["--help"], ["-h"]):
         sys.stdout.write(usage)
         return 0
@@ -198,7 +198,7 @@ def main(usage, draw):
         sys.stderr.write(usage)
         return 64
     try:
-        draw(read(os.path.join(sys.argv[1], "points.csv")), sys.argv[1])
+        draw(read(os.path.join(sys.argv[1], points)), sys.argv[1])
     except OSError as e:
         sys.stderr.write("%s: %s\n" % (os.path.basename(sys.argv[0]), e))
         return 1

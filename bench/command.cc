@@ -72,8 +72,9 @@ std::string find_script(const std::string& command, const std::string& script) {
     return {};
 }
 
-void draw_charts(const std::string& command, const std::string& folder) {
-    const std::string script = command + "_chart.py", path = find_script(command, script);
+void draw_charts(const std::string& command, const std::string& folder, std::string script) {
+    if (script.empty()) script = command + "_chart.py";
+    const std::string path = find_script(command, script);
     if (path.empty()) {
         std::fprintf(stderr, "farbench %s: no charts; draw them by bench/%s/%s %s\n", command.c_str(), command.c_str(),
                      script.c_str(), folder.c_str());

@@ -36,7 +36,8 @@ void write_file(const std::string& path, const std::string& text, std::ios::open
 std::string find_script(const std::string& command, const std::string& script);
 
 // Draws charts of the results in a folder. A failure is printed on standard error, after "farbench COMMAND: ".
-void draw_charts(const std::string& command, const std::string& folder);
+// script: empty: COMMAND_chart.py.
+void draw_charts(const std::string& command, const std::string& folder, std::string script = {});
 
 // printf() formatting for report lines, of at most 255 characters.
 [[gnu::format(printf, 1, 2)]] std::string form(const char* format, ...);

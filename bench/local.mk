@@ -60,6 +60,8 @@ bench_sources = \
 	bench/rnic/rpc_costs.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
+	bench/transport/results.cc \
+	bench/transport/results.h \
 	bench/transport/rpc_points.cc \
 	bench/transport/rpc_points.h \
 	bench/transport/rpc_report.cc \
@@ -97,6 +99,7 @@ dist_pkgdata_DATA = \
 	bench/compare/compare_verbs_guest.py \
 	bench/hitratio/hitratio_chart.py \
 	bench/reports/reports_chart.py \
+	bench/transport/rpc_chart.py \
 	bench/transport/transport_chart.py
 
 bin_PROGRAMS += farbench

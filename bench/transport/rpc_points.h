@@ -64,23 +64,13 @@ RpcPaper paper_of(const RpcPoint& point, uint32_t clients_most);
 Number nic_mops(const Number& operations_in, const Number& operations_out);
 
 // ---- results (rpc_report.cc) -------------------------------------------------------------------------------
-struct RpcTrial {
-    RpcPoint point{};
-    uint32_t number = 0;  // from 1
-    Outcome outcome;
-};
+using RpcTrial = TrialOf<RpcPoint>;
+using RpcResult = ResultOf<RpcPoint>;
 
-struct RpcResult {
-    RpcPoint point{};
-    uint32_t trials = 0;
-    std::string rpc;  // way of requests at the end
-    Measured mean;    // over the trials with this number; errors: their sum
-    Measured deviation;
-    std::string first_error;
-};
-
-// In the order of the points' first appearance.
-std::vector<RpcResult> aggregate(const std::vector<RpcTrial>& trials);
+// As for transports (bench/transport/trial.h).
+std::string rpc_trials_head();
+std::string rpc_trials_row(const Sweep& sweep, const RpcTrial& trial);
+std::vector<RpcTrial> read_rpc_trials(std::string_view csv, const Sweep& sweep, const RpcSweep& rpc);
 
 std::string rpc_csv(const Sweep& sweep, const std::vector<RpcResult>& points);
 // A list with one object per point.

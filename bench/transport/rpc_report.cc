@@ -16,11 +16,6 @@ Number trips_of(const Measured& m) {
     return *m.operations_in + *m.operations_out;
 }
 
-const RpcResult* find(const std::vector<RpcResult>& points, const RpcPoint& point) {
-    const auto found = std::find_if(points.begin(), points.end(), [&](const auto& one) { return one.point == point; });
-    return found == points.end() ? nullptr : &*found;
-}
-
 uint32_t clients_most(const std::vector<RpcResult>& points) {
     uint32_t most = 0;
     for (const RpcResult& one : points) most = std::max(most, one.point.clients);
@@ -73,9 +68,9 @@ std::string figure_table(uint32_t figure, const std::vector<RpcResult>& points) 
 
 // A ratio of the paper between two ways of requests, beside ours and the model's.
 std::string ratio_line(const std::vector<RpcResult>& points, RpcPoint of, RpcMode over, double paper) {
-    const RpcResult* a = find(points, of);
+    const RpcResult* a = find_point(points, of);
     of.mode = over;
-    const RpcResult* b = find(points, of);
+    const RpcResult* b = find_point(points, of);
     if (a == nullptr || b == nullptr) return {};
     const Number model_a = nic_mops(a->mean.operations_in, a->mean.operations_out);
     const Number model_b = nic_mops(b->mean.operations_in, b->mean.operations_out);
@@ -115,44 +110,48 @@ constexpr const char* tables_text =
     "from 1.5 KB on the rates are equal. Not measured: a device made in software has one rate for both.\n"
     "model: MOPS of that NIC for the operations counted here: 11.26 / served or 2.11 / posted, the less; without its bandwidth\n";
 
-nlohmann::ordered_json or_null(const Number& number) {
-    return number.has_value() ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+// ---- CSV --------------------------------------------------------------------------------------------
+
+constexpr std::string_view point_names = "figure,rpc,get_percent,value_bytes,zipf,rfs,fetch_bytes,clients";
+
+std::string point_cells(const RpcPoint& point) {
+    return form("%u,%s,%u,%s,%s,%u,%u,%u", point.figure, rpc_mode_name(point.mode).data(), point.get_percent,
+                value_text(point).c_str(), point.skewed ? "0.99" : "0", point.rfs, fetch_bytes_of(point.rfs), point.clients);
+}
+
+std::string parameters(const Sweep& sweep, const RpcPoint& point) {
+    return point_cells(point) + form(",%llu,%llu,%llu,%llu,%s,%s", (unsigned long long)sweep.operations,
+                                     (unsigned long long)sweep.warmup, (unsigned long long)sweep.keys,
+                                     (unsigned long long)sweep.seed, wait_names[size_t(sweep.spin)].data(),
+                                     sweep.profile ? "yes" : "no");
 }
 
 }  // namespace
 
-std::vector<RpcResult> aggregate(const std::vector<RpcTrial>& trials) {
-    std::vector<RpcResult> points;
-    for (const RpcTrial& trial : trials) {
-        if (find(points, trial.point) != nullptr) continue;
-        RpcResult& result = points.emplace_back();
-        result.point = trial.point;
-        std::vector<const Measured*> same;
-        for (const RpcTrial& one : trials) {
-            if (one.point != trial.point) continue;
-            same.push_back(&one.outcome.measured);
-            result.rpc = one.outcome.rpc;
-            if (result.first_error.empty()) result.first_error = one.outcome.first_error;
-        }
-        result.trials = uint32_t(same.size());
-        summarise(same, result.mean, result.deviation);
-    }
-    return points;
+std::string rpc_trials_head() {
+    return trials_head(std::string(point_names) + ",operations,warmup,keys,seed,wait,profile");
+}
+
+std::string rpc_trials_row(const Sweep& sweep, const RpcTrial& trial) {
+    return trial_row(parameters(sweep, trial.point), trial.number, trial);
+}
+
+std::vector<RpcTrial> read_rpc_trials(std::string_view csv, const Sweep& sweep, const RpcSweep& rpc) {
+    return read_trials_of(csv, rpc_trials_head(), rpc_points(rpc, sweep.clients), sweep.trials,
+                          [&](const RpcPoint& point) { return parameters(sweep, point); });
 }
 
 std::string rpc_csv(const Sweep& sweep, const std::vector<RpcResult>& points) {
-    std::string text = "figure,rpc,rpc_at_end,get_percent,value_bytes,zipf,rfs,fetch_bytes,clients,trials,operations,wait";
-    for (const Metric& metric : metrics()) text += std::string(",") + metric.name + "," + metric.name + "_sd";
-    text += "\n";
+    std::string text = std::string(point_names) + ",rpc_at_end,trials,operations,wait,model_mops,paper_mops,paper_round_trips,"
+                       "paper_mean_us" + mean_names() + "\n";
     for (const RpcResult& one : points) {
-        const RpcPoint& point = one.point;
-        text += form("%u,%s,%s,%u,%s,%s,%u,%u,%u,%u,%llu,%s", point.figure, rpc_mode_name(point.mode).data(),
-                     one.rpc.find(',') == one.rpc.npos ? one.rpc.c_str() : "several", point.get_percent, value_text(point).c_str(),
-                     point.skewed ? "0.99" : "0", point.rfs, fetch_bytes_of(point.rfs), point.clients, one.trials,
-                     (unsigned long long)sweep.operations, wait_names[size_t(sweep.spin)].data());
-        for (const Metric& metric : metrics())
-            text += "," + csv_number(one.mean.*metric.field) + "," + csv_number(one.deviation.*metric.field);
-        text += "\n";
+        const RpcPaper paper = paper_of(one.point, clients_most(points));
+        text += point_cells(one.point) + "," + rpc_cell(one.rpc);
+        text += form(",%u,%llu,%s", one.trials, (unsigned long long)sweep.operations, wait_names[size_t(sweep.spin)].data());
+        for (const Number& number :
+             {nic_mops(one.mean.operations_in, one.mean.operations_out), paper.mops, paper.round_trips, paper.mean_us})
+            text += "," + csv_number(number);
+        text += mean_cells(one.mean, one.deviation) + "\n";
     }
     return text;
 }
@@ -173,14 +172,7 @@ std::string rpc_json(const std::vector<RpcResult>& points) {
         object["rfs"] = point.rfs;
         object["fetch_bytes"] = fetch_bytes_of(point.rfs);
         object["clients"] = point.clients;
-        object["ops_per_s"] = or_null(m.ops_per_s);
-        object["mean_us"] = or_null(m.mean_us);
-        object["p50_us"] = or_null(m.p50_us);
-        object["p99_us"] = or_null(m.p99_us);
-        object["p999_us"] = or_null(m.p999_us);
-        object["errors"] = uint64_t(m.errors.value_or(0));
-        object["node_cpu_us_per_op"] = or_null(m.node_cpu_us_per_op);
-        object["client_cpu_us_per_op"] = or_null(m.client_cpu_us_per_op);
+        add_numbers(object, m);
         object["round_trips_per_op"] = or_null(trips_of(m));
         object["operations_in_per_op"] = or_null(m.operations_in);
         object["operations_out_per_op"] = or_null(m.operations_out);
@@ -209,19 +201,11 @@ std::string rpc_text(const Sweep& sweep, const std::vector<RpcResult>& points) {
     text += tables_text;
     for (const uint32_t figure : rpc_figures) text += figure_table(figure, points);
     text += ratios(points);
-    double errors = 0;
-    std::string first;
-    for (const RpcResult& one : points) {
-        errors += one.mean.errors.value_or(0);
-        if (first.empty()) first = one.first_error;
-    }
-    text += form("\nerrors: %.0f\n", errors);
-    if (!first.empty()) text += "the first: " + first + "\n";
-    return text;
+    return text + errors_text(points);
 }
 
 std::string rpc_line(const RpcTrial& trial) {
-    const Measured& m = trial.outcome.measured;
+    const Measured& m = trial.measured;
     const RpcPoint& point = trial.point;
     return form("Figure %u, %s, %u %% GET, %s bytes, %u clients, trial %u: %.0f operations/s, median %.1f us, %.0f errors",
                 point.figure, rpc_mode_name(point.mode).data(), point.get_percent, value_text(point).c_str(), point.clients,

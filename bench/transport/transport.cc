@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -138,9 +139,9 @@ const OptionOf<T> table[] = {
      }},
     {{"profile", nullptr, nullptr, "also time the parts of an operation, which adds to it"},
      [](T& t, S&) { return to_flag(t.sweep.profile); }},
-    {{"csv", "FOLDER", nullptr, "folder for trials.csv, points.csv and charts"},
+    {{"csv", "FOLDER", nullptr, "folder for trials.csv, points.csv and charts; with --rpc: rpc-trials.csv, rpc.csv and others"},
      [](T& t, S& s) { return to_text(s, t.output.csv_folder); }},
-    {{"resume", nullptr, nullptr, "skip trials in trials.csv with the same parameters"},
+    {{"resume", nullptr, nullptr, "skip trials in that file with the same parameters"},
      [](T& t, S&) { return to_flag(t.output.resume); }},
     {{"json", "FILE", nullptr, "also write the points as JSON"},
      [](T& t, S& s) { return to_text(s, t.output.json_path); }},
@@ -171,7 +172,6 @@ std::string read_transport_options(std::span<char* const> arguments, TransportOp
     if (!wrong.empty()) return wrong;
     if (options.output.resume && options.output.csv_folder.empty()) return "--resume needs --csv";
     if (options.rpc.modes.empty()) return {};
-    if (options.output.resume) return "--resume is for transports, not for --rpc";
     const auto over_rdma = [](const NodePlace& place) { return place.via == Via::verbs; };
     const bool spawned = options.start.via == Via::verbs;
     if (!spawned && std::none_of(options.places.begin(), options.places.end(), over_rdma))
@@ -191,38 +191,38 @@ std::string read_file(const std::string& path) {
 }
 
 // The trials of a sweep and their file.
+template <class P>
 class Kept {
   public:
-    Kept(const TransportOptions& options, const TestedNode& node) : sweep_(options.sweep), node_(node) {
-        if (options.output.csv_folder.empty()) return;
-        fs::create_directories(options.output.csv_folder);
-        path_ = options.output.csv_folder + "/trials.csv";
+    using Reader = std::function<std::vector<TrialOf<P>>(const std::string& csv)>;
+    Kept(const TransportOutput& output, const char* name, const std::string& head, const Reader& trials_in) {
+        if (output.csv_folder.empty()) return;
+        fs::create_directories(output.csv_folder);
+        path_ = output.csv_folder + "/" + name;
         std::string known = read_file(path_);
-        if (options.output.resume) trials_ = read_trials(known, sweep_, node_);
-        const bool ours = known.starts_with(trials_csv_head());
-        if (!options.output.resume || !ours) {
-            write_file(path_, trials_csv_head(), std::ios::trunc);
+        if (output.resume) trials_ = trials_in(known);
+        const bool ours = known.starts_with(head);
+        if (!output.resume || !ours) {
+            write_file(path_, head, std::ios::trunc);
         } else if (!known.ends_with('\n')) {  // an earlier run was killed while it wrote
             known.resize(known.rfind('\n') + 1);
             write_file(path_, known, std::ios::trunc);
         }
     }
 
-    bool has(const Point& point, uint32_t number) const {
+    bool has(const P& point, uint32_t number) const {
         return std::any_of(trials_.begin(), trials_.end(),
-                           [&](const Trial& one) { return one.point == point && one.number == number; });
+                           [&](const auto& one) { return one.point == point && one.number == number; });
     }
-    void add(const Trial& trial, Via reached) {
+    void add(const TrialOf<P>& trial, const std::string& row) {
         trials_.push_back(trial);
-        if (!path_.empty()) write_file(path_, trials_csv_row(sweep_, reached, trial), std::ios::app);
+        if (!path_.empty()) write_file(path_, row, std::ios::app);
     }
-    const std::vector<Trial>& trials() const { return trials_; }
+    const std::vector<TrialOf<P>>& trials() const { return trials_; }
 
   private:
-    const Sweep& sweep_;
-    const TestedNode& node_;
     std::string path_;
-    std::vector<Trial> trials_;
+    std::vector<TrialOf<P>> trials_;
 };
 
 // The transports that reach this node; the others are printed.
@@ -239,7 +239,7 @@ std::vector<Transport> possible(const Sweep& sweep, const TestedNode& node) {
     return list;
 }
 
-void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
+void measure(const Sweep& sweep, const TestedNode& node, Kept<Point>& kept) {
     const size_t whole = sweep.trials * sweep.workloads.size() * sweep.transports.size() * sweep.clients.size();
     size_t place = 0;
     for (uint32_t number = 1; number <= sweep.trials; number++)
@@ -252,7 +252,7 @@ void measure(const Sweep& sweep, const TestedNode& node, Kept& kept) {
                     if (interrupted.load()) return;
                     const std::optional<Trial> trial = run_trial(sweep, node, point, number, interrupted);
                     if (!trial.has_value()) return;
-                    kept.add(*trial, std::get<0>(place_for(transport, node)).via);
+                    kept.add(*trial, trials_csv_row(sweep, std::get<0>(place_for(transport, node)).via, *trial));
                     std::fprintf(stderr, "%zu of %zu: %s\n", place, whole, trial_line(*trial).c_str());
                 }
 }
@@ -269,34 +269,57 @@ Via reads_over(const TestedNode& node) {
     return place != nullptr ? place->via : Via::none;
 }
 
+// Writes the files of a run, and draws its charts. Returns the exit status.
+template <class P>
+int finish(const TransportOutput& output, const std::vector<ResultOf<P>>& points, const std::string& json,
+           const std::string& csv_name, const std::string& csv, const char* script) {
+    if (!output.json_path.empty()) write_file(output.json_path, json, std::ios::trunc);
+    if (!output.csv_folder.empty()) {
+        write_file(output.csv_folder + "/" + csv_name, csv, std::ios::trunc);
+        if (!points.empty()) draw_charts("transport", output.csv_folder, script);
+    }
+    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
+    const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
+    return good && !interrupted.load() ? exit_good : exit_failed;
+}
+
 // Each round has every point once, as in measure().
-std::vector<RpcTrial> measure_rpc(const Sweep& sweep, const RpcSweep& rpc, const TestedNode& node) {
+void measure_rpc(const Sweep& sweep, const RpcSweep& rpc, const TestedNode& node, Kept<RpcPoint>& kept) {
     const std::vector<RpcPoint> points = rpc_points(rpc, sweep.clients);
-    std::vector<RpcTrial> trials;
+    size_t place = 0;
     for (uint32_t number = 1; number <= sweep.trials; number++)
         for (const RpcPoint& point : points) {
-            if (interrupted.load()) return trials;
+            place++;
+            if (kept.has(point, number)) continue;
+            if (interrupted.load()) return;
             std::optional<Outcome> outcome = run_plan(sweep, node, plan_of(point), number, interrupted);
-            if (!outcome.has_value()) return trials;
-            trials.push_back({point, number, std::move(*outcome)});
-            std::fprintf(stderr, "%zu of %zu: %s\n", trials.size(), points.size() * sweep.trials,
-                         rpc_line(trials.back()).c_str());
+            if (!outcome.has_value()) return;
+            const RpcTrial trial{std::move(*outcome), point, number};
+            kept.add(trial, rpc_trials_row(sweep, trial));
+            std::fprintf(stderr, "%zu of %zu: %s\n", place, points.size() * sweep.trials, rpc_line(trial).c_str());
         }
-    return trials;
 }
 
 int run_rpc(const TransportOptions& options, const TestedNode& node) {
-    const std::vector<RpcResult> points = aggregate(measure_rpc(options.sweep, options.rpc, node));
-    std::fputs(rpc_text(options.sweep, points).c_str(), stdout);
-    const TransportOutput& output = options.output;
-    if (!output.json_path.empty()) write_file(output.json_path, rpc_json(points), std::ios::trunc);
-    if (!output.csv_folder.empty()) {
-        fs::create_directories(output.csv_folder);
-        write_file(output.csv_folder + "/rpc.csv", rpc_csv(options.sweep, points), std::ios::trunc);
-    }
-    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted\n");
-    const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
-    return good && !interrupted.load() ? exit_good : exit_failed;
+    const Sweep& sweep = options.sweep;
+    Kept<RpcPoint> kept(options.output, "rpc-trials.csv", rpc_trials_head(),
+                        [&](const std::string& csv) { return read_rpc_trials(csv, sweep, options.rpc); });
+    measure_rpc(sweep, options.rpc, node, kept);
+    const std::vector<RpcResult> points = aggregate(kept.trials());
+    std::fputs(rpc_text(sweep, points).c_str(), stdout);
+    return finish(options.output, points, rpc_json(points), "rpc.csv", rpc_csv(sweep, points), "rpc_chart.py");
+}
+
+int run_transports(TransportOptions& options, const TestedNode& node) {
+    Sweep& sweep = options.sweep;
+    sweep.transports = possible(sweep, node);
+    if (sweep.transports.empty()) throw std::runtime_error("nothing to measure");
+    Kept<Point> kept(options.output, "trials.csv", trials_csv_head(),
+                     [&](const std::string& csv) { return read_trials(csv, sweep, node); });
+    measure(sweep, node, kept);
+    const std::vector<PointResult> points = aggregate(kept.trials());
+    std::fputs(transport_text(sweep, reads_over(node), points, check_costs()).c_str(), stdout);
+    return finish(options.output, points, transport_json(points), "points.csv", points_csv(sweep, points), "transport_chart.py");
 }
 
 int run(std::span<char* const> arguments) {
@@ -311,22 +334,7 @@ int run(std::span<char* const> arguments) {
         started = std::make_unique<NodeProcess>(options.start, more);
     }
     const TestedNode node = tested_node(started.get(), options.places, options.node_pid);
-    if (!options.rpc.modes.empty()) return run_rpc(options, node);
-    options.sweep.transports = possible(options.sweep, node);
-    if (options.sweep.transports.empty()) throw std::runtime_error("nothing to measure");
-    Kept kept(options, node);
-    measure(options.sweep, node, kept);
-    const std::vector<PointResult> points = aggregate(kept.trials());
-    std::fputs(transport_text(options.sweep, reads_over(node), points, check_costs()).c_str(), stdout);
-    if (!options.output.json_path.empty()) write_file(options.output.json_path, transport_json(points), std::ios::trunc);
-    if (!options.output.csv_folder.empty()) {
-        write_file(options.output.csv_folder + "/points.csv", points_csv(options.sweep, points), std::ios::trunc);
-        if (!points.empty())
-            draw_charts("transport", options.output.csv_folder);
-    }
-    if (interrupted.load()) std::fprintf(stderr, "farbench transport: interrupted; continue with --resume\n");
-    const bool good = std::all_of(points.begin(), points.end(), [](const auto& one) { return *one.mean.errors == 0; });
-    return good && !interrupted.load() ? exit_good : exit_failed;
+    return options.rpc.modes.empty() ? run_transports(options, node) : run_rpc(options, node);
 }
 
 }  // namespace

@@ -78,42 +78,12 @@ std::string parameters(const Sweep& sweep, const Point& point, std::string_view 
     return text;
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-    std::vector<std::string_view> lines;
-    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-        lines.push_back(text.substr(0, end));
-        text.remove_prefix(end + 1);
-    }
-    return lines;
-}
-
-// Parses the fields after the parameters: the trial's number and the metrics.
-bool read_numbers(std::string_view rest, Trial& trial) {
-    size_t next = 0;
-    const char* wrong = each_part(rest, [&](std::string_view part) -> const char* {
-        const size_t field = next++;
-        if (field == 0) return to_number<uint32_t>(part, 1, UINT32_MAX, trial.number);
-        if (field > metrics().size()) return "is too long";
-        if (part.empty()) return nullptr;
-        double number = 0;
-        if (const char* bad = to_number<double>(part, -1e300, 1e300, number)) return bad;
-        trial.measured.*metrics()[field - 1].field = number;
-        return nullptr;
-    });
-    return wrong == nullptr && next == metrics().size() + 1;
-}
-
 std::vector<Point> points_of(const Sweep& sweep) {
     std::vector<Point> points;
     for (Workload workload : sweep.workloads)
         for (Transport transport : sweep.transports)
             for (uint32_t clients : sweep.clients) points.push_back({transport, workload, clients});
     return points;
-}
-
-const PointResult* find(const std::vector<PointResult>& points, const Point& point) {
-    const auto found = std::find_if(points.begin(), points.end(), [&](const auto& one) { return one.point == point; });
-    return found == points.end() ? nullptr : &*found;
 }
 
 // ---- tables -----------------------------------------------------------------------------------------
@@ -147,7 +117,7 @@ std::string table_4(const std::vector<PointResult>& points) {
     std::string text;
     for (const PointResult& with : points) {
         if (with.point.transport != Transport::atomic) continue;
-        const PointResult* without = find(points, {Transport::onesided, with.point.workload, with.point.clients});
+        const PointResult* without = find_point(points, Point{Transport::onesided, with.point.workload, with.point.clients});
         if (without == nullptr) continue;
         text += form("%-5s %7u %12.1f %11.1f %11.1f  |", name_of(with.point.workload).data(), with.point.clients,
                      *with.mean.mean_us - *without->mean.mean_us, *with.mean.p99_us - *without->mean.p99_us,
@@ -214,7 +184,7 @@ Pair beside_onesided(const std::vector<PointResult>& points, Transport other, Wo
     Pair most{nullptr, nullptr};
     for (const PointResult& one : points) {
         if (one.point.transport != Transport::onesided || one.point.workload != Workload::get) continue;
-        const PointResult* beside = find(points, {other, mix, one.point.clients});
+        const PointResult* beside = find_point(points, Point{other, mix, one.point.clients});
         if (beside == nullptr || (most.first != nullptr && most.first->point.clients > one.point.clients)) continue;
         most = {&one, beside};
     }
@@ -243,8 +213,8 @@ std::string table_1(const Sweep& sweep, const std::vector<PointResult>& points, 
     for (const CheckCost& check : checks) {
         Number read, set;
         if (check.value_bytes == sweep.value_bytes) {
-            const PointResult* by_read = find(points, {Transport::onesided, Workload::get, 1});
-            const PointResult* by_request = find(points, {Transport::twosided, Workload::set, 1});
+            const PointResult* by_read = find_point(points, Point{Transport::onesided, Workload::get, 1});
+            const PointResult* by_request = find_point(points, Point{Transport::twosided, Workload::set, 1});
             const bool all_read = by_read != nullptr && by_read->mean.onesided_share.value_or(0) >= onesided_share_min;
             if (all_read) read = by_read->mean.mean_us;
             if (by_request != nullptr) set = by_request->mean.mean_us;
@@ -289,8 +259,8 @@ std::string ratios(const std::vector<PointResult>& points) {
         text += ratio_line(points, Transport::tcp, mix, paper_over_tcp);
         text += ratio_line(points, Transport::twosided, mix, paper_over_twosided);
     }
-    const PointResult* read = find(points, {Transport::onesided, Workload::get, 1});
-    const PointResult* counted = find(points, {Transport::atomic, Workload::get, 1});
+    const PointResult* read = find_point(points, Point{Transport::onesided, Workload::get, 1});
+    const PointResult* counted = find_point(points, Point{Transport::atomic, Workload::get, 1});
     if (read != nullptr && counted != nullptr)
         text += form("an atomic behind a READ, 1 client: %+.1f us on %.1f us, %+.0f %% "
                      "(McGuinness, Table 4: +3.0 us on %.1f us, +63 %%)\n",
@@ -307,102 +277,39 @@ std::vector<uint32_t> table_1_sizes() {
     return sizes;
 }
 
-void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measured& deviation) {
-    for (const Metric& metric : metrics()) {
-        std::vector<double> known;
-        for (const Measured* trial : trials)
-            if (const Number& number = trial->*metric.field; number.has_value()) known.push_back(*number);
-        mean.*metric.field = mean_of(known);
-        deviation.*metric.field = deviation_of(known);
-    }
-    if (mean.errors.has_value()) mean.errors = *mean.errors * double(trials.size());
-}
-
-std::vector<PointResult> aggregate(const std::vector<Trial>& trials) {
-    std::vector<PointResult> points;
-    for (const Trial& trial : trials) {
-        if (find(points, trial.point) != nullptr) continue;
-        PointResult& result = points.emplace_back();
-        result.point = trial.point;
-        std::vector<const Measured*> same;
-        for (const Trial& one : trials) {
-            if (one.point != trial.point) continue;
-            same.push_back(&one.measured);
-            if (result.first_error.empty()) result.first_error = one.first_error;
-        }
-        result.trials = uint32_t(same.size());
-        summarise(same, result.mean, result.deviation);
-    }
-    return points;
-}
-
-std::string trials_csv_head() {
-    std::string head = std::string(parameter_names) + ",trial";
-    for (const Metric& metric : metrics()) head += std::string(",") + metric.name;
-    return head + "\n";
-}
+std::string trials_csv_head() { return trials_head(parameter_names); }
 
 std::string trials_csv_row(const Sweep& sweep, Via reached, const Trial& trial) {
-    std::string row = parameters(sweep, trial.point, via_names[size_t(reached)]) + "," + std::to_string(trial.number);
-    for (const Metric& metric : metrics()) row += "," + csv_number(trial.measured.*metric.field);
-    return row + "\n";
+    return trial_row(parameters(sweep, trial.point, via_names[size_t(reached)]), trial.number, trial);
 }
 
 std::string points_csv(const Sweep& sweep, const std::vector<PointResult>& points) {
-    std::string text = "transport,mix,clients,trials,operations,value_bytes,wait";
-    for (const Metric& metric : metrics()) text += std::string(",") + metric.name + "," + metric.name + "_sd";
-    text += "\n";
+    std::string text = "transport,mix,clients,trials,operations,value_bytes,wait" + mean_names() + "\n";
     for (const PointResult& one : points) {
         text += form("%s,%s,%u,%u,%llu,%u,%s", name_of(one.point.transport).data(), name_of(one.point.workload).data(),
                      one.point.clients, one.trials, (unsigned long long)sweep.operations, sweep.value_bytes,
                      sweep.spin ? "spin" : "sleep");
-        for (const Metric& metric : metrics())
-            text += "," + csv_number(one.mean.*metric.field) + "," + csv_number(one.deviation.*metric.field);
-        text += "\n";
+        text += mean_cells(one.mean, one.deviation) + "\n";
     }
     return text;
 }
 
 std::vector<Trial> read_trials(std::string_view csv, const Sweep& sweep, const TestedNode& node) {
-    std::vector<Trial> trials;
-    const std::vector<std::string_view> lines = lines_of(csv);
-    if (lines.empty() || std::string(lines.front()) + "\n" != trials_csv_head()) return trials;
-    for (const Point& point : points_of(sweep)) {
+    return read_trials_of(csv, trials_csv_head(), points_of(sweep), sweep.trials, [&](const Point& point) {
         const auto found = place_for(point.transport, node);
         const auto* place = std::get_if<NodePlace>(&found);
-        if (place == nullptr) continue;
-        const std::string wanted = parameters(sweep, point, via_names[size_t(place->via)]) + ",";
-        for (std::string_view line : lines) {
-            Trial trial;
-            trial.point = point;
-            if (!line.starts_with(wanted) || !read_numbers(line.substr(wanted.size()), trial)) continue;
-            auto same = [&](const Trial& one) { return one.point == point && one.number == trial.number; };
-            const bool known = std::any_of(trials.begin(), trials.end(), same);
-            if (trial.number <= sweep.trials && !known) trials.push_back(trial);
-        }
-    }
-    return trials;
+        return place == nullptr ? std::string() : parameters(sweep, point, via_names[size_t(place->via)]);
+    });
 }
 
 std::string transport_json(const std::vector<PointResult>& points) {
-    auto or_null = [](const Number& number) {
-        return number.has_value() ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
-    };
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const PointResult& one : points) {
-        const Measured& m = one.mean;
         nlohmann::ordered_json object;
         object["transport"] = name_of(one.point.transport);
         object["mix"] = name_of(one.point.workload);
         object["clients"] = one.point.clients;
-        object["ops_per_s"] = or_null(m.ops_per_s);
-        object["mean_us"] = or_null(m.mean_us);
-        object["p50_us"] = or_null(m.p50_us);
-        object["p99_us"] = or_null(m.p99_us);
-        object["p999_us"] = or_null(m.p999_us);
-        object["errors"] = uint64_t(m.errors.value_or(0));
-        object["node_cpu_us_per_op"] = or_null(m.node_cpu_us_per_op);
-        object["client_cpu_us_per_op"] = or_null(m.client_cpu_us_per_op);
+        add_numbers(object, one.mean);
         list.push_back(std::move(object));
     }
     return list.dump(2) + "\n";
@@ -414,15 +321,7 @@ std::string transport_text(const Sweep& sweep, Via reached, const std::vector<Po
                             (unsigned long long)sweep.keys, sweep.zipf, sweep.value_bytes, sweep.spin ? "spin" : "sleep");
     text += table_3(points) + table_4(points) + costs(points) + device_check(points) + parts(points) + ratios(points);
     text += table_1(sweep, points, checks) + figure_2(sweep, points, reached);
-    double errors = 0;
-    std::string first;
-    for (const PointResult& one : points) {
-        errors += one.mean.errors.value_or(0);
-        if (first.empty()) first = one.first_error;
-    }
-    text += form("\nerrors: %.0f\n", errors);
-    if (!first.empty()) text += "the first: " + first + "\n";
-    return text;
+    return text + errors_text(points);
 }
 
 std::string trial_line(const Trial& trial) {

@@ -348,47 +348,6 @@ void Crew::fill(Measured& to, double elapsed_s, const std::optional<DeviceCounte
 
 }  // namespace
 
-const std::vector<Metric>& metrics() {
-    using M = Measured;
-    static const std::vector<Metric> all = {
-        {"ops_per_s", &M::ops_per_s},
-        {"mean_us", &M::mean_us},
-        {"p50_us", &M::p50_us},
-        {"p95_us", &M::p95_us},
-        {"p99_us", &M::p99_us},
-        {"p999_us", &M::p999_us},
-        {"errors", &M::errors},
-        {"node_cpu_us_per_op", &M::node_cpu_us_per_op},
-        {"client_cpu_us_per_op", &M::client_cpu_us_per_op},
-        {"onesided_share", &M::onesided_share},
-        {"reads_per_op", &M::reads},
-        {"sends_per_op", &M::sends},
-        {"receives_per_op", &M::receives},
-        {"atomics_per_op", &M::atomics},
-        {"doorbells_per_op", &M::doorbells},
-        {"wire_bytes_per_op", &M::wire_bytes},
-        {"writes_per_op", &M::writes},
-        {"wakeups_per_op", &M::wakeups},
-        {"fetches_per_op", &M::fetches},
-        {"fetches_early_per_op", &M::fetches_early},
-        {"second_reads_per_op", &M::second_reads},
-        {"switched_per_op", &M::switched},
-        {"fetched_per_op", &M::fetched},
-        {"operations_in_per_op", &M::operations_in},
-        {"operations_out_per_op", &M::operations_out},
-        {"node_sends_per_op", &M::node_sends},
-        {"device_sends_per_op", &M::device_sends},
-        {"expected_sends_per_op", &M::expected_sends},
-        {"device_packets_per_op", &M::device_packets},
-        {"expected_packets_per_op", &M::expected_packets},
-        {"begin_us", &M::begin_us},
-        {"post_us", &M::post_us},
-        {"wait_us", &M::wait_us},
-        {"finish_us", &M::finish_us},
-    };
-    return all;
-}
-
 Result<NodePlace> place_for(Transport transport, const TestedNode& node) {
     const NodePlace* tcp = node.over(Via::tcp);
     const NodePlace* rdma = node.over(Via::verbs);
@@ -427,7 +386,7 @@ std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const
                            point.clients, number);
     std::optional<Outcome> outcome = run_plan(sweep, node, plan, number, stop);
     if (!outcome.has_value()) return {};
-    return Trial{point, number, outcome->measured, std::move(outcome->first_error)};
+    return Trial{std::move(*outcome), point, number};
 }
 
 }  // namespace farcached::bench

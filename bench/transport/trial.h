@@ -3,10 +3,6 @@
 // together, and disconnect. And the results of the trials: rows of CSV and their parsing, means, JSON, and tables. The tables
 // stand beside those of "Evaluating RDMA for Distributed Cache Reads and Metadata Updates" (McGuinness), whose experiment it
 // repeats, and beside the C-Hint paper's Table 1 and Figure 2. The results are pure.
-//
-// R1  A row of trials.csv begins with everything that its numbers depend on; two rows are the same trial only if all of
-//     that agrees.
-// R2  Missing measurements are empty in CSV and null in JSON, never 0.
 #pragma once
 
 #include <atomic>
@@ -20,6 +16,7 @@
 #include "base/rpc_mode.h"
 #include "bench/data.h"
 #include "bench/transport/node_process.h"
+#include "bench/transport/results.h"
 #include "bench/transport/transport.h"
 #include "fabric/verbs/verbs_channel.h"
 
@@ -43,27 +40,6 @@ std::optional<DeviceCounters> device_counters();
 // Microseconds per item with a value of that size, in this thread and from the cache: the median of some rounds.
 double check_cost_us(uint32_t value_bytes);
 
-// The measurements; unknown ones are none. Times in microseconds, counts per operation.
-struct Measured {
-    Number ops_per_s, mean_us, p50_us, p95_us, p99_us, p999_us, errors;
-    Number node_cpu_us_per_op, client_cpu_us_per_op;
-    Number onesided_share;  // GETs answered by a READ
-    Number reads, sends, receives, atomics, doorbells, wire_bytes;  // by this program's counters
-    Number writes, wakeups, fetches, fetches_early, second_reads, switched;  // likewise (fabric/channel.h)
-    Number fetched;  // replies that READs brought
-    Number operations_in, operations_out;  // RDMA operations that the node's device served, and those that the node posted
-    Number node_sends;                     // SENDs among the latter, by a device that both ends use
-    Number device_sends, device_packets;                            // by the RDMA devices' counters; the values expected there
-    Number expected_sends, expected_packets;
-    Number begin_us, post_us, wait_us, finish_us;  // Sweep::profile
-};
-
-struct Metric {
-    const char* name;
-    Number Measured::*field;
-};
-const std::vector<Metric>& metrics();
-
 struct Point {
     Transport transport;
     Workload workload;
@@ -71,12 +47,8 @@ struct Point {
     auto operator<=>(const Point&) const = default;
 };
 
-struct Trial {
-    Point point{};
-    uint32_t number = 0;  // from 1
-    Measured measured;
-    std::string first_error;
-};
+using Trial = TrialOf<Point>;
+using PointResult = ResultOf<Point>;
 
 // The node's address for that transport, or the reason why there is none.
 Result<NodePlace> place_for(Transport transport, const TestedNode& node);
@@ -91,11 +63,6 @@ struct TrialPlan {
     fabric::RpcWish rpc = {RpcMode::send};
     std::string key_prefix;
 };
-struct Outcome {
-    Measured measured;
-    std::string first_error;
-    std::string rpc;  // way of requests at the end: "rfp", "send, rfp"; empty: not over RDMA
-};
 
 // Throws std::runtime_error if the node is unreachable. None: interrupted.
 std::optional<Outcome> run_plan(const Sweep& sweep, const TestedNode& node, const TrialPlan& plan, uint32_t number,
@@ -106,17 +73,6 @@ std::optional<Trial> run_trial(const Sweep& sweep, const TestedNode& node, const
 uint16_t this_run();
 
 // ---- results (transport_report.cc) -------------------------------------------------------------------------
-struct PointResult {
-    Point point{};
-    uint32_t trials = 0;
-    Measured mean;  // over the trials with this number; errors: their sum
-    Measured deviation;  // sample standard deviation; none for one trial
-    std::string first_error;
-};
-
-// Mean and deviation of these trials, number by number, over those that have it; errors: their sum.
-void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measured& deviation);
-
 // The cost of verifying an item's check.
 struct CheckCost {
     uint32_t value_bytes;
@@ -125,9 +81,6 @@ struct CheckCost {
 using CheckCosts = std::vector<CheckCost>;
 // The value sizes in Table 1 of the C-Hint paper.
 std::vector<uint32_t> table_1_sizes();
-
-// In the order of the points' first appearance.
-std::vector<PointResult> aggregate(const std::vector<Trial>& trials);
 
 // Lines end with a newline. reached: the medium of the transport.
 std::string trials_csv_head();

@@ -20,6 +20,12 @@ POINTS = {
                  "node_cpu_us_per_op_sd\n" + "".join("%s,%s,%d,%d,,%d,1.5,40,,3,\n" % (transport, mix, n, 20000 * n, 8 + n)
                                                      for transport in ("tcp", "twosided", "onesided", "onesided+atomic")
                                                      for mix in ("get", "95:5") for n in (1, 2, 8)),
+    "rpc": "figure,rpc,get_percent,value_bytes,clients,model_mops,paper_mops,paper_round_trips,paper_mean_us,ops_per_s,ops_per_s_sd,"
+           "mean_us,operations_in_per_op,operations_out_per_op\n" + "".join(
+               "%d,%s,%d,%s,%d,2.11,%s,2.0,%s,3000,100,300,1,%s\n" % (figure, rpc, gets, size, n, "2.1" if n == 2 else "",
+                                                                     "12" if n == 2 else "", "" if rpc == "send" else "1")
+               for figure, gets, size, n in ((4, 95, "32", 1), (4, 95, "32", 2), (6, 95, "32", 2), (6, 50, "32", 2), (6, 5, "32", 2),
+                                             (7, 95, "32", 2), (7, 95, "1024", 2), (10, 50, "trace", 2)) for rpc in ("send", "rfp")),
     "reports": "way,bytes,trials,mean_us,mean_us_sd,node_cpu_us,node_cpu_us_sd\n" + "".join(
         "%s,%d,3,%d,0.5,,\n" % (way, size, size / 100) for way in ("tcp", "verbs-send", "verbs-write") for size in (1024, 8192)),
     "capacity": "device,rpc,nodes,workers,pages,proxies,queue_pairs,mops,mops_low,mops_high,limit\n" + "".join(
@@ -92,11 +98,11 @@ def started(*words):
     return subprocess.run([sys.executable, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
-def drawn(command, folder, **more):
-    for name, text in {"points": POINTS[command], **more}.items():
+def drawn(command, folder, script=None, points="points", **more):
+    for name, text in {points: POINTS[script or command], **more}.items():
         with open(os.path.join(folder, name + ".csv"), "w") as file:
             file.write(text)
-    script = os.path.join(BENCH, command, command + "_chart.py")
+    script = os.path.join(BENCH, command, (script or command) + "_chart.py")
     done = started("-I", script, folder)
     tap.is_((done.returncode, done.stdout, done.stderr), (0, "", ""), "%s draws without a word" % os.path.basename(script))
     figures = {}
@@ -110,10 +116,10 @@ def words_of(figure):
     return [element.text or "" for element in figure.iter() if element.tag.endswith("}text")]
 
 
-def check_figures(figures, numbers, paper, *wanted):
-    tap.is_(sorted(figures), sorted("figure-%d" % number for number in numbers), "figures %s" % (numbers,))
+def check_figures(figures, numbers, paper, *wanted, name="figure-%d"):
+    tap.is_(sorted(figures), sorted(name % number for number in numbers), "figures %s" % (numbers,))
     for number in numbers:
-        words = words_of(figures["figure-%d" % number])
+        words = words_of(figures[name % number])
         tap.ok(any("Figure %d of %s" % (number, paper) in one for one in words), "figure %d names its paper" % number, *words)
     words = [one for figure in figures.values() for one in words_of(figure)]
     tap.is_([one for one in wanted if one not in words], [], "  axes with units, and lines by name")
@@ -129,6 +135,10 @@ def check_scripts():
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("transport", folder), (2, 3, 4), "McGuinness", "throughput, thousand operations/s", "clients, number",
                       "mean latency, us", "node CPU per operation, us", "onesided+atomic, 95:5", "8")
+    with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
+        check_figures(drawn("transport", folder, "rpc", "rpc"), (4, 5, 6, 7, 10), "Su et al., RFP", "clients, number", "GETs, %",
+                      "length of values, bytes", "a NIC's operations, million/s", "send, model", "rfp, RFP", "send, measured", "1024",
+                      name="rpc-figure-%d")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("reports", folder), (10,), "C-Hint", "length of a report, bytes", "node CPU per report, us",
                       "verbs-write", "8192")

@@ -65,7 +65,7 @@ Trial trial(uint32_t number, double ops, std::optional<double> cpu) {
 void check_means() {
     Trial other = trial(1, 50, 1);
     other.point.clients = 1;
-    const std::vector<PointResult> points = aggregate({trial(1, 100, 0), other, trial(2, 200, {}), trial(3, 300, 4)});
+    const std::vector<PointResult> points = aggregate<Point>({trial(1, 100, 0), other, trial(2, 200, {}), trial(3, 300, 4)});
     tap::is(points.size(), size_t(2), "points are kept apart");
     const PointResult& one = points.front();
     tap::ok(one.trials == 3 && one.mean.ops_per_s == 200, "the mean of three trials");
@@ -112,7 +112,7 @@ void check_rows() {
     node.places[0].via = Via::shm;
     tap::ok(read_trials(csv, sweep, node).empty(), "and over another transport");
     tap::ok(read_trials("other," + csv, sweep, node).empty(), "another version's file is none");
-    const std::string text = transport_text(sweep, Via::verbs, aggregate({trial(1, 1e5, 0)}), {});
+    const std::string text = transport_text(sweep, Via::verbs, aggregate<Point>({trial(1, 1e5, 0)}), {});
     tap::ok(text.find("| ") != text.npos, "tables need no more than a point");
     tap::ok(text.find("C-Hint") == text.npos, "and tell of no figure without what it takes");
 }
@@ -121,7 +121,7 @@ PointResult point(Transport transport, Workload workload, uint32_t clients, doub
     Trial made = trial(1, double(clients) * 1e6 / us, us / 2);
     made.point = {transport, workload, clients};
     made.measured.onesided_share = transport == Transport::onesided ? 1 : 0;
-    return aggregate({made}).front();
+    return aggregate<Point>({made}).front();
 }
 
 void check_chint() {
@@ -178,8 +178,7 @@ void check_rpc_options() {
             "Figure 8 is of rfp alone; each figure but the fourth has the most clients");
     for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
              {"--spawn", "shm", "--rpc", "rfp"}, {"--spawn", "verbs", "--rpc", "rfp,recv"},
-             {"--spawn", "verbs", "--rpc", "rfp,rfp"}, {"--spawn", "verbs", "--rpc", "rfp", "--figures", "5"},
-             {"--spawn", "verbs", "--rpc", "rfp", "--csv", "x", "--resume"}}) {
+             {"--spawn", "verbs", "--rpc", "rfp,rfp"}, {"--spawn", "verbs", "--rpc", "rfp", "--figures", "5"}}) {
         TransportOptions ignored;
         tap::ok(!read(wrong, ignored).empty(), "refused: " + wrong[3] + " " + wrong.back());
     }
@@ -213,8 +212,8 @@ RpcTrial rpc_trial(const RpcPoint& point, double ops, double in, double out) {
     RpcTrial made;
     made.point = point;
     made.number = 1;
-    made.outcome.rpc = rpc_mode_name(point.mode);
-    Measured& m = made.outcome.measured;
+    made.rpc = rpc_mode_name(point.mode);
+    Measured& m = made.measured;
     m.ops_per_s = ops;
     m.mean_us = m.p50_us = m.p99_us = m.p999_us = 1e6 / ops;
     m.errors = 0;
@@ -230,7 +229,7 @@ void check_rpc_report() {
     const RpcTrial write = rpc_trial(point, 1000, 1, 1);
     point.mode = RpcMode::rfp;
     const RpcTrial rfp = rpc_trial(point, 1500, 2, 0);
-    const std::vector<RpcResult> points = aggregate({write, rfp, rfp});
+    const std::vector<RpcResult> points = aggregate<RpcPoint>({write, rfp, rfp});
     tap::ok(points.size() == 2 && points[1].trials == 2 && points[1].mean.ops_per_s == 1500, "trials of a point are one result");
     Sweep sweep;
     const std::string text = rpc_text(sweep, points);
@@ -246,7 +245,29 @@ void check_rpc_report() {
     tap::ok(json.find("\"rpc\": \"rfp\"") != json.npos && json.find("\"node_cpu_us_per_op\": null") != json.npos, "JSON");
     tap::is(rpc_json({}), "[]\n", "a list, if an empty one");
     const std::string csv = rpc_csv(sweep, points);
-    tap::ok(csv.find("\n4,rfp,rfp,95,32,0,36,136,2,2,") != csv.npos, "CSV");
+    tap::ok(csv.find(",model_mops,paper_mops,") != csv.npos && csv.find("\n4,rfp,95,32,0,36,136,2,rfp,2,") != csv.npos, "CSV");
+}
+
+void check_rpc_rows() {
+    TransportOptions options;
+    tap::is(read({"--spawn", "verbs", "--rpc", "rfp,auto", "--figures", "6", "--clients", "2", "--csv", "x", "--resume"}, options),
+            std::string(), "--resume, of ways of requests");
+    const Sweep& sweep = options.sweep;
+    RpcTrial one = rpc_trial({6, 50, 32, false, 36, RpcMode::automatic, 2}, 1000, 1, 1);
+    one.rpc = "send, rfp";
+    const std::string rows = rpc_trials_head() + rpc_trials_row(sweep, one);
+    const std::vector<RpcTrial> back = read_rpc_trials(rows, sweep, options.rpc);
+    tap::ok(back.size() == 1 && back[0].point == one.point && back[0].number == 1 && back[0].measured.operations_out == 1 &&
+                !back[0].measured.node_sends.has_value(),
+            "rows are read again");
+    tap::is(back.empty() ? "" : back[0].rpc, "send, rfp", "with the ways at the end");
+    Sweep other = sweep;
+    other.keys++;
+    tap::ok(read_rpc_trials(rows, other, options.rpc).empty(), "of another number of keys they are other trials");
+    RpcSweep less = options.rpc;
+    less.modes = {RpcMode::rfp};
+    tap::ok(read_rpc_trials(rows, sweep, less).empty(), "and of another way of requests");
+    tap::ok(read_rpc_trials(trials_csv_head() + rows, sweep, options.rpc).empty(), "a file of transports is none");
 }
 
 }  // namespace
@@ -261,5 +282,6 @@ int main() {
     farcached::bench::check_rpc_options();
     farcached::bench::check_rpc_points();
     farcached::bench::check_rpc_report();
+    farcached::bench::check_rpc_rows();
     return tap::done();
 }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/transport/results.h"
+
+#include <nlohmann/json.hpp>
+
+namespace farcached::bench {
+
+namespace {
+
+constexpr std::string_view between_ways = ", ";
+
+const char* read_rpc(std::string_view cell, std::string& rpc) {
+    for (const char one : cell) {
+        if (one == '+')
+            rpc += between_ways;
+        else
+            rpc += one;
+    }
+    return nullptr;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    for (size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+        lines.push_back(text.substr(0, end));
+        text.remove_prefix(end + 1);
+    }
+    return lines;
+}
+
+// Parses the fields after the parameters: the trial's number, its way of requests, and the metrics.
+bool read_numbers(std::string_view rest, NumberedOutcome& trial) {
+    size_t next = 0;
+    const char* wrong = each_part(rest, [&](std::string_view part) -> const char* {
+        const size_t field = next++;
+        if (field == 0) return to_number<uint32_t>(part, 1, UINT32_MAX, trial.number);
+        if (field == 1) return read_rpc(part, trial.outcome.rpc);
+        if (field > metrics().size() + 1) return "is too long";
+        if (part.empty()) return nullptr;
+        double number = 0;
+        if (const char* bad = to_number<double>(part, -1e300, 1e300, number)) return bad;
+        trial.outcome.measured.*metrics()[field - 2].field = number;
+        return nullptr;
+    });
+    return wrong == nullptr && next == metrics().size() + 2;
+}
+
+}  // namespace
+
+const std::vector<Metric>& metrics() {
+    using M = Measured;
+    static const std::vector<Metric> all = {
+        {"ops_per_s", &M::ops_per_s},
+        {"mean_us", &M::mean_us},
+        {"p50_us", &M::p50_us},
+        {"p95_us", &M::p95_us},
+        {"p99_us", &M::p99_us},
+        {"p999_us", &M::p999_us},
+        {"errors", &M::errors},
+        {"node_cpu_us_per_op", &M::node_cpu_us_per_op},
+        {"client_cpu_us_per_op", &M::client_cpu_us_per_op},
+        {"onesided_share", &M::onesided_share},
+        {"reads_per_op", &M::reads},
+        {"sends_per_op", &M::sends},
+        {"receives_per_op", &M::receives},
+        {"atomics_per_op", &M::atomics},
+        {"doorbells_per_op", &M::doorbells},
+        {"wire_bytes_per_op", &M::wire_bytes},
+        {"writes_per_op", &M::writes},
+        {"wakeups_per_op", &M::wakeups},
+        {"fetches_per_op", &M::fetches},
+        {"fetches_early_per_op", &M::fetches_early},
+        {"second_reads_per_op", &M::second_reads},
+        {"switched_per_op", &M::switched},
+        {"fetched_per_op", &M::fetched},
+        {"operations_in_per_op", &M::operations_in},
+        {"operations_out_per_op", &M::operations_out},
+        {"node_sends_per_op", &M::node_sends},
+        {"device_sends_per_op", &M::device_sends},
+        {"expected_sends_per_op", &M::expected_sends},
+        {"device_packets_per_op", &M::device_packets},
+        {"expected_packets_per_op", &M::expected_packets},
+        {"begin_us", &M::begin_us},
+        {"post_us", &M::post_us},
+        {"wait_us", &M::wait_us},
+        {"finish_us", &M::finish_us},
+    };
+    return all;
+}
+
+void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measured& deviation) {
+    for (const Metric& metric : metrics()) {
+        std::vector<double> known;
+        for (const Measured* trial : trials)
+            if (const Number& number = trial->*metric.field; number.has_value()) known.push_back(*number);
+        mean.*metric.field = mean_of(known);
+        deviation.*metric.field = deviation_of(known);
+    }
+    if (mean.errors.has_value()) mean.errors = *mean.errors * double(trials.size());
+}
+
+// ---- CSV --------------------------------------------------------------------------------------------
+
+std::string rpc_cell(const std::string& rpc) {
+    std::string cell;
+    for (size_t i = 0; i < rpc.size(); i++) {
+        const bool between = std::string_view(rpc).substr(i).starts_with(between_ways);
+        cell += between ? '+' : rpc[i];
+        if (between) i += between_ways.size() - 1;
+    }
+    return cell;
+}
+
+std::string trials_head(std::string_view parameters) {
+    std::string head = std::string(parameters) + ",trial,rpc_at_end";
+    for (const Metric& metric : metrics()) head += std::string(",") + metric.name;
+    return head + "\n";
+}
+
+std::string trial_row(const std::string& parameters, uint32_t number, const Outcome& outcome) {
+    std::string row = parameters + "," + std::to_string(number) + "," + rpc_cell(outcome.rpc);
+    for (const Metric& metric : metrics()) row += "," + csv_number(outcome.measured.*metric.field);
+    return row + "\n";
+}
+
+std::vector<NumberedOutcome> read_trial_rows(std::string_view csv, const std::string& parameters, uint32_t trials_max) {
+    std::vector<NumberedOutcome> trials;
+    for (const std::string_view line : lines_of(csv)) {
+        NumberedOutcome trial;
+        if (!line.starts_with(parameters + ",") || !read_numbers(line.substr(parameters.size() + 1), trial)) continue;
+        const bool known = std::any_of(trials.begin(), trials.end(), [&](const auto& one) { return one.number == trial.number; });
+        if (trial.number <= trials_max && !known) trials.push_back(std::move(trial));
+    }
+    return trials;
+}
+
+std::string mean_names() {
+    std::string text;
+    for (const Metric& metric : metrics()) text += std::string(",") + metric.name + "," + metric.name + "_sd";
+    return text;
+}
+
+std::string mean_cells(const Measured& mean, const Measured& deviation) {
+    std::string text;
+    for (const Metric& metric : metrics())
+        text += "," + csv_number(mean.*metric.field) + "," + csv_number(deviation.*metric.field);
+    return text;
+}
+
+// ---- JSON, and the end of a text --------------------------------------------------------------------------
+
+nlohmann::ordered_json or_null(const Number& number) {
+    return number.has_value() ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
+void add_numbers(nlohmann::ordered_json& object, const Measured& mean) {
+    object["ops_per_s"] = or_null(mean.ops_per_s);
+    object["mean_us"] = or_null(mean.mean_us);
+    object["p50_us"] = or_null(mean.p50_us);
+    object["p99_us"] = or_null(mean.p99_us);
+    object["p999_us"] = or_null(mean.p999_us);
+    object["errors"] = uint64_t(mean.errors.value_or(0));
+    object["node_cpu_us_per_op"] = or_null(mean.node_cpu_us_per_op);
+    object["client_cpu_us_per_op"] = or_null(mean.client_cpu_us_per_op);
+}
+
+std::string errors_text(double errors, const std::string& first) {
+    return form("\nerrors: %.0f\n", errors) + (first.empty() ? "" : "the first: " + first + "\n");
+}
+
+}  // namespace farcached::bench
