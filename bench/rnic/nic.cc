@@ -260,7 +260,8 @@ Walk Nic::walk_of(uint32_t number, bool ahead) const {
     const QueuePair& queue_pair = queue_pairs_[number];
     const uint64_t visit = queue_pair.visits * workload_.queue_pairs + number;
     uint64_t region = number;
-    if (workload_.regions > 0) region = (workload_.order == RingOrder::random ? mix(visit + workload_.seed) : visit) % workload_.regions;
+    const bool random = workload_.order == RingOrder::random;
+    if (workload_.regions > 0) region = (random ? mix(visit + workload_.seed) : visit) % workload_.regions;
     return {number, std::min(device_.chunk, queue_pair.unscheduled), {number, visit, region, region}, 0, ahead};
 }
 

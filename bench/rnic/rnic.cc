@@ -60,8 +60,8 @@ const OptionOf<T> table[] = {
     {{"regions", "N", "0", "memory regions used in turn; 0: one for each queue pair"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 0, entries_max, t.workload.regions); }},
     {{"workers", "N", "0",
-      "software threads that share the queue pairs. A thread rings each of its queue pairs, and again when all are done. 0: an idle "
-      "queue pair follows each completion"},
+      "software threads that share the queue pairs. A thread rings each of its queue pairs, and again when all are done. 0: an "
+      "idle queue pair follows each completion"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 0, queue_pairs_max, t.workload.workers); }},
     {{"touched", "N", "0", "with --workers: queue pairs that a thread rings before it waits, at random; 0: all"},
      [](T& t, S& s) { return to_number<uint32_t>(s, 0, queue_pairs_max, t.workload.touched); }},

@@ -20,12 +20,13 @@ POINTS = {
                  "node_cpu_us_per_op_sd\n" + "".join("%s,%s,%d,%d,,%d,1.5,40,,3,\n" % (transport, mix, n, 20000 * n, 8 + n)
                                                      for transport in ("tcp", "twosided", "onesided", "onesided+atomic")
                                                      for mix in ("get", "95:5") for n in (1, 2, 8)),
-    "rpc": "figure,rpc,get_percent,value_bytes,clients,model_mops,paper_mops,paper_round_trips,paper_mean_us,ops_per_s,ops_per_s_sd,"
-           "mean_us,operations_in_per_op,operations_out_per_op\n" + "".join(
-               "%d,%s,%d,%s,%d,2.11,%s,2.0,%s,3000,100,300,1,%s\n" % (figure, rpc, gets, size, n, "2.1" if n == 2 else "",
-                                                                     "12" if n == 2 else "", "" if rpc == "send" else "1")
-               for figure, gets, size, n in ((4, 95, "32", 1), (4, 95, "32", 2), (6, 95, "32", 2), (6, 50, "32", 2), (6, 5, "32", 2),
-                                             (7, 95, "32", 2), (7, 95, "1024", 2), (10, 50, "trace", 2)) for rpc in ("send", "rfp")),
+    "rpc": "figure,rpc,get_percent,value_bytes,clients,model_mops,paper_mops,paper_round_trips,paper_mean_us,ops_per_s,"
+           "ops_per_s_sd,mean_us,operations_in_per_op,operations_out_per_op\n" + "".join(
+               "%d,%s,%d,%s,%d,2.11,%s,2.0,%s,3000,100,300,1,%s\n" % (
+                   figure, rpc, gets, size, n, "2.1" if n == 2 else "", "12" if n == 2 else "", "" if rpc == "send" else "1")
+               for figure, gets, size, n in ((4, 95, "32", 1), (4, 95, "32", 2), (6, 95, "32", 2), (6, 50, "32", 2),
+                                             (7, 95, "32", 2), (7, 95, "1024", 2), (10, 50, "trace", 2))
+               for rpc in ("send", "rfp")),
     "reports": "way,bytes,trials,mean_us,mean_us_sd,node_cpu_us,node_cpu_us_sd\n" + "".join(
         "%s,%d,3,%d,0.5,,\n" % (way, size, size / 100) for way in ("tcp", "verbs-send", "verbs-write") for size in (1024, 8192)),
     "capacity": "device,rpc,nodes,workers,pages,proxies,queue_pairs,mops,mops_low,mops_high,limit\n" + "".join(
@@ -137,8 +138,8 @@ def check_scripts():
                       "mean latency, us", "node CPU per operation, us", "onesided+atomic, 95:5", "8")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("transport", folder, "rpc", "rpc"), (4, 5, 6, 7, 10), "Su et al., RFP", "clients, number", "GETs, %",
-                      "length of values, bytes", "a NIC's operations, million/s", "send, model", "rfp, RFP", "send, measured", "1024",
-                      name="rpc-figure-%d")
+                      "length of values, bytes", "a NIC's operations, million/s", "send, model", "rfp, RFP", "send, measured",
+                      "1024", name="rpc-figure-%d")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("reports", folder), (10,), "C-Hint", "length of a report, bytes", "node CPU per report, us",
                       "verbs-write", "8192")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""farnode -L over RDMA: all of the registered memory is in huge pages, so that a device can translate it by entries of 2 MiB. Runs in
-a guest, whose kernel it tells to give huge pages to shared memory."""
+"""farnode -L over RDMA: all of the registered memory is in huge pages, so that a device can translate it by entries of 2 MiB. Runs
+in a guest, and sets its kernel to give huge pages to shared memory."""
 import os
 import re
 import sys

@@ -111,6 +111,15 @@ def check_rpc(folder):
         for words, number, good in checks:
             found = [number(point) for point in points if point["rpc"] == rpc]
             tap.ok(found and all(map(good, found)), "%s: %s" % (rpc, words), found)
+    drawn = sorted(name for name in os.listdir(folder) if name.startswith("rpc-figure"))
+    tap.is_(drawn, ["rpc-figure-4.svg", "rpc-figure-5.svg"], "the charts of the figure are drawn")
+    with open(os.path.join(folder, "rpc-trials.csv")) as file:
+        trials = file.read()
+    again = farbench("rpc, resumed", folder, "--rpc", "send,write,rfp,auto", "--figures", "4", "--operations", "300",
+                     "--warmup", "100", "--resume")
+    with open(os.path.join(folder, "rpc-trials.csv")) as file:
+        tap.is_(file.read(), trials, "a resumed run measures nothing again")
+    tap.is_([point["rpc_at_end"] for point in again], [point["rpc_at_end"] for point in points], "and has the same points")
     peak = [[point[name] for name in ("paper_mops", "paper_round_trips", "paper_mean_us")] for point in points
             if point["clients"] == 2 and point["rpc"] == "rfp"]
     tap.is_(peak, [[5.5, 2.005, 5.78]], "the paper's numbers stand beside ours")

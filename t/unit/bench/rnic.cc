@@ -334,7 +334,7 @@ void check_options() {
             "two caches");
     tap::is(error_of({"--prefetch", "x"}), "--prefetch x is not none, csrna, scheduled or software", "an unknown prefetcher");
     tap::is(error_of({"--queue-pairs", "4", "--active", "5"}), "--active is more than --queue-pairs", "more active than there are");
-    tap::is(error_of({"--queue-pairs", "4", "--workers", "5"}), "--workers is more than --queue-pairs", "more workers than queue pairs");
+    tap::is(error_of({"--queue-pairs", "4", "--workers", "5"}), "--workers is more than --queue-pairs", "more workers than that");
     tap::is(error_of({"--order", "recent"}), "--order alternating and recent need --workers", "an order of workers without any");
     tap::is(error_of({"--order", "alternating", "--workers", "2"}), "", "and with some");
 }
