@@ -125,6 +125,13 @@ EXTRA_DIST += \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
+	bench/charts/rpc-figure-10.svg \
+	bench/charts/rpc-figure-4.svg \
+	bench/charts/rpc-figure-5.svg \
+	bench/charts/rpc-figure-6.svg \
+	bench/charts/rpc-figure-7.svg \
+	bench/charts/rpc-figure-8.svg \
+	bench/charts/rpc-figure-9.svg \
 	bench/hitratio/hitratio_cluster.py \
 	bench/hitratio/latencies \
 	bench/hitratio/processes \

@@ -34,7 +34,7 @@ struct RnicDevice {
     double wire_ns = 0;          // one way, beside the time of the bytes
 };
 
-// The order in which software rings the doorbells of queue pairs.
+// Software's order of doorbells.
 enum class RingOrder : uint8_t {
     cyclic,       // by number
     random,       // of queue pairs and regions
@@ -51,7 +51,7 @@ struct RnicWorkload {
     RingOrder order = RingOrder::cyclic;
     // Beyond 0: so many workers share the queue pairs evenly (W1). Else an idle queue pair follows each completion.
     uint32_t workers = 0;
-    uint32_t touched = 0;   // queue pairs of a worker's tick, at random; 0: all of its own
+    uint32_t touched = 0;   // queue pairs of a worker's tick, at random; 0: all
     double between_ns = 0;  // a worker's mean time between its ticks, uniform from 0 to twice that
     double prepare_ns = 0;  // software's time from the decision to post until the doorbell
     // A stream: messages that never run out, each of a random queue pair, as a busy server receives and answers them. It has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The results of `farbench transport` for any kind of point: a transport's, or a way of requests over RDMA. Means over trials, rows
-// of CSV and their parsing, and JSON. Pure.
+// The results of `farbench transport` for both kinds of points: of transports, and of ways of requests over RDMA. They are means
+// over trials, rows of CSV with their parsing, and JSON. Pure.
 //
 // R1  A row of a trials' file begins with everything that its numbers depend on; two rows are the same trial only if all of
 //     that agrees.

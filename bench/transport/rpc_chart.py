@@ -19,9 +19,9 @@ PAPER = "to be compared with Figure %d of Su et al., RFP; a device made in softw
 COLORS = {"send": "blue", "write": "orange", "rfp": "green", "auto": "purple"}
 CLIENTS, GETS, BYTES = ("clients", "clients, number"), ("get_percent", "GETs, %"), ("value_bytes", "length of values, bytes")
 RATES = [  # words of the y axis, unit divided by, (column, label) of measured or modelled numbers, of the paper's
-    ("a NIC's operations, million/s", 1, ("model_mops", "%s, model"), ("paper_mops", "%s, RFP")),
+    ("a NIC, million operations/s", 1, ("model_mops", "%s, model"), ("paper_mops", "%s, RFP")),
     ("measured here, thousand operations/s", 1e3, ("ops_per_s", "%s, measured"), None),
-    ("RDMA operations of both ends per operation", 1, ("round_trips", "%s, measured"), ("paper_round_trips", "%s, RFP")),
+    ("RDMA operations for one operation", 1, ("round_trips", "%s, measured"), ("paper_round_trips", "%s, RFP")),
 ]
 LATENCIES = [("mean latency measured here, us", 1, ("mean_us", "%s, measured"), None),
              ("mean latency in RFP, us", 1, None, ("paper_mean_us", "%s, RFP"))]

@@ -138,7 +138,7 @@ def check_scripts():
                       "mean latency, us", "node CPU per operation, us", "onesided+atomic, 95:5", "8")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("transport", folder, "rpc", "rpc"), (4, 5, 6, 7, 10), "Su et al., RFP", "clients, number", "GETs, %",
-                      "length of values, bytes", "a NIC's operations, million/s", "send, model", "rfp, RFP", "send, measured",
+                      "length of values, bytes", "a NIC, million operations/s", "send, model", "rfp, RFP", "send, measured",
                       "1024", name="rpc-figure-%d")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("reports", folder), (10,), "C-Hint", "length of a report, bytes", "node CPU per report, us",

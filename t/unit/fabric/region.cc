@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pages of a region: huge ones are requested for the arena, and for all of it if it is registered, because a device may have
-// one page size for a whole registered region.
+// The pages of a region. Huge ones are requested for the arena. If the region is registered they are requested for all of it,
+// because a device may have one page size for it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using namespace channel_test;
 
 struct Pages {
     uint64_t begin = UINT64_MAX, bytes = 0;  // of the region
-    uint64_t huge_from = UINT64_MAX;         // offset of the first byte for which huge pages are requested
+    uint64_t huge_from = UINT64_MAX;         // offset of the first byte with requested huge pages
 };
 
 // As the kernel lists them in smaps.
