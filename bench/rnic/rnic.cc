@@ -68,8 +68,8 @@ const OptionOf<T> table[] = {
     {{"between-ns", "N", "0", "with --workers: a thread's mean time before it rings again, in ns"},
      [](T& t, S& s) { return to_number<double>(s, 0, 1e9, t.workload.between_ns); }},
     {{"order", "WORD", "cyclic",
-      "order of queue pairs: cyclic or random, which is that of regions, too. With --workers also alternating (direction) or recent "
-      "(the one used last comes first)"},
+      "order of queue pairs: cyclic or random, which is that of regions, too. With --workers also alternating (direction) or "
+      "recent (the one used last comes first)"},
      [](T& t, S& s) { return to_word(s, order_words, t.workload.order, "is not cyclic, random, alternating or recent"); }},
     {{"prepare-ns", "N", "0", "software's time before each doorbell, in ns"},
      [](T& t, S& s) { return to_number<double>(s, 0, 1e6, t.workload.prepare_ns); }},
