@@ -41,22 +41,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:$$UBSAN_OPTIONS"; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS;
 
-# -- Fuzz targets: libFuzzer programs under --enable-fuzz, else replayed and mutated by a small main ---
-if FUZZ
-fuzz_main =
-fuzz_ldflags = $(AM_LDFLAGS) $(FUZZ_LDFLAGS)
-else
-fuzz_main = t/fuzz/replay_main.cc
-fuzz_ldflags = $(AM_LDFLAGS)
-endif
-test_scripts += t/fuzz/fuzz.py
-EXTRA_DIST += t/fuzz/replay_main.cc t/fuzz/corpus
-
-# Longer: `make fuzz FUZZ_SECONDS=600`. Per target; see t/fuzz/fuzz.py.
-FUZZ_SECONDS = 60
-.PHONY: fuzz
-fuzz: $(fuzz_targets)
-	@$(AM_TESTS_ENVIRONMENT) FUZZ_SECONDS='$(FUZZ_SECONDS)' $(PYTHON) $(top_srcdir)/t/fuzz/fuzz.py
+include $(top_srcdir)/t/fuzz/local.mk
 
 # -- Unit programs ----------------------------------------------------------------------------------
 
@@ -69,12 +54,6 @@ TESTS += t/unit/protocol/text_parse t/unit/daemon/text_engine t/unit/daemon/meta
 t_unit_protocol_text_parse_SOURCES = t/unit/protocol/text_parse.cc t/lib/tap.h
 t_unit_daemon_text_engine_SOURCES = t/unit/daemon/text_engine.cc t/lib/sent_bytes.h t/unit/daemon/text_fixture.h t/lib/tap.h
 t_unit_daemon_meta_engine_SOURCES = t/unit/daemon/meta_engine.cc t/lib/sent_bytes.h t/unit/daemon/text_fixture.h t/lib/tap.h
-
-fuzz_targets += t/fuzz/text t/fuzz/meta
-t_fuzz_text_SOURCES = t/fuzz/text.cc t/fuzz/text_session.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h $(fuzz_main)
-t_fuzz_text_LDFLAGS = $(fuzz_ldflags)
-t_fuzz_meta_SOURCES = t/fuzz/meta.cc t/fuzz/text_session.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h $(fuzz_main)
-t_fuzz_meta_LDFLAGS = $(fuzz_ldflags)
 
 check_PROGRAMS += t/unit/daemon/reply_queue
 TESTS += t/unit/daemon/reply_queue
@@ -95,14 +74,6 @@ t_unit_proxy_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
 check_PROGRAMS += t/unit/conf/nodes
 TESTS += t/unit/conf/nodes
 t_unit_conf_nodes_SOURCES = t/unit/conf/nodes.cc t/lib/tap.h
-fuzz_targets += t/fuzz/config
-t_fuzz_config_SOURCES = t/fuzz/config.cc $(fuzz_main)
-t_fuzz_config_LDFLAGS = $(fuzz_ldflags)
-
-fuzz_targets += t/fuzz/binary
-t_fuzz_binary_SOURCES = t/fuzz/binary.cc t/unit/daemon/binary_fixture.h t/unit/protocol/binary_packets.h t/lib/sent_bytes.h \
-	t/unit/daemon/text_fixture.h $(fuzz_main)
-t_fuzz_binary_LDFLAGS = $(fuzz_ldflags)
 
 check_PROGRAMS += t/unit/protocol/frame t/unit/protocol/frame_bad
 TESTS += t/unit/protocol/frame t/unit/protocol/frame_bad
@@ -113,21 +84,6 @@ t_unit_protocol_frame_bad_SOURCES = t/unit/protocol/frame_bad.cc $(frame_headers
 check_PROGRAMS += t/unit/protocol/handshake
 TESTS += t/unit/protocol/handshake
 t_unit_protocol_handshake_SOURCES = t/unit/protocol/handshake.cc $(frame_headers)
-
-fuzz_targets += t/fuzz/frame
-t_fuzz_frame_SOURCES = t/fuzz/frame.cc $(frame_headers) $(fuzz_main)
-t_fuzz_frame_LDFLAGS = $(fuzz_ldflags)
-
-fuzz_targets += t/fuzz/memory_file
-t_fuzz_memory_file_SOURCES = t/fuzz/memory_file.cc $(fuzz_main)
-t_fuzz_memory_file_LDFLAGS = $(fuzz_ldflags)
-fuzz_targets += t/fuzz/slots
-t_fuzz_slots_SOURCES = t/fuzz/slots.cc $(fuzz_main)
-t_fuzz_slots_LDFLAGS = $(fuzz_ldflags)
-
-fuzz_targets += t/fuzz/report
-t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit/node/service_fixture.h $(frame_headers) $(fuzz_main)
-t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
 
 check_PROGRAMS += t/unit/daemon/metrics
 TESTS += t/unit/daemon/metrics

@@ -60,7 +60,7 @@ uint64_t largest(const Numbers& numbers) {
 }  // namespace
 
 FilePlaces::FilePlaces(uint64_t region_bytes, uint64_t page_count)
-    : descriptors(round_up(region_bytes, system_page)),
+    : descriptors(round_up(region_bytes, Mapping::huge_page_bytes)),
       notes(round_up(descriptors + page_count * layout::page_slots_max * sizeof(Descriptor), system_page)),
       end(notes + round_up(sizeof(Notes), system_page)) {}
 

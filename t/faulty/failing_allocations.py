@@ -434,11 +434,13 @@ def a_link_comes_back(folder, channel):
     """A node is killed and started again."""
     trial = Anew("a link over %s that is lost and comes back" % channel, folder)
     nodes, table = Nodes([channel], ["-m", "64", "-t", "1"]), Table()
+    admin = os.path.join(folder, "link-" + channel)
 
     @contextlib.contextmanager
     def start():
         nodes.start()
-        daemon = Daemon(*nodes.options(), "-o", table.options(), env=trial.failing.env, threads=1).start()
+        daemon = Daemon(*nodes.options(), "-o", table.options(), "--admin", admin, env=trial.failing.env, threads=1).start()
+        start_is_over(daemon, admin)
         until_up(daemon)
 
         def do(arm, mode):

@@ -394,7 +394,7 @@ void add_walks(Operations& all) {
     all.push_back({"stats", some, [](World& world) { world.call([&] { (void)world.node.stats(world.now); }); }});
     all.push_back({"lease terms and a scheduled flush", some, [](World& world) {
                        world.call([&] { world.node.set_lease_terms(5000, 1000, 9000); });
-                       world.call([&] { world.node.end_leases_before(world.now + 3); });
+                       world.call([&] { world.node.announce_flush(world.now + 3); });
                        world.fill("a", 50, 500, true);
                    }});
 }

@@ -161,7 +161,7 @@ void refusals() {
     tap::ok(grant && grant->term_ms == 2000, "a lease ends before the item expires");
     set(cache, "short", "value", at_start, at_start + 1);
     tap::ok(!get(cache, "short", at_start), "an item that expires within the second gets none");
-    cache.end_leases_before(at_start + 2);
+    cache.announce_flush(at_start + 2);
     set(cache, "f", "value", at_start);
     grant = get(cache, "f", at_start);
     tap::ok(grant && grant->term_ms == 1000, "a lease ends before a scheduled flush");
