@@ -127,6 +127,14 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "bytes of the READ of a reply (rpc), 32 of them its head. A\n"
              "longer reply takes a second READ. 0: adaptive"},
+    {.where = suboption, .name = "links_per_node", .argument = "<num>", .initial = "0",
+     .kind = number<&S::proxy, &P::links_per_node>(0, limits::workers_max), .section = nodes, .live = true,
+     .exit_status = exit_usage,
+     .help = "connections of this process to each node over tcp or verbs,\n"
+             "shared by its threads (-t). Fewer queue pairs fit into the\n"
+             "cache of an RDMA device; requests of the other threads take\n"
+             "longer. 0: one for each thread, as always over shm, where\n"
+             "each thread reads the node's memory itself"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
      .help = "trust nodes over shm of other users whose primary group is\n"

@@ -128,6 +128,7 @@ struct ProxySettings {
     AccessTracking access_tracking = AccessTracking::automatic;
     RpcMode rpc = RpcMode::automatic;        // way of requests over RDMA
     uint32_t rfp_fetch_bytes = 0;            // of a READ of a reply; 0: adaptive
+    uint32_t links_per_node = 0;             // of all workers, over tcp and verbs; 0: one for each worker
     uint32_t report_interval_ms = 0;         // between reports of accesses, if reports are sent
     uint32_t report_items = 0;               // keys classified for reports
     std::string pointer_table_path;          // a POSIX shared-memory name

@@ -8,15 +8,25 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/binary_engine.h \
 	daemon/engine/binary_get.cc \
 	daemon/engine/binary_store.cc \
+	daemon/engine/borrowed_link.cc \
+	daemon/engine/borrowed_link.h \
+	daemon/engine/courier.cc \
+	daemon/engine/courier.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
+	daemon/engine/link_shared.h \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
+	daemon/engine/mailroom.cc \
+	daemon/engine/mailroom.h \
 	daemon/engine/meta_engine.cc \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
+	daemon/engine/owned_request.h \
+	daemon/engine/own_link.cc \
+	daemon/engine/own_link.h \
 	daemon/engine/readiness.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \

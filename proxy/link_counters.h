@@ -78,6 +78,7 @@ namespace farcached::proxy {
     X(node_too_old, "deletes by prefix not supported by a node of an earlier version")                                 \
     X(node_busy, "requests postponed because too many were in flight to their node")                                   \
     X(node_ordered, "requests postponed until another request of their key was answered")                              \
+    X(requests_borrowed, "requests of a worker that travelled over another worker's link (links_per_node)")            \
     X(node_frames, "request frames that were sent")                                                                    \
     X(values_sent, "values sent in pieces")                                                                            \
     X(values_lent, "of these, values lent for the node to READ")                                                       \

@@ -128,6 +128,8 @@ class NodeLink final : private fabric::ChannelEvents {
     // nullptr unless up.
     const fabric::Channel* channel() const { return up() ? channel_.get() : nullptr; }
     const LinkCounters& counters() const { return counters_; }
+    // A request of another worker than the link's.
+    void count_borrowed() { counters_.requests_borrowed.add(1); }
     // Requests under way when the connection was last lost.
     uint32_t requests_lost() const { return requests_lost_; }
 

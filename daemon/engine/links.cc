@@ -92,13 +92,18 @@ struct Links::Gather {
 
 // ---- life -------------------------------------------------------------------------------------------
 
-Links::Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool)
-    : shared_(nodes, number, waits, pool),
+Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyPool& pool)
+    : shared_(nodes, room, number, waits, pool),
+      letters_(waits.make_readiness([this] { take_letters(); })),
       tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
       set_(nodes.set()),
       chance_(uint32_t(boottime_ns()) | 1) {
-    for (size_t i = 0; i < set_->members.size(); i++) list_.push_back(make_peer(*set_, i));
+    for (size_t i = 0; i < set_->members.size(); i++) {
+        list_.push_back(make_peer(*set_, i));
+        list_.back()->take_place(i);
+    }
     shared_.touched.reserve(list_.size());
+    letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
 }
 
 Links::~Links() {
@@ -108,9 +113,15 @@ Links::~Links() {
 
 void Links::stop() {
     timer_at_ns_ = UINT64_MAX;
+    letters_->stop();
+    shared_.courier.close([this](std::unique_ptr<Letter> letter) {
+        shared_.courier.refuse(std::move(letter), proxy::AskFailure::node_down);
+    });
     for (auto* peers : {&list_, &leaving_})
         for (auto& peer : *peers) peer->stop();
+    shared_.courier.deliver();
     CHECK(gathers_.empty());
+    CHECK(shared_.courier.kept() == 0);
 }
 
 void Links::timer_due() {
@@ -125,6 +136,7 @@ void Links::end_tick() {
     LinkPeer* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
     if (only_read != nullptr && !shared_.pool.anything_ready() && only_read->linger()) flush_touched();
+    shared_.courier.deliver();
     shared_.clock_is_old();
 }
 
@@ -240,6 +252,48 @@ bool Links::too_large(size_t key_bytes, uint64_t value_bytes) const {
     return layout::item_bytes(key_bytes, value_bytes) > shared_.nodes.item_bytes_max();
 }
 
+// ---- letters of other workers -------------------------------------------------------------------------
+
+void Links::take_letters() {
+    shared_.courier.take([this](std::unique_ptr<Letter> letter) { serve(std::move(letter)); });
+}
+
+// The newest link to its node; nullptr: none.
+OwnLink* Links::lent_link(const Letter& letter) {
+    if (letter.place < list_.size() && list_[letter.place]->shared_node() == letter.node) return list_[letter.place]->own();
+    const auto at = find(letter.node);
+    return at != list_.end() ? (*at)->own() : nullptr;
+}
+
+void Links::serve(std::unique_ptr<Letter> letter) {
+    Courier& courier = shared_.courier;
+    OwnLink* link = lent_link(*letter);
+    if (link == nullptr && take_newer()) link = lent_link(*letter);
+    for (size_t i = leaving_.size(); link == nullptr && i-- > 0;)
+        if (leaving_[i]->shared_node() == letter->node) link = leaving_[i]->own();
+    if (link == nullptr || !link->reachable()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
+    if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
+    OwnedRequest& request = letter->request;
+    try {
+        request.options.ticket = courier.keep(letter);
+    } catch (const std::bad_alloc&) {
+        return courier.refuse(std::move(letter), proxy::AskFailure::no_memory);
+    }
+    link->count_borrowed();
+    std::visit([&](auto& op) { link->ask(op, std::move(request.options), courier.sink()); }, request.op);
+}
+
+// The borrower may have taken a newer set. False: this one is the newest, or there is no memory.
+bool Links::take_newer() {
+    if (shared_.nodes.set() == set_) return false;
+    try {
+        take();
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    return true;
+}
+
 // ---- all nodes --------------------------------------------------------------------------------------
 
 template <class Op>
@@ -324,10 +378,8 @@ void Links::take() {
     std::vector<size_t> kept_from;  // current index for each place
     std::vector<std::unique_ptr<LinkPeer>> list;
     for (size_t i = 0; i < next->members.size(); i++) {
-        const auto at = std::find_if(list_.begin(), list_.end(),
-                                     [&](const auto& peer) { return peer->shared_node() == next->members[i].one; });
-        const bool verbs = next->members[i].one->channel == conf::NodeChannel::verbs;
-        const bool kept = at != list_.end() && next->options.same_links(set_->options, verbs);
+        const auto at = find(next->members[i].one);
+        const bool kept = at != list_.end() && next->options.same_links(set_->options, next->members[i].one->channel);
         kept_from.push_back(kept ? size_t(at - list_.begin()) : is_new);
         list.push_back(kept ? nullptr : make_peer(*next, i));
     }
@@ -343,8 +395,21 @@ void Links::take() {
     }
     list_ = std::move(list);
     set_ = std::move(next);
+    for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
     for (auto& peer : leaving_) peer->touch();
     retire();
+}
+
+std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {
+    return std::find_if(list_.begin(), list_.end(), [&](const auto& peer) { return peer->shared_node() == node; });
+}
+
+// Of a leaving peer. A link that other workers still borrow waits for them, unless another one has taken its place.
+bool Links::may_end(LinkPeer& peer) {
+    if (!peer.has_answered()) return false;
+    if (peer.own() == nullptr || peer.node().lent[shared_.number].borrowers.load(std::memory_order_acquire) == 0) return true;
+    const auto at = find(peer.shared_node());
+    return at != list_.end() && (*at)->own() != nullptr;
 }
 
 // Ends the connections of leaving nodes that have answered, and starts the connections that waited for that. True: one ended or
@@ -352,7 +417,7 @@ void Links::take() {
 bool Links::retire() {
     const size_t before = leaving_.size();
     std::erase_if(leaving_, [&](const std::unique_ptr<LinkPeer>& peer) {
-        if (!peer->has_answered() && now() < peer->leaves_by_ns()) return false;
+        if (!may_end(*peer) && now() < peer->leaves_by_ns()) return false;
         peer->stop();
         std::erase(shared_.touched, peer.get());
         return true;

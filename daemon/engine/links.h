@@ -36,6 +36,8 @@
 #include <vector>
 
 #include "daemon/engine/link_peer.h"
+#include "daemon/engine/link_shared.h"
+#include "daemon/engine/mailroom.h"
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
@@ -45,7 +47,7 @@ namespace farcached::daemon {
 class Links {
   public:
     // All outlive this. number: the worker's.
-    Links(Nodes& nodes, uint32_t number, Waits& waits, ReplyPool& pool);
+    Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyPool& pool);
     ~Links();
     Links(const Links&) = delete;
     Links& operator=(const Links&) = delete;
@@ -55,7 +57,8 @@ class Links {
     // Takes the current set of nodes (M6). In the worker's thread, outside of a submission. Throws std::bad_alloc: the old set
     // stays.
     void take();
-    // Fails all unanswered requests. In the worker's thread, after the last submission.
+    // Fails all unanswered requests, those of other workers included. In the worker's thread, after the last submission. While
+    // another worker has sessions, those fail, so the worker waits for them first, for a bounded time (B5).
     void stop();
 
     // The peer of a key; nullptr: none is available.
@@ -97,6 +100,12 @@ class Links {
     template <class Op>
     SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
     LinkPeer* flush_touched();
+    void take_letters();
+    void serve(std::unique_ptr<Letter> letter);
+    OwnLink* lent_link(const Letter& letter);
+    bool take_newer();
+    bool may_end(LinkPeer& peer);
+    std::vector<std::unique_ptr<LinkPeer>>::iterator find(const std::shared_ptr<OneNode>& node);
     std::unique_ptr<LinkPeer> make_peer(const NodeSet& set, size_t place);
     bool retire();
     void set_timer();
@@ -104,6 +113,7 @@ class Links {
     void answer_stats(Ticket ticket, const Gather& done);
 
     LinkShared shared_;
+    const std::unique_ptr<Readiness> letters_;  // in the desk
     std::unique_ptr<TicketSink> tickets_;
     std::shared_ptr<const NodeSet> set_;
     std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order

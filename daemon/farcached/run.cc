@@ -54,7 +54,7 @@ namespace {
 // -- The options of each module -------------------------------------------------------------------------
 
 // Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
-constexpr uint64_t files_per_thread = 4;
+constexpr uint64_t files_per_thread = 5;
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
 

@@ -40,11 +40,12 @@ void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, 
     WorkerOptions worker_options = options_.worker;
     worker_options.ring = try_ring();
     worker_options.memory = &session_memory_;
+    if (nodes != nullptr) room_ = std::make_unique<Mailroom>(options_.threads);
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
         if (!options_.worker_cpus.empty()) worker_options.cpu = int(options_.worker_cpus[i % options_.worker_cpus.size()]);
         workers_.push_back(
-            std::make_unique<Worker>(node, nodes, engine, admin, watch, *this, worker_options));
+            std::make_unique<Worker>(node, nodes, room_.get(), engine, admin, watch, *this, worker_options));
     }
     const auto refused = std::find_if(workers_.begin(), workers_.end(),
                                       [&](const auto& worker) { return worker_options.ring && !worker->on_ring(); });
@@ -178,7 +179,8 @@ void Server::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
 ServerNumbers Server::numbers() const {
     ServerNumbers numbers;
     acceptor_.add_to(numbers);
-    numbers.reserved_fds += workers_.size() * 2 + 3;  // per worker: its loop, its event descriptor; standard streams
+    // Per worker: its loop, its wake-up, and with nodes that of its desk; standard streams.
+    numbers.reserved_fds += workers_.size() * (nodes_ != nullptr ? 3 : 2) + 3;
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();
     std::lock_guard hold(lock_);

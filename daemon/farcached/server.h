@@ -16,6 +16,7 @@
 
 #include "conf/program.h"
 #include "conf/words.h"
+#include "daemon/engine/mailroom.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/farcached/acceptor.h"
 #include "daemon/session/worker.h"
@@ -106,6 +107,7 @@ class Server final : public ServerView, public SessionEvents {
     const ServerOptions options_;
     Acceptor acceptor_;
     SessionMemory session_memory_;
+    std::unique_ptr<Mailroom> room_;  // with nodes
     std::vector<std::unique_ptr<Worker>> workers_;
     size_t next_worker_ = 0;
     WatchHub* watch_ = nullptr;

@@ -146,6 +146,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
     set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
     set->options.rpc = {settings.rpc, settings.rfp_fetch_bytes};
+    set->options.links_per_node = settings.links_per_node;
     set->options.report_mapped = settings.access_tracking == AccessTracking::report;
     if (set->options.report_mapped || settings.access_tracking == AccessTracking::automatic)
         set->options.report_interval_ns = settings.report_interval_ms * ns_per_ms;

@@ -10,13 +10,16 @@
 //     connections changed. The counters of removed nodes are kept in a sum.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/remote/host_addresses.h"
@@ -29,6 +32,13 @@
 #include "proxy/placement.h"
 
 namespace farcached::daemon {
+
+// A worker's link to a node, as the workers that borrow it see it.
+struct LentLink {
+    enum class State : uint8_t { starting, up, down };
+    std::atomic<State> state{State::starting};
+    std::atomic<uint32_t> borrowers{0};  // present BorrowedLinks
+};
 
 // The state of one node that all workers share.
 struct OneNode {
@@ -43,6 +53,7 @@ struct OneNode {
     std::atomic<bool> tried{false};            // a first connection was made or failed
     process::LimitedLines lines;               // log lines of connects and losses
     std::atomic<uint64_t> incarnation{0};
+    std::array<LentLink, limits::workers_max> lent;  // by the owner's number (NodeOptions::links_per_node)
 
   private:
     friend class Nodes;
@@ -68,14 +79,18 @@ struct NodeOptions {
     bool probe_index = false;
     bool count_reads = false;             // where node and channel support it
     fabric::RpcWish rpc;                  // over RDMA
+    uint32_t links_per_node = 0;          // shared by the workers; 0: one for each; never over shm
     uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
     bool report_mapped = false;           // also of nodes with mapped memory; else with requests
     uint32_t report_items = 0;            // keys that are classified for reports
 
-    // True: existing connections suit both. verbs: those over RDMA.
-    bool same_links(const NodeOptions& other, bool verbs) const {
+    // Of a node over this channel.
+    uint32_t links(conf::NodeChannel channel) const { return channel == conf::NodeChannel::shm ? 0 : links_per_node; }
+    // True: existing connections over this channel suit both.
+    bool same_links(const NodeOptions& other, conf::NodeChannel channel) const {
         return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
-               count_reads == other.count_reads && (!verbs || rpc == other.rpc) && report_interval_ns == other.report_interval_ns &&
+               count_reads == other.count_reads && (channel != conf::NodeChannel::verbs || rpc == other.rpc) &&
+               links(channel) == other.links(channel) && report_interval_ns == other.report_interval_ns &&
                report_mapped == other.report_mapped && report_items == other.report_items;
     }
 };

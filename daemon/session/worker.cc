@@ -20,7 +20,7 @@ constexpr int rounds_per_tick = 4;  // of answers to clients, and their next req
 
 }  // namespace
 
-Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptions& engine, Admin& admin, WatchHub& watch,
                SessionEvents& events, const WorkerOptions& options)
     : options_(options),
       recorder_("worker " + std::to_string(options.number)),
@@ -29,10 +29,11 @@ Worker::Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admi
       context_{Router(), counters_, engine, admin, watch, process::node_now(), process::node_started_unix(), nullptr, nullptr,
                &recorder_, options.memory},
       replies_(context_),
-      sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); }) {
+      sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); }),
+      room_(room) {
     CHECK((node == nullptr) != (nodes == nullptr));
     measure();
-    if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, options.number, sessions_.io(), replies_);
+    if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, *room, options.number, sessions_.io(), replies_);
     if (node != nullptr) local_.emplace(*node);
     context_.router = local_.has_value() ? Router(*local_) : Router(*links_);
     inbox_.listen(sessions_.io(), [this] { woken(); });
@@ -60,8 +61,21 @@ void Worker::run() {
         sessions_.end_doomed();  // those doomed by answers from nodes
     } while (!sessions_.ended());
     sessions_.drop_output();
-    if (links_ != nullptr) links_->stop();
+    if (links_ != nullptr) {
+        serve_borrowers();
+        links_->stop();
+    }
     inbox_.shut();
+}
+
+// Until no worker has sessions, for a bounded time: this worker may own links that theirs use.
+void Worker::serve_borrowers() {
+    room_->sessions_ended();
+    stopped_at_ns_ = boottime_ns() + 2 * stop_deadline_ns;  // they end within one
+    while (!room_->all_ended() && stopped_at_ns_ != UINT64_MAX) {
+        sessions_.io().turn(/* awake= */ false);
+        links_->end_tick();
+    }
 }
 
 // W5. Clients may send the next request on an answer, so it repeats; after some rounds other sessions run.

@@ -25,6 +25,7 @@
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
+#include "daemon/engine/mailroom.h"
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
@@ -108,14 +109,14 @@ struct WorkerOptions : WorkerLive {
 
 class Worker final : private TurnTimer {
   public:
-    // The clients' requests go to `node`, the embedded one, or to `nodes`; the other is nullptr.
-    Worker(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch,
+    // The clients' requests go to `node`, the embedded one, or to `nodes`, with `room`; the others are nullptr.
+    Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptions& engine, Admin& admin, WatchHub& watch,
            SessionEvents& events, const WorkerOptions& options);
     ~Worker() override;
 
     void start();
     // A stop serves all bytes received so far, also those in the kernel, and sends the answers, for a bounded time. Then it ends
-    // all sessions, and the thread.
+    // all sessions, serves those of other workers that borrow its links (B5), and ends the thread.
     Inbox& inbox() { return inbox_; }
     void join() {
         if (thread_.joinable()) thread_.join();
@@ -138,6 +139,7 @@ class Worker final : private TurnTimer {
     void take_nodes();
     void set_idle_check();
     void end_tick();
+    void serve_borrowers();
 
     uint64_t timer_at_ns() override;
     void timer_due() override;
@@ -153,6 +155,7 @@ class Worker final : private TurnTimer {
     std::string ring_refusal_;
     Sessions sessions_;  // its SocketIo outlives those that it waits for
     Inbox inbox_;
+    Mailroom* const room_;  // only with links_
     std::unique_ptr<Links> links_;  // to the nodes, instead of local_
     bool must_take_ = false;  // no memory to take the nodes of a reload: retry at the next tick
     uint64_t idle_check_at_ns_ = UINT64_MAX;  // both on boottime_ns(); UINT64_MAX: never

@@ -150,7 +150,7 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
                shown.state == NodeState::up ? 1 : 0);
     rows.plain(gauge, "node_drained", "1: drained by the operator", shown.state == NodeState::drained ? 1 : 0);
     rows.plain(gauge, "node_weight", "its share of the keys, relative to the other nodes", shown.weight);
-    rows.plain(gauge, "node_links", "configured connections, one per worker", shown.links);
+    rows.plain(gauge, "node_links", "configured connections", shown.links);
     rows.plain(gauge, "node_links_up", "of these, those that are up", shown.links_up);
     rows.stats(totals.local);
     const LinkTotals& link = totals.link;

@@ -132,7 +132,7 @@ void test_command_line() {
                               "distribution=ketama_weighted,hash=murmur3,hash_tag={},no_local_read", "-o",
                               "pointer_miss=index,access_tracking=report,report_interval_ms=100,report_items=64", "-o",
                               "pointer_table.path=/t,pointer_table.entries=64", "-o",
-                              "node_timeout_ms=5,failover"});
+                              "node_timeout_ms=5,failover,links_per_node=2"});
     tap::ok(!line.exit_status, "nodes and their options on the command line");
     tap::is(line.err, "", "without a word");
     const ProxySettings& proxy = line.settings.proxy;
@@ -151,6 +151,7 @@ void test_command_line() {
     tap::is(proxy.pointer_table_entries, 64u, "pointer_table.entries");
     tap::is(proxy.node_timeout_ms, 5u, "node_timeout_ms");
     tap::is(proxy.failover, true, "failover");
+    tap::is(proxy.links_per_node, 2u, "links_per_node");
 
     const ProxySettings without = parse({}).settings.proxy;
     tap::is(without.nodes.size(), 0u, "by default no nodes");
@@ -290,6 +291,7 @@ void test_file_errors() {
          "f:1:19: access_tracking: unknown word 'reports', did you mean 'report'? Allowed: none, atomic, report, auto\n"},
         {"report_items = 63", "f:1:16: report_items: '63' is out of range: 64 to 65536\n"},
         {"report_items = 65537", "f:1:16: report_items: '65537' is out of range: 64 to 65536\n"},
+        {"links_per_node = 65", "f:1:18: links_per_node: '65' is out of range: 0 to 64\n"},
         {"report_interval_ms = 99", "f:1:22: report_interval_ms: '99' is out of range: 100 to 60000 milliseconds\n"},
         {"pointer_miss = true", "f:1:16: pointer_miss: found true; allowed: one of rpc, index\n"},
         {"local_read = \"yes\"", "f:1:14: local_read: found the text 'yes'; allowed: true or false\n"},
@@ -456,7 +458,7 @@ void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
             "nodes a,b\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
-            "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nshm_group no\nreport_interval_ms 10000\n"
+            "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
             "stats settings with nodes");

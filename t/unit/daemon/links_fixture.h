@@ -137,7 +137,7 @@ class Desk {
         memory.cas = true;
         auto made = daemon::Nodes::make(settings, memory, look_up);
         nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
-        links = std::make_unique<daemon::Links>(*nodes, 0, waits_, pool);
+        links = std::make_unique<daemon::Links>(*nodes, room_, 0, waits_, pool);
         links->start();
     }
     ~Desk() {
@@ -234,6 +234,7 @@ class Desk {
         to.out.append(is_stored ? "stored " : "answered ");
     }
 
+    daemon::Mailroom room_{1};
     PolledWaits waits_;
     OutBuffer out_;
 };
