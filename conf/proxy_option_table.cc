@@ -133,8 +133,8 @@ constexpr Option table[] = {
      .help = "connections of this process to each node over tcp or verbs,\n"
              "shared by its threads (-t). Fewer queue pairs fit into the\n"
              "cache of an RDMA device; requests of the other threads take\n"
-             "longer. 0: one for each thread, as always over shm, where\n"
-             "each thread reads the node's memory itself"},
+             "longer. 0: one for each thread. Over shm there is always one\n"
+             "for each: it reads the node's memory itself"},
     {.where = suboption, .name = "shm_group", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::shm_group>(), .section = nodes, .exit_status = exit_usage,
      .help = "trust nodes over shm of other users whose primary group is\n"

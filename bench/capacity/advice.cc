@@ -79,8 +79,8 @@ void Advisor::queue_pairs() {
         const FleetResult with = changed(other);
         const auto& before = at_node ? result_.node_hits : result_.proxy_hits;
         const auto& after = at_node ? with.node_hits : with.proxy_hits;
-        add(form("If the workers of a proxy shared one link to each node, it would have %u, and %.0f %% of cache hits instead of "
-                 "%.0f.",
+        add(form("If the workers of a proxy shared one link to each node (links_per_node = 1), it would have %u, and %.0f %% of "
+                 "cache hits instead of %.0f.",
                  per_worker, 100 * after[size_t(Resource::qpc)], 100 * before[size_t(Resource::qpc)]));
     }
 }

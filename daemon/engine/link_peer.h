@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LinkPeer: a node, as one worker reaches it: over a link of its own, or over another worker's (links_per_node).
+// LinkPeer: a node, as one worker reaches it. The link is the worker's own, or borrowed from another one (links_per_node).
 //
 // Owner: Links, whose file states the rules M1 to M6. One thread, the worker's.
 #pragma once

@@ -1,31 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Links: a worker's connections to the nodes, one LinkPeer each. It chooses the peer by key, and gathers the answers to requests
-// that go to all nodes.
+// that go to all nodes. With links_per_node some connections are other workers' (daemon/engine/mailroom.h), and it executes the
+// requests of workers that borrow its own.
 //
 // Owner: a worker's thread, which reports ready connections (daemon/engine/readiness.h) and the timer.
 //
 // L1  A ticket whose submission returned `later` or `crowded` is answered exactly once, within a bounded time, by
-//     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links().
+//     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links(). A borrowed link's owner answers
+//     within the deadline; a letter that arrives after it fails, and is not sent.
 // L2  Requests of one session on one key take effect in the order of their submission. A get is not answered at once while an
-//     earlier request of its session that could change its answer is unanswered.
-// L3  An operation, its key and its value are borrowed until the submission returns.
+//     earlier request of its session that could change its answer is unanswered. A link's owner submits letters in their order;
+//     its sessions and those of borrowers have different numbers there.
+// L3  An operation, its key and its value are borrowed until the submission returns. A letter owns copies.
 // L4  Mutations are never sent twice. If one is unavailable, its outcome is unknown.
 //
 // M1  Requests to a node without room are postponed in order, and their clients wait (SubmitResult::crowded). Later requests to
 //     that node queue behind them; other nodes are not affected. A request that waits for an earlier one of its session
-//     (proxy::Requests, K3) delays that session only.
+//     (proxy::Requests, K3) delays that session only. A borrower's clients wait, too, above bounds of its unanswered requests
+//     and of their bytes (BorrowedLink).
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
 //     time after the node's last answer to an earlier request (proxy::Requests, K6).
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
-//     the ring that is up. Until the first connection is made or has failed, they wait.
+//     the ring that is up. Until the first connection is made or has failed, they wait. A borrower sees the state that the
+//     link's owner published (LentLink).
 // M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
-//     memory's owner is seen alive after the copy (S9).
+//     memory's owner is seen alive after the copy (S9). A borrowed link maps none.
 // M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports
 //     its statistics, and flushed items do not come back with it.
 // M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
 //     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
 //     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
-//     for it: none overtakes an earlier one (L2).
+//     for it: none overtakes an earlier one (L2). A link that ends waits for the workers that borrow it, except where a new one
+//     serves them. A letter for a node that its owner does not know yet makes the owner take the newer set.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,7 @@ class LetterQueue {
     Letter* last_ = nullptr;  // only if there is a first
 };
 
-// What other workers hand to one worker.
+// The letters that other workers handed to one worker.
 class Desk {
   public:
     // Takes all letters. False: closed; the letters stay with the caller.

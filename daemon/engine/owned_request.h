@@ -16,7 +16,7 @@
 
 namespace farcached::daemon {
 
-// Copies the value; the result owns it. nullptr: there is none. Throws std::bad_alloc.
+// Copies the value; the result owns it, and is nullptr without a value. Throws std::bad_alloc.
 inline std::shared_ptr<const void> own_value(protocol::StoreOp& op) {
     if (op.value.empty()) return nullptr;
     std::shared_ptr<char[]> bytes(new char[op.value.size()]);

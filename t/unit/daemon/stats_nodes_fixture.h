@@ -125,7 +125,7 @@ class AskedNodes {
             };
         }
         nodes_ = std::get<std::unique_ptr<daemon::Nodes>>(daemon::Nodes::make(settings, {}, links_test::Desk::at_home));
-        links.emplace(*nodes_, 0, waits_, pool);
+        links.emplace(*nodes_, room_, 0, waits_, pool);
         links->start();
         const bool up = until([&] {
             for (const daemon::NodeShown& shown : nodes_->all())
@@ -188,6 +188,7 @@ class AskedNodes {
   private:
     links_test::Server servers_[2];
     std::unique_ptr<daemon::Nodes> nodes_;
+    daemon::Mailroom room_{1};
     links_test::PolledWaits waits_;
 
   public:
