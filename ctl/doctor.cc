@@ -85,7 +85,8 @@ void check_queue_pairs(const Case& facts, Findings& to) {
     if (!uses_rdma(facts)) return ok(to, subject, "none; no node has an address of verbs");
     check(to, subject, "no more than devices are known to cache", [&] {
         for (std::string& warning : queue_pair_warnings(facts.survey, facts.machine.devices))
-            note(to, subject, std::move(warning), "fewer workers (-t) in each farcached; farbench capacity predicts the effect");
+            note(to, subject, std::move(warning),
+                 "links_per_node, or fewer workers (-t), in each farcached; farbench capacity predicts the effect");
     });
 }
 

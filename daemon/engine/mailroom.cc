@@ -13,10 +13,13 @@ uint32_t link_owner(std::string_view node, uint32_t links, uint32_t workers, uin
 }
 
 bool Desk::put(LetterQueue& letters) {
-    std::lock_guard hold(lock_);
-    if (closed_) return false;
-    const bool was_empty = letters_.empty();
-    letters_.append(letters);
+    bool was_empty = false;
+    {
+        std::lock_guard hold(lock_);
+        if (closed_) return false;
+        was_empty = letters_.empty();
+        letters_.append(letters);
+    }
     if (was_empty) wake();
     return true;
 }

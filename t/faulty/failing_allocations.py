@@ -200,18 +200,18 @@ def embedded_otherwise(folder):
         return trial.told()
 
 
-def in_front_of_a_node(folder, channel):
+def in_front_of_a_node(folder, channel, title="", options=(), threads=1):
     """farcached, with failing allocations, in front of farnode."""
-    failing, admin = Failing(folder, channel), os.path.join(folder, "admin-" + channel)
+    failing, admin = Failing(folder, channel + title), os.path.join(folder, "admin-" + channel + title)
     nodes, table = Nodes([channel], ["-m", "64", "-I", "2m", "-t", "1"]), Table()
-    pages = os.path.join(folder, channel + "-http")
+    pages = os.path.join(folder, channel + title + "-http")
     os.mkdir(pages)
     try:
         nodes.start()
-        with Daemon("-I", "2m", *nodes.options(), "-o", table.options(), "--admin", admin, *http_args(),
-                    env={**failing.env, **http_env(pages)}, threads=1) as daemon:
+        with Daemon("-I", "2m", *nodes.options(), "-o", table.options(), *options, "--admin", admin, *http_args(),
+                    env={**failing.env, **http_env(pages)}, threads=threads) as daemon:
             until_up(daemon)
-            trial = Trial("farcached over " + channel, daemon, failing, [node.process for node in nodes.all])
+            trial = Trial("farcached over " + channel + title, daemon, failing, [node.process for node in nodes.all])
             everything(trial)
             if trial.all_alive():
                 http(trial, http_port(pages), ("/status.json", "/metrics", "/readyz"))
@@ -561,6 +561,7 @@ PARTS = {
     "otherwise": embedded_otherwise,
     "shm": lambda folder: in_front_of_a_node(folder, "shm"),
     "tcp": lambda folder: in_front_of_a_node(folder, "tcp"),
+    "shared": lambda folder: in_front_of_a_node(folder, "tcp", ", a shared link", ("-o", "links_per_node=1"), threads=2),
     "farnode-shm": lambda folder: farnode(folder, "shm"),
     "farnode-tcp": lambda folder: farnode(folder, "tcp"),
     "behind-shm": lambda folder: through_farcached(folder, "shm"),

@@ -346,7 +346,7 @@ void stops() {
     again.borrower->links.stop();
     for (daemon::ReplyQueue* ready : again.borrower->pool.take_ready()) ready->remind();
     again.borrower->tick();
-    tap::is(again.borrower->answers(), "unavailable unavailable unavailable unavailable ", "so does a borrower that stops");
+    tap::is(again.borrower->answers(), "unavailable unavailable unavailable done ", "so does a borrower that stops");
     again.borrower.reset();
     again.stands_still = false;
     for (int i = 0; i < 20; i++) again.tick();
