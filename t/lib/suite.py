@@ -66,9 +66,9 @@ def run(script, mode, variable="FARCACHED_NODES"):
            "exit status %s" % done.returncode)
 
 
-def run_all(script, short=("3shm", "3shm,no_local_read", "3tcp"),
+def run_all(script, short=("3shm", "3shm,no_local_read", "3tcp", "3tcp,links_per_node=1"),
             long=("3shm", "3shm,no_local_read", "3shm,no_local_read,pointer_miss=index", "3tcp", "3tcp,pointer_miss=index", "mix",
-                  "mix,no_local_read", "1shm", "1tcp")):
+                  "mix,no_local_read", "1shm", "1tcp", "3tcp,links_per_node=1")):
     for mode in modes(short, long):
         run(script, mode)
     tap.done()

@@ -43,6 +43,7 @@ FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fa
                 "hold_up_us=300,fetch_always=1")
 PATIENT = ["node_timeout_ms=30000"]  # every node answers in time, also on a busy machine
 INDEX = ["pointer_miss=index"]
+SHARED = ["links_per_node=1"]
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
 
@@ -68,6 +69,8 @@ SHORT_RUNS = [
     ("nodes end and keep their items", "shm tcp shm", cluster([True, False], FAST, kept=True), hot("everything"), "end"),
     ("nodes end and keep their items, by pointers", "shm shm shm", cluster(False, FAST, kept=True), hot("refill"), "end"),
     ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
+    ("tcp, shared links, late and torn", "tcp tcp tcp", cluster(True, PATIENT + SHARED, faults=FAULTS), hot("sizes"), None),
+    ("nodes end and stop, tcp, shared links", "tcp tcp tcp", cluster(True, FAST + SHARED), large("refill"), "end stop"),
     ("nodes end, failover", "shm shm tcp", cluster(True, FAST + ["failover"]), hot("everything"), "end"),
 ]
 

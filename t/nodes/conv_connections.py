@@ -7,4 +7,4 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import suite  # noqa: E402
 
-suite.run_all("conversation/connections.py", short=("mix,no_local_read",))
+suite.run_all("conversation/connections.py", short=("mix,no_local_read", "3tcp,links_per_node=1"))
