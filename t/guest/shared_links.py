@@ -12,7 +12,7 @@ from farcached import tap, until  # noqa: E402
 
 CLIENTS = 4  # two at each worker
 SIZES = (0, 100, 3000, 50_000)
-ROUNDS = 8
+ROUNDS = 5
 
 
 def queue_pairs():

@@ -387,7 +387,7 @@ void reloads() {
         other.serve();
         return borrower.idle();
     });
-    tap::ok(answered, "an owner takes the set with the node that it is asked for");
+    tap::ok(answered, "an owner takes the set with the node of a letter");
     tap::is(borrower.answers(), "stored ", "and asks it");
     shared.settings.nodes = {links_test::Desk::spec_of("a", shared.server)};
     shared.prepare();
@@ -441,7 +441,7 @@ struct Work {
     uint32_t sent = 0, answered = 0, unavailable = 0, wrong = 0;
 };
 
-// Sets and gets keys of its own, some at once, until it has sent enough; then until all is answered.
+// Sets and gets keys of its own, some at once, until it has sent enough.
 class Client {
   public:
     Client(Side& side, std::string name) : side_(side), name_(std::move(name)) {}
