@@ -223,7 +223,8 @@ t_guest_verbs_relay_SOURCES = t/guest/verbs_relay.cc t/unit/fabric/channel_fixtu
 EXTRA_DIST += \
 	t/guest/run t/guest/compare.py t/guest/conversations.py t/guest/counted.py t/guest/device.py t/guest/device_tools.py \
 	t/guest/faults.py t/guest/huge_pages.py t/guest/image.py t/guest/package.py t/guest/programs.py t/guest/refused.py \
-	t/guest/clock_step.py t/guest/overcommit.py t/guest/removed.py t/guest/rpc.py t/guest/reports.py t/guest/strange.py \
+	t/guest/clock_step.py t/guest/overcommit.py t/guest/removed.py t/guest/rpc.py t/guest/reports.py t/guest/shared_links.py \
+	t/guest/strange.py \
 	t/guest/values.py t/guest/vm.py t/guest/transport.py t/guest/units.py t/guest/wire.py
 
 # A Debian package in a clean root: contrib/check makes both.
