@@ -73,10 +73,16 @@ Arena::Arena(fabric::Region& region, const SizeClasses& classes, uint64_t reserv
       classes_(classes),
       descriptor_memory_(memory_for_descriptors(descriptors_in, reserved_pages, huge_pages)),
       descriptors_(reinterpret_cast<Descriptor*>(descriptor_memory_.data())),
+      descriptors_in_file_(descriptors_in.fd >= 0),
       page_memory_(Mapping::Kind::private_memory, reserved_pages * sizeof(Page), false),
       pages_(reinterpret_cast<Page*>(page_memory_.data())),
       pool_(region, reserved_pages, limit_pages, lease_share, unleased_min) {
     CHECK(reserved_pages <= arena_pages_max);
+}
+
+bool Arena::have_descriptors(uint64_t page, uint8_t size_class) {
+    const uint32_t slots = size_class == layout::large_class ? 1 : classes_.slots(size_class);
+    return !descriptors_in_file_ || populate(&descriptors_[make_ref(page, 0)], slots * sizeof(Descriptor));
 }
 
 void Arena::cut(uint64_t first, uint64_t pages, uint8_t size_class, uint16_t owner) {

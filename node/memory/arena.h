@@ -132,6 +132,9 @@ class Arena {
     const SizeClasses& classes() const { return classes_; }
     Page& page(uint64_t number) { return pages_[number]; }
     Descriptors descriptors() const { return descriptors_; }
+    // Before a page, or a run that begins there, is cut: backs its descriptors with memory, if they are in a file. A full file
+    // system would end the process otherwise. False: no memory.
+    bool have_descriptors(uint64_t page, uint8_t size_class);
     Descriptor& descriptor(Ref ref) { return descriptors_[ref]; }
     uint64_t offset(Ref ref) {  // bytes from the arena's start
         return page_of(ref) * layout::page_bytes +
@@ -188,6 +191,7 @@ class Arena {
     const SizeClasses& classes_;
     Mapping descriptor_memory_;
     Descriptors descriptors_;
+    const bool descriptors_in_file_;
     Mapping page_memory_;
     Page* pages_;
     std::unique_ptr<ReadCounters> read_counters_;

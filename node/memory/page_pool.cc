@@ -117,6 +117,11 @@ bool PagePool::take_zone_page(uint64_t& number, uint32_t home) {
     return take_with_memory(1, number, [&](Among among) { return take_in_zone(among, home, number); });
 }
 
+void PagePool::refuse(uint64_t page) {
+    give_back(page, 1);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool PagePool::take_in_zone(Among among, uint32_t home, uint64_t& number) {
     return take_at_home(among, zone_ranges_, home, 0, lease_zone(), number) ||
            take_between(among, 0, lease_zone(), zone_hint_, number);

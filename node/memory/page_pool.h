@@ -59,6 +59,8 @@ class PagePool {
     // `zone`: wholly inside the lease zone.
     bool take_run(uint64_t pages, bool zone, uint64_t& first);
     void give_back(uint64_t first, uint64_t pages);
+    // The same for a page whose descriptors the system does not back; counts the refusal.
+    void refuse(uint64_t page);
     // Claim takes the whole window once all its pages are free. No pages: no window is wanted.
     void want_window(uint64_t first, uint64_t pages);
     bool claim_window(uint64_t first, uint64_t pages);

@@ -20,7 +20,7 @@ Ref Room::allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reser
     for (uint32_t attempt = 0; attempt < tries_max; attempt++) {
         if (Ref ref = slots_->take(size_class, /* in_zone= */ false); ref != nil) return ref;
         uint64_t page = 0;
-        if (slots_->page_of_pool(page)) {
+        if (slots_->page_of_pool(page, size_class)) {
             if (Ref ref = slots_->take_first(page, size_class); ref != nil) return ref;
             continue;
         }
@@ -190,7 +190,7 @@ Ref LeaseZone::take_slot(uint8_t size_class, NodeSeconds now, Ref keep) {
     const auto take = [&]() -> Ref {
         if (Ref ref = slots_->take(size_class, /* in_zone= */ true); ref != nil) return ref;
         uint64_t page = 0;
-        return slots_->zone_page_of_pool(page) ? slots_->take_first(page, size_class) : nil;
+        return slots_->zone_page_of_pool(page, size_class) ? slots_->take_first(page, size_class) : nil;
     };
     items_->reclaim_dead(now);
     room_->settle_drains(size_class, now, keep);

@@ -33,8 +33,12 @@ class Slots {
     // The same for a run of pages.
     Ref take_run(uint64_t first, uint64_t pages);
     // A page of the pool, of this partition's home if one is free there; from the lease zone only.
-    bool page_of_pool(uint64_t& page) { return arena_->pool().take_page(page, home_); }
-    bool zone_page_of_pool(uint64_t& page) { return arena_->pool().take_zone_page(page, home_); }
+    bool page_of_pool(uint64_t& page, uint8_t size_class) {
+        return arena_->pool().take_page(page, home_) && describable(page, size_class);
+    }
+    bool zone_page_of_pool(uint64_t& page, uint8_t size_class) {
+        return arena_->pool().take_zone_page(page, home_) && describable(page, size_class);
+    }
 
     bool leaves_page_empty(Ref ref) const { return arena_->page(page_of(ref)).live == 1; }
     void release(Ref ref);
@@ -57,6 +61,7 @@ class Slots {
         uint64_t pages = 0, used = 0;
     };
 
+    bool describable(uint64_t page, uint8_t size_class);
     bool adopt(uint64_t page, uint8_t size_class);
     void add_partial(uint64_t page);
 

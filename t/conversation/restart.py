@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -109,6 +110,32 @@ def refused(path):
     tap.ok(message(said, "will not be kept"), "and says that items are not kept", said[-1])
 
 
+def full(folder):
+    """A file system that is smaller than -m: items are evicted early, and nothing ends the process."""
+    mount = "mount -t tmpfs -o size=24m none " + folder
+    if subprocess.run(["unshare", "-m", "bash", "-c", mount], capture_output=True, check=False).returncode != 0:
+        return tap.skip("a file system that is too small", "no mount namespace for us here")
+
+    class InSmall(Daemon):
+        def command(self):
+            return ["unshare", "-m", "bash", "-c", mount + ' && exec "$0" "$@"', *super().command()]
+
+    for size in (10, 100, 1000, 20_000, 200_000):
+        with InSmall("-m", "64", "-e", os.path.join(folder, "items"), "-v", threads=2) as d, d.client() as c:
+            count = 40_000_000 // (size + 60)
+            replies = {"STORED": 0}
+            for first in range(0, count, 100):
+                c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (i, size, b"v" * size) for i in range(first, first + 100)))
+                for _ in range(100):
+                    reply = c.line().decode().rstrip()
+                    replies[reply] = replies.get(reply, 0) + 1
+            tap.ok(replies["STORED"] > count // 2 and set(replies) <= {"STORED", "SERVER_ERROR out of memory storing object"},
+                   "values of %d bytes in a file system that is full" % size, str(replies))
+            tap.ok(int(d.stats()["evictions"]) > 0, "values of %d bytes: items were evicted" % size)
+            tap.is_(c.get("k%d" % (first + 99)), b"v" * size, "values of %d bytes: the last one is there" % size)
+    return None
+
+
 class Writer(threading.Thread):
     """Sets its keys, in turn, until the daemon ends; deletes every tenth instead. Keeps the acknowledged and the sent state."""
 
@@ -173,6 +200,9 @@ def main():
             back(os.path.join(folder, "items-%d" % end), end)
         at_once(os.path.join(folder, "at-once"))
         by_commands(os.path.join(folder, "commands"))
+        small = os.path.join(folder, "small")
+        os.mkdir(small)
+        full(small)
         refused(os.path.join(folder, "refused"))
         under_load(os.path.join(folder, "load"), signal.SIGKILL, 10 if LONG else 4)
         under_load(os.path.join(folder, "load"), signal.SIGTERM, 10 if LONG else 2)
