@@ -51,6 +51,17 @@ Refusal check_listens(const Settings& settings) {
     return {};
 }
 
+Refusal check_passwords(const Settings& settings) {
+    const Problem refusal{exit_usage, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"};
+    if (settings.session.auth_file.empty()) return {};
+    if (settings.listen.protocol == Protocol::binary) return refusal;
+    const auto addresses = listen_addresses(settings.listen);
+    if (const auto* all = std::get_if<std::vector<ListenAddress>>(&addresses))
+        for (const ListenAddress& address : *all)
+            if (address.protocol == Protocol::binary) return refusal;
+    return {};
+}
+
 Refusal check_lru_shares(const Settings& settings) {
     if (compat_real_value(settings, "hot_lru_pct") + compat_real_value(settings, "warm_lru_pct") <= 80) return {};
     return Problem{exit_usage, "hot_lru_pct + warm_lru_pct cannot be more than 80% combined\n"};
@@ -77,6 +88,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});
     add(check_listens(settings), {"listen"});
+    add(check_passwords(settings), {"auth-file", "protocol"});
     return conflicts;
 }
 

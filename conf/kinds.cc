@@ -226,7 +226,8 @@ std::string write_protocol(const Option&, const Settings& settings) {
 }
 
 std::string show_protocol(const Option&, const Settings& settings) {
-    return std::string(protocol_names[size_t(settings.listen.protocol)].shown);
+    const bool only_text = settings.listen.protocol == Protocol::any && !settings.session.auth_file.empty();
+    return std::string(protocol_names[size_t(only_text ? Protocol::text : settings.listen.protocol)].shown);
 }
 
 Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string& warnings) {
@@ -350,6 +351,11 @@ std::string show_initial(const Option& option, const Settings&) { return std::st
 std::string show_or_null(const Option& option, const Settings& settings) {
     std::string text = option.kind.show(option, settings);
     return text.empty() ? "NULL" : text;
+}
+
+std::string show_or_no(const Option& option, const Settings& settings) {
+    std::string text = option.kind.show(option, settings);
+    return text.empty() ? "no" : text;
 }
 
 std::string show_or_bracketed_null(const Option& option, const Settings& settings) {

@@ -210,7 +210,7 @@ Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, se
 Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
     write_protocol, write_delimiter, write_temporary_ttl, write_tls_version;
 // The result of kind.show, or memcached's word for an unset value; it has two such words.
-Show show_or_null, show_or_bracketed_null;
+Show show_or_no, show_or_null, show_or_bracketed_null;
 
 constexpr Kind udp_port{.set = set_udp_port, .show = show_initial, .value = Value::integer};
 constexpr Kind interfaces{.set = set_interfaces,

@@ -128,10 +128,11 @@ constexpr Option table[] = {
      .stat = "auth_enabled_sasl", .exit_status = exit_usage,
      .refusal = "-S (--enable-sasl): SASL authentication is not implemented.\n",
      .help = "SASL authentication: not implemented, refused"},
-    {.flag = 'Y', .name = "auth-file", .argument = "<path>", .initial = "no", .kind = unavailable,
-     .section = security, .stat = "auth_enabled_ascii", .exit_status = exit_usage,
-     .refusal = "-Y (--auth-file): authentication of text clients is not implemented.\n",
-     .help = "authentication of text clients: not implemented, refused"},
+    {.flag = 'Y', .name = "auth-file", .argument = "<path>", .kind = text<&S::session, &N::auth_file>(),
+     .section = security, .stat = "auth_enabled_ascii", .stat_show = show_or_no,
+     .help = "file of lines user:password. A client must send one of them\n"
+             "first, as `user password`, the value of a set or ms; text\n"
+             "protocol only. A reload reads the file again"},
     {.flag = 'I', .name = "max-item-size", .argument = "<size>", .initial = "1m", .kind = item_size,
      .section = memory, .stat = "item_size_max", .exit_status = exit_usage,
      .refusal = "Item max size cannot be less than 1024 bytes.\n", .allowed = item_size_allowed,

@@ -48,6 +48,7 @@ struct SessionSettings {
     uint32_t requests_per_event = 0;
     uint32_t idle_timeout_s = 0;      // 0: none
     uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
+    std::string auth_file;            // passwords of text clients; empty: none are needed
     SocketBackend io = SocketBackend::libevent;
     std::string worker_cpus;          // conf/option.h; empty: any
 };

@@ -33,7 +33,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/router.cc \
 	daemon/engine/router.h \
 	daemon/engine/session_memory.h \
+	daemon/engine/passwords.cc \
+	daemon/engine/passwords.h \
 	daemon/engine/text_admin.cc \
+	daemon/engine/text_auth.cc \
 	daemon/engine/text_engine.cc \
 	daemon/engine/text_engine.h \
 	daemon/engine/text_get.cc \

@@ -50,6 +50,8 @@ class Reloader {
     using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
     // Logs the result. False: refused; or out of memory, with the changes possibly applied in part.
     bool reload(Apply apply);
+    // Instead of reload(), when another file that belongs to it is wrong: logs and counts a reload that failed.
+    void refuse(const std::vector<std::string>& errors) { failed(errors); }
 
     const conf::Settings& running() const { return running_; }  // for main's thread
 

@@ -262,8 +262,8 @@ EXTRA_DIST += \
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 
 test_scripts += t/conversation/cli.py t/conversation/process.py t/conversation/notify.py t/conversation/sockets.py \
-	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/reload.py t/conversation/restart.py \
-	t/source/completion.py
+	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/reload.py \
+	t/conversation/restart.py t/source/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/conversation/farnode_probe

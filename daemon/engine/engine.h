@@ -85,6 +85,8 @@ class Admin {
     virtual void detail(std::string_view key, KeyUse use) = 0;
 };
 
+class Passwords;  // daemon/engine/passwords.h
+
 struct EngineOptions {
     bool cas_enabled = true;
     Adjustable<bool> flush_enabled = true;    // this and the next change by a reload
@@ -96,6 +98,7 @@ struct EngineOptions {
     Adjustable<bool> trace = false;           // -vv, verbosity 2: trace_request(); changes at run time
     bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
     uint64_t item_bytes_max = 0;
+    const Passwords* passwords = nullptr;  // borrowed; nullptr: clients need not authenticate
 };
 
 // One per worker, passed to every engine call.
@@ -178,12 +181,16 @@ struct Progress {
     bool mgdump = false;          // Next::dump: mgdump instead of metadump
     bool hash_order = false;      // Next::dump: asked for `hash` instead of classes
     uint64_t dump_classes = 0;    // Next::dump: bit per 1-based class; ~0 for all
+    bool unlocked = false;        // run_locked(): the client has authenticated; run_text() continues
 };
 
 // `input`: all bytes received and not consumed. Later calls only extend an incomplete request.
 Progress run_text(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                   uint32_t budget);
 Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
+                    uint32_t budget);
+// Until a client of the text protocol has authenticated.
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                     uint32_t budget);
 
 // Receives a large value directly into the embedded node's memory, not into a buffer of the session.

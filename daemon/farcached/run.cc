@@ -22,6 +22,7 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/engine/engine.h"
+#include "daemon/engine/passwords.h"
 #include "daemon/farcached/admin.h"
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
@@ -101,6 +102,12 @@ SessionProtocol session_protocol(conf::Protocol protocol) {
     return SessionProtocol::any;
 }
 
+// With passwords, what a client does not choose is text: the binary protocol has none of them.
+SessionProtocol session_protocol(conf::Protocol protocol, const conf::Settings& settings) {
+    if (protocol == conf::Protocol::any && !settings.session.auth_file.empty()) return SessionProtocol::text;
+    return session_protocol(protocol);
+}
+
 ServerOptions server_options(const conf::Settings& settings) {
     const conf::ListenSettings& listen = settings.listen;
     const conf::SessionSettings& session = settings.session;
@@ -108,13 +115,13 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.admin_path = settings.admin.socket_path;
     for (conf::ListenAddress& address : or_fatal(conf::listen_addresses(listen))) {
         options.tcp.push_back(
-            {std::move(address.host), address.port, session_protocol(address.protocol)});
+            {std::move(address.host), address.port, session_protocol(address.protocol, settings)});
     }
     options.unix_path = listen.unix_path;
     options.unix_mode = listen.unix_mode;
     options.interfaces = listen.interfaces;
     options.backlog = listen.backlog;
-    options.protocol = session_protocol(listen.protocol);
+    options.protocol = session_protocol(listen.protocol, settings);
     options.threads = session.threads;
     options.worker_cpus = conf::cpus_of(session.worker_cpus);
     or_fatal(process::check_cpus("--worker-cpus", options.worker_cpus));
@@ -157,8 +164,9 @@ node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, n
     return config;
 }
 
-EngineOptions engine_options(const conf::Settings& settings) {
+EngineOptions engine_options(const conf::Settings& settings, const Passwords* passwords) {
     EngineOptions options;
+    options.passwords = passwords;
     options.cas_enabled = settings.memory.cas;
     options.item_bytes_max = settings.memory.item_bytes_max;
     options.flush_enabled = settings.admin.flush;
@@ -201,20 +209,46 @@ void start_or_exit(Start start) {
     }
 }
 
-// Absolute, because -d changes the folder. Empty: none.
-std::string memory_file_of(const conf::Settings& settings) {
-    if (settings.memory.file.empty()) return {};
-    if (settings.proxy.nodes.empty()) return std::filesystem::absolute(settings.memory.file).string();
-    process::say(Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
-    return {};
+// The files of -e and -Y. Paths are absolute, because -d changes the folder; empty: none.
+struct Files {
+    std::string memory, passwords;
+    Passwords allowed;  // of `passwords`
+
+    const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
+    Result<Passwords::Entries> read() const { return passwords.empty() ? Passwords::Entries() : Passwords::read(passwords); }
+};
+
+std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
+
+// While the process may still have more rights than its final user.
+void find_files(const conf::Settings& settings, Files& files) {
+    if (settings.proxy.nodes.empty())
+        files.memory = absolute(settings.memory.file);
+    else if (!settings.memory.file.empty())
+        process::say(Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
+    files.passwords = absolute(settings.session.auth_file);
+    files.allowed.use(or_fatal(files.read()));
+}
+
+std::unique_ptr<node::Restart> restart_or_exit(const std::string& path, const process::ServiceManager& manager) {
+    const node::RunClock clock{process::node_zero_ns() / 1'000'000'000, process::node_started_unix()};
+    const auto progress = [&manager](const std::string& text) { process::say_restart_progress(manager, text); };
+    try {
+        return std::make_unique<node::Restart>(path, clock, process::say_restart, progress);
+    } catch (const std::exception& error) {
+        fatal({conf::exit_system, "-e " + std::string(error.what()) + "\n"});
+    }
 }
 
 // nullptr: other nodes keep the items.
 std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node::Restart& restart) {
     if (!settings.proxy.nodes.empty()) return nullptr;
+    const auto make = [&] {
+        return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads, restart.file()),
+                                          crawler_options(settings.crawler), &process::node_now);
+    };
     try {
-        auto embedded = std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads, restart.file()),
-                                                   crawler_options(settings.crawler), &process::node_now);
+        std::unique_ptr<Embedded> embedded = restart.made(make);
         if (const NodeSeconds flush = restart.carry_out(embedded->node, settings.session.threads, process::node_now()))
             embedded->crawler.flush_at(flush);
         return embedded;
@@ -249,6 +283,7 @@ struct Running {
     Server& server;
     EngineOptions& engine;
     AdminImpl& admin;
+    Files& files;
 };
 
 std::vector<std::string> lines_of(const conf::Problem& problem) {
@@ -323,20 +358,24 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
     };
     tell("start");
+    Result<Passwords::Entries> passwords = running.files.read();
+    if (const auto* problem = std::get_if<Problem>(&passwords)) {
+        reloader.refuse(lines_of(*problem));
+        return tell("failed");
+    }
     const bool done =
         reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+    if (done) running.files.allowed.use(std::get<0>(std::move(passwords)));
     tell(done ? "done" : "failed");
 }
 
 // From here on this is the final process.
-void serve(process::Reloader& reloader, const std::string& memory_file, Nodes* nodes, Server& server,
+void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& server,
            process::HttpListener* http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
-    const node::RunClock clock{process::node_zero_ns() / 1'000'000'000, process::node_started_unix()};
-    node::Restart restart(memory_file, clock, process::say_restart,
-                          [&](const std::string& text) { process::say_restart_progress(manager, text); });
-    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, restart);
-    EngineOptions engine = engine_options(settings);
+    const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
+    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart);
+    EngineOptions engine = engine_options(settings, files.list());
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;
@@ -372,7 +411,7 @@ void serve(process::Reloader& reloader, const std::string& memory_file, Nodes* n
     }
 
     starting.over();
-    const Running running{embedded.get(), nodes, server, engine, admin};
+    const Running running{embedded.get(), nodes, server, engine, admin, files};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, running, watch);
@@ -383,7 +422,7 @@ void serve(process::Reloader& reloader, const std::string& memory_file, Nodes* n
     if (http != nullptr) http->stop();
     if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
-    restart.stop(process::node_now());
+    restart->stop(process::node_now());
 }
 
 }  // namespace
@@ -414,9 +453,10 @@ int run(int argc, char** argv) {
     Server server(options);
     or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
-    const std::string memory_file = memory_file_of(settings);
+    Files files;
+    find_files(settings, files);
     settle(settings.process, options.identity, manager);
-    serve(reloader, memory_file, nodes.get(), server, http.get(), signals, manager, starting);
+    serve(reloader, files, nodes.get(), server, http.get(), signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -113,9 +113,19 @@ fabric::VerbsConfig verbs_config(const conf::NodeSettings& settings) {
     return config;
 }
 
-std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, MemoryFile* file) {
+std::unique_ptr<Restart> restart_or_exit(const std::string& path, const process::ServiceManager& manager) {
+    const RunClock clock{process::node_zero_ns() / 1'000'000'000, process::node_started_unix()};
+    const auto progress = [&manager](const std::string& text) { process::say_restart_progress(manager, text); };
     try {
-        return std::make_unique<Node>(node_config(settings, file));
+        return std::make_unique<Restart>(path, clock, process::say_restart, progress);
+    } catch (const std::exception& error) {
+        fatal("-e " + std::string(error.what()));
+    }
+}
+
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart) {
+    try {
+        return restart.made([&] { return std::make_unique<Node>(node_config(settings, restart.file())); });
     } catch (const std::exception& error) {
         fatal("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                 " megabytes of memory: " + error.what());
@@ -239,11 +249,10 @@ void serve(process::Reloader& reloader, const std::string& memory_file, TcpListe
            process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
-    Restart restart(memory_file, {process::node_zero_ns() / 1'000'000'000, process::node_started_unix()}, process::say_restart,
-                    [&](const std::string& text) { process::say_restart_progress(manager, text); });
-    const std::unique_ptr<Node> owned = node_or_exit(settings, restart.file());
+    const std::unique_ptr<Restart> restart = restart_or_exit(memory_file, manager);
+    const std::unique_ptr<Node> owned = node_or_exit(settings, *restart);
     Node& node = *owned;
-    const NodeSeconds flush_at = restart.carry_out(node, settings.session.threads, process::node_now());
+    const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
@@ -297,7 +306,7 @@ void serve(process::Reloader& reloader, const std::string& memory_file, TcpListe
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
     crawler.stop();
-    restart.stop(process::node_now());
+    restart->stop(process::node_now());
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ namespace farcached::daemon {
 
 struct RingSlot;
 
-enum class SessionProtocol : uint8_t { any, text, binary };
+// locked: text, once the client has authenticated (-Y).
+enum class SessionProtocol : uint8_t { any, text, binary, locked };
 
 enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
 

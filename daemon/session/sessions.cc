@@ -27,7 +27,8 @@ uint64_t missing_of(const Session& session) {
 
 // By SessionProtocol.
 constexpr std::string_view new_connection_words[] = {
-    "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection."};
+    "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection.",
+    "new ascii client connection."};
 
 }  // namespace
 
@@ -85,6 +86,8 @@ void Sessions::open(NewConnection connection) {
         session->address = std::move(connection.address);
         session->state.admin = connection.admin;
         session->state.own = connection.own;
+        const bool known = connection.admin || connection.own;
+        if (context_.options.passwords != nullptr && !known) session->protocol = SessionProtocol::locked;
         if (context_.router.local() == nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
         recorder_.note("opened connection", connection.fd);
         context_.now = node_now();
@@ -215,14 +218,16 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
         session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
     }
     auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
+    const bool locked = session.protocol == SessionProtocol::locked;
+    if (locked) [[unlikely]] engine = run_locked;
     session.show(ShownState::parsing);
-    if (context_.latencies != nullptr && context_.latencies->lists_slow()) {
+    if (context_.latencies != nullptr && context_.latencies->lists_slow() && !locked) {
         const PendingSet* const pending = session.state.pending.get();  // then `input` is in the middle of its value
         context_.latencies->begin_batch(session.state.fd, pending != nullptr ? std::string_view(pending->head) : input);
     }
     Progress progress;
     const bool waited = session.state.pending != nullptr;
-    recorder_.take(session.state.fd, session.address, input);
+    recorder_.take(session.state.fd, session.address, locked ? std::string_view() : input);  // no passwords in a crash report
     if (!take_memory(session, [&] {
             progress = engine(context_, session.state, input, out_, live_.requests_per_event);
             if (session.state.replies != nullptr) session.state.replies->settle(out_);
@@ -231,6 +236,7 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     recorder_.put_down();
     if (!waited && session.state.pending == nullptr) session.state.line.sends_values = false;
     CHECK(progress.consumed <= input.size());
+    if (progress.unlocked) session.protocol = SessionProtocol::text;
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
     if (!stash(session, input.substr(progress.consumed), stashed)) return false;

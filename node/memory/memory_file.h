@@ -6,19 +6,24 @@
 // Owner: the program, in the thread that starts and stops the node. Both outlive the node that uses them. FormerRun's const
 // functions may be called by several threads.
 //
-// F1  A run writes into no file of an earlier run. It makes PATH.new, stores the items of PATH there (node/store/restart.h), and
-//     renames PATH.new to PATH before it serves. So memory that a peer of the former run still reads never holds another key (S2).
+// F1  A run stores nothing in a file of an earlier run. It makes PATH.new, stores the items of PATH there (node/store/restart.h),
+//     and renames PATH.new to PATH before it serves. So memory that a peer of the former run still reads never holds another key
+//     (S2). The former process has ended before, and with it its queue pairs.
 // F2  What a reply promises is in the file before the reply: items and guards in the region, all else in the notes. After SIGKILL
 //     the file has every store that the process executed, in their order.
-// F3  Another boot may have lost a part of the file. So its items return only after a clean stop, which wrote the file out.
+// F3  Another boot may have lost a part of the file. So its items return only after a clean stop, which wrote the file out, and
+//     only to the first run after that.
 // F4  The file is untrusted input (S10). FormerRun checks each number before it uses it, and each item by its keyed check.
-// F5  A file that is not the node's is never replaced: it is renamed to PATH.damaged.
+// F5  A file that is not the node's is never replaced: it is renamed to PATH.damaged. The node's is a file that only this user
+//     can write, under one name.
+// F6  A run that serves without the items of PATH makes sure that no later run finds them: they are outdated.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +64,7 @@ struct alignas(64) Notes {
     State state;
     char boot_id[40];  // of the kernel, padded with zeros
     RunClock clock;
+    uint64_t pid, pid_started, pid_namespace;  // of the process: number, start time in /proc/PID/stat, /proc/self/ns/pid
     uint32_t stopped_at;   // NodeSeconds of a clean stop
     uint32_t flush_at;     // NodeSeconds of a scheduled flush; 0: none
     int64_t stopped_unix_s;
@@ -73,10 +79,11 @@ struct alignas(64) Notes {
 // comparison. Without a file it is the largest number. Owner: a partition, under its lock.
 class Ceiling {
   public:
-    void keep_in(uint64_t* word, uint64_t step) {
+    // first: issued by earlier runs, at most.
+    void keep_in(uint64_t* word, uint64_t step, uint64_t first) {
         word_ = word;
         step_ = step;
-        reached_ = 0;
+        raise(first);
     }
     // Called before `number` is used.
     void cover(uint64_t number) {
@@ -109,6 +116,7 @@ class FormerRun {
     uint64_t hash_seed() const { return header_.hash_seed; }
     uint64_t generation_ceiling() const;  // of all partitions
     uint64_t cas_ceiling() const;
+    bool process_lives() const;
     bool stopped_cleanly() const { return notes_->state == Notes::State::stopped; }
     // On the present run's clock. long_expired: due already; 0: none is scheduled.
     NodeSeconds flush_at() const { return converted(notes_->flush_at); }
@@ -139,20 +147,25 @@ class FormerRun {
         std::vector<uint64_t> page;
         std::vector<Descriptor> descriptors;
         std::vector<Item> items;
+        uint64_t pages = 1;  // of the last call
     };
-    // The items of a page, or of the run that begins there, which no flush and no delete by prefix has hidden. A run of pages is
-    // read whole. Valid until the next call with this scratch.
+    // The items of a page, or of the run that begins there, which no flush and no delete by prefix has hidden. Of a run, the
+    // pages of its item are read. Valid until the next call with this scratch.
     std::span<const Item> items(uint64_t page, NodeSeconds now, Scratch& scratch, Lost& lost) const;
-    // Gives the memory of that page, or of the run, back to the system.
-    void discard(uint64_t page) const;
+    // Gives the memory of these pages and of their descriptors back to the system; that of the index was when the file was read.
+    void discard(uint64_t page, uint64_t pages) const;
+    // No later run takes the items. False: the system refused.
+    bool invalidate();
 
   private:
-    FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes, int64_t shift_s)
+    FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes,
+              std::optional<int64_t> shift_s)
         : file_(std::move(file)),
           header_(header),
           notes_(std::move(notes)),
           places_(header.region_bytes, header.page_count),
-          shift_s_(shift_s) {
+          shift_s_(shift_s.value_or(0)),
+          knows_time_(shift_s.has_value()) {
         for (const uint64_t floor : notes_->flush_floors) hidden_below_ = std::max(hidden_below_, floor);
         for (const Notes::Prefix& prefix : notes_->prefixes) {
             if (prefix.order == 0) continue;
@@ -160,6 +173,9 @@ class FormerRun {
             for (const uint64_t floor : prefix.floors) hidden_below_ = std::max(hidden_below_, floor);
         }
     }
+    bool take_over(std::string_view boot_id);
+    void punch(uint64_t from, uint64_t to) const;
+    bool read_run(uint64_t page, uint64_t run_pages, Scratch& scratch) const;
     bool read_entry(uint64_t page, layout::PageEntry& entry) const;
     bool read_descriptors(uint64_t page, uint32_t slots, std::vector<Descriptor>& to) const;
     NodeSeconds converted(NodeSeconds then) const;
@@ -174,12 +190,18 @@ class FormerRun {
     uint64_t hidden_below_ = 0;  // no item of this generation or a later one is hidden
     const FilePlaces places_;
     const int64_t shift_s_;  // what the former clock read when the present one read 0
+    const bool knows_time_;  // false: items that expire are lost
 };
 
 class MemoryFile {
   public:
-    // Waits a few seconds for a process that still uses the file. A problem is a sentence: without a new file nothing is kept.
-    static Result<std::unique_ptr<MemoryFile>> open(const std::string& path, const RunClock& clock);
+    // Waits a few seconds for a process that still uses the file; in_use: it goes on. not_kept: the node can serve without a
+    // file. Both with a sentence.
+    struct Refused {
+        bool in_use;
+        std::string text;
+    };
+    static Result<std::unique_ptr<MemoryFile>, Refused> open(const std::string& path, const RunClock& clock);
     ~MemoryFile();
     MemoryFile(const MemoryFile&) = delete;
     MemoryFile& operator=(const MemoryFile&) = delete;
@@ -187,6 +209,8 @@ class MemoryFile {
     const std::string& path() const { return path_; }
     // nullptr: nothing returns; cold() has the reason, or is empty if there was no file.
     const FormerRun* former() const { return former_.get(); }
+    // The items of the former run do not return: neither now nor later. False: they may return later.
+    bool give_up_former();
     const std::string& cold() const { return cold_; }
 
     // For the node: the file of this run.
@@ -207,6 +231,7 @@ class MemoryFile {
     const std::string path_;
     fabric::Descriptor file_;
     const RunClock clock_;
+    bool in_memory_ = false;  // its file system is
     std::string boot_id_;
     std::unique_ptr<FormerRun> former_;
     std::string cold_;

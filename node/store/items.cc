@@ -24,7 +24,7 @@ void Items::attach(fabric::Region& region, const Config& config, uint16_t number
 void Items::keep(uint64_t* generation_ceiling, uint64_t* cas_ceiling) {
     constexpr uint64_t step = UINT64_C(1) << 20;
     writer_.keep(generation_ceiling);
-    cas_ceiling_.keep_in(cas_ceiling, step);
+    cas_ceiling_.keep_in(cas_ceiling, step, cas_issued_ * partition_count_ + number_);
 }
 
 uint64_t Items::next_cas() {

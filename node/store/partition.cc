@@ -54,6 +54,7 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
     item.flags = former.flags;
     item.exptime = former.exptime;
     item.cas = former.cas;
+    items_.cover_cas(former.cas);
     item.format = former.format;
     item.descriptor_flags = former.descriptor_flags;
     item.generation = former.generation;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <new>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -23,7 +25,7 @@ constexpr uint64_t progress_every_ns = 2'000'000'000;
 // One thread's part of the work.
 struct Stored {
     FormerRun::Lost lost;
-    uint64_t items = 0, bytes = 0, over = 0;  // over: no room for them any more
+    uint64_t items = 0, over = 0;  // stored; and without room for them any more
 };
 
 // All threads' pages, in their order.
@@ -59,9 +61,8 @@ void store_pages(Node& node, Pages& pages, NodeSeconds now, Stored& done, Functi
                 continue;
             }
             done.items++;
-            done.bytes += layout::item_bytes(items[i].key.size(), items[i].value.size());
         }
-        pages.former.discard(page);
+        pages.former.discard(page, scratch.pages);
         told(next + 1);
     }
 } catch (const std::bad_alloc&) {
@@ -84,8 +85,9 @@ Restart::Restart(const std::string& path, const RunClock& clock, Tell tell, Prog
     : tell_(std::move(tell)), progress_(std::move(progress)) {
     if (path.empty()) return;
     auto opened = MemoryFile::open(path, clock);
-    if (const auto* problem = std::get_if<Problem>(&opened)) {
-        tell_(/* warning= */ true, problem->text);
+    if (const auto* refused = std::get_if<MemoryFile::Refused>(&opened)) {
+        if (refused->in_use) throw std::runtime_error(refused->text);
+        tell_(/* warning= */ true, refused->text);
         return;
     }
     file_ = std::get<0>(std::move(opened));
@@ -105,8 +107,16 @@ NodeSeconds Restart::carry_out(Node& node, uint32_t threads, NodeSeconds now) {
             store_items(node, threads, now);
         }
     }
+    if (flush_at != 0) node.announce_flush(flush_at);  // in the notes of this run, before they count
     if (const std::string refused = file_->serve(); !refused.empty()) tell_(/* warning= */ true, refused);
     return flush_at;
+}
+
+void Restart::go_without(const std::string& why) {
+    const bool outdated = !file_->give_up_former();
+    tell_(/* warning= */ true, "the items of this run will not be kept in " + file_->path() + ": " + why +
+                                   (outdated ? "; delete that file, because its items are outdated" : ""));
+    file_.reset();
 }
 
 void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
@@ -116,11 +126,12 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     node.impl().each_partition([&](Partition& partition) { partition.expect(each); });
     Pages pages{*file_->former(), overview.pages};
     std::vector<Stored> done(std::max(threads, 1u));
-    std::vector<std::thread> helpers;
+    std::vector<std::jthread> helpers;
+    helpers.reserve(done.size());
     try {
         for (size_t i = 1; i < done.size(); i++)
             helpers.emplace_back([&, i] { store_pages(node, pages, now, done[i], [](size_t) {}); });
-    } catch (const std::system_error&) {  // with fewer threads it takes longer
+    } catch (const std::exception&) {  // no thread or no memory for it: with fewer it takes longer
     }
     uint64_t told_ns = begun_ns;
     store_pages(node, pages, now, done[0], [&](size_t taken) {
@@ -129,19 +140,20 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
         told_ns = at_ns;
         progress_("storing the items of " + file_->path() + ": " + std::to_string(taken * 100 / pages.list.size()) + " %");
     });
-    for (std::thread& helper : helpers) helper.join();
+    for (std::jthread& helper : helpers) helper.join();
     FormerRun::Lost lost;
     lost.unreadable = overview.unreadable;
     uint64_t over = 0;
+    const Stats stats = node.stats(now);
+    items_ = stats.items;
+    bytes_ = stats.bytes;
     for (const Stored& part : done) {
-        items_ += part.items;
-        bytes_ += part.bytes;
-        over += part.over;
+        over += part.over + part.items;
         lost.expired += part.lost.expired;
         lost.unfinished += part.lost.unfinished;
         lost.unreadable += part.lost.unreadable;
     }
-    tell_stored(lost, over, boottime_ns() - begun_ns);
+    tell_stored(lost, over - std::min(over, items_), boottime_ns() - begun_ns);
 }
 
 void Restart::tell_stored(const FormerRun::Lost& lost, uint64_t over, uint64_t ns) {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "base/node_clock.h"
 #include "node/memory/memory_file.h"
@@ -28,10 +29,21 @@ class Restart {
     using Tell = std::function<void(bool warning, const std::string& text)>;
     // Called every few seconds while items are stored, with a sentence on how far that is.
     using Progress = std::function<void(const std::string& text)>;
-    // path: empty: no file.
+    // path: empty: no file. Throws std::runtime_error with a sentence while another process uses the file.
     Restart(const std::string& path, const RunClock& clock, Tell tell, Progress progress = {});
 
     MemoryFile* file() { return file_.get(); }  // for Config::file
+    // Calls make(), which uses file(). If the file system has no room for the node, the second call of make() has no file.
+    template <class Make>
+    auto made(Make make) -> decltype(make()) {
+        try {
+            return make();
+        } catch (const std::system_error& error) {
+            if (file_ == nullptr) throw;
+            go_without(error.what());
+        }
+        return make();
+    }
     // Stores the former items in the new node, in that many threads. From here on, a kill of the process loses no items.
     // Returns when the caller must schedule a flush; 0: never.
     NodeSeconds carry_out(Node& node, uint32_t threads, NodeSeconds now);
@@ -42,6 +54,7 @@ class Restart {
     uint64_t items() const { return items_; }
 
   private:
+    void go_without(const std::string& why);
     void store_items(Node& node, uint32_t threads, NodeSeconds now);
     void tell_stored(const FormerRun::Lost& lost, uint64_t over, uint64_t ns);
 

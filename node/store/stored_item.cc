@@ -97,7 +97,7 @@ void ItemWriter::attach(Arena& arena, uint64_t arena_offset, uint64_t secret, bo
 void ItemWriter::keep(uint64_t* generation_ceiling) {
     constexpr uint64_t step = layout::partitions_max << 16;
     kept_ = checked_ = true;
-    ceiling_.keep_in(generation_ceiling, step);
+    ceiling_.keep_in(generation_ceiling, step, generation_);
 }
 
 uint64_t ItemWriter::check_seed(Ref ref, uint64_t generation) const {

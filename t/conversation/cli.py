@@ -134,8 +134,8 @@ tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is no
 
 # -- Options that are not supported ----------------------------------------------------------------------
 
-for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "is not implemented"),
-                   ("-Z", "TLS is not implemented"), ("-e /tmp/x", "is not implemented"),
+for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "cannot read the passwords"),
+                   ("-Z", "TLS is not implemented"),
                    ("-o proxy_config=/tmp/x", "is not implemented"),
                    ("-U 11211", "UDP is not supported")):
     status, out, err = run_binary(*(LOOPBACK + args.split()))

@@ -141,7 +141,7 @@ void files() {
             "f:1:11: threads: '0' is out of range: 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
             "http, http_names, memory_limit, "
-            "disable_evictions, max_item_size, enable_largepages, policy, lease_ms, lease_ms_min, "
+            "disable_evictions, max_item_size, memory_file, enable_largepages, policy, lease_ms, lease_ms_min, "
             "lease_ms_max, no_lease, dead_share, access_tracking, rpc, rfp_slots, rfp_awake_us, report_share, "
             "threads, daemon, user, "
             "pidfile, verbose, log_level, log_format, crash_request, drop_privileges\n"

@@ -95,7 +95,8 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         if (seals != 0) (void)fcntl(file.get(), F_ADD_SEALS, seals);
         return file;
     };
-    const char* not_sealed = "the region's descriptor is not sealed and for reading only";
+    const char* not_sealed = "the region is neither sealed memory nor a file of this user";
+    const char* not_read_only = "the region's descriptor is not for reading only";
     return {
         {"another magic", [](ShmWelcome& w, ShmDescriptors&) { w.magic++; },
          "the received bytes are no greeting"},
@@ -131,7 +132,7 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
              with_region(w);
              d.region = file_of(bytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
          },
-         not_sealed},
+         not_read_only},
         {"a region of another size",
          [=, &region](ShmWelcome& w, ShmDescriptors& d) {
              with_region(w);

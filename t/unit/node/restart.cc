@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -242,7 +243,6 @@ void clocks_and_flushes() {
         tap::is(get(*run.node, "long", 200)->meta.exptime, NodeSeconds(now + 5000 - 900), "an expiry is on the new run's clock");
         tap::is(run.flush_at, NodeSeconds(now + 1000 - 900), "so is a scheduled flush");
         tap::ok(get(*run.node, "never", 200)->meta.exptime == never_expires, "never is never");
-        run.node->announce_flush(run.flush_at);
     }
     Run run(folder.file(), small(), {first_clock.boottime_s + 2000, first_clock.unix_s}, 2);
     tap::ok(value_of(*run.node, "never", 2) == "(none)" && run.flush_at == 0, "a flush that was due meanwhile has happened");
@@ -455,6 +455,13 @@ void whole_files() {
     overwrite(file, 0, "a letter to grandmother", 23);
     cold("a letter", "it was not a node's memory");
     tap::ok(std::filesystem::exists(file + ".damaged"), "the letter is kept");
+    CHECK(truncate(file.c_str(), 0) == 0);
+    overwrite(file, 0, "another letter....", 18);
+    cold("another letter", "items.damaged-2");
+    CHECK(chmod(file.c_str(), 0666) == 0);
+    cold("a file that others can write", "it was not a node's memory");
+    std::filesystem::create_hard_link(file, file + ".link");
+    cold("a file with two names", "it was not a node's memory");
     make_file(file);
     const uint32_t version = layout::layout_version + 1;
     overwrite(file, offsetof(layout::RegionHeader, version), &version, sizeof version);
@@ -467,6 +474,10 @@ void whole_files() {
     make_file(file);
     overwrite(file, notes + offsetof(Notes, boot_id), "another", 7);
     tap::is(Run(file).node->stats(now).items, uint64_t{301}, "a stop, and another boot: all items");
+    make_file(file);
+    Run nobody_knows(file, small(), {first_clock.boottime_s, first_clock.unix_s - 10'000});
+    tap::ok(nobody_knows.node->stats(now).items == 301, "the wall clock was set back, within one boot: all items");
+    nobody_knows.stop();
     std::filesystem::remove(file);
     std::filesystem::create_directory(file);
     Run run(file);
@@ -476,6 +487,47 @@ void whole_files() {
     Run nowhere("/proc/none/items");
     tap::report(nowhere.restart.file() == nullptr && nowhere.said.find("will not be kept") != std::string::npos,
             "no folder: items are not kept", nowhere.said);
+}
+
+// If a run serves without the items of the file, no later run returns them.
+void outdated_items() {
+    Folder folder;
+    const std::string file = folder.file(), fresh = file + ".new";
+    make_file(file);
+    std::filesystem::create_directory(fresh);
+    {
+        Run run(file);
+        tap::report(run.restart.file() == nullptr && run.said.find("will not be kept") != std::string::npos,
+                    "no new file can be made: nothing is kept", run.said);
+    }
+    std::filesystem::remove(fresh);
+    tap::is(Run(file).node->stats(now).items, uint64_t{0}, "and the items of before do not return later");
+    make_file(file);
+    std::ofstream(fresh) << "my own notes";
+    {
+        Run run(file);
+        tap::report(run.restart.file() == nullptr, "a foreign file of the new name: nothing is kept", run.said);
+    }
+    tap::is(std::filesystem::file_size(fresh), uintmax_t{12}, "it stays as it is");
+    std::filesystem::remove(fresh);
+    make_file(file);
+    {  // killed before it served
+        Restart restart(file, first_clock, [](bool, const std::string&) {});
+        CHECK(restart.file() != nullptr);
+    }
+    tap::is(Run(file).node->stats(now).items, uint64_t{301}, "a start that ends before it serves loses nothing");
+}
+
+void numbers_go_on() {
+    Folder folder;
+    std::set<uint64_t> uniques;
+    uint64_t issued = 0;
+    for (int i = 0; i < 4; i++) {
+        Run run(folder.file());
+        if (i % 2 == 1) continue;  // a run that stores nothing
+        for (int k = 0; k < 50; k++, issued++) uniques.insert(set(*run.node, "k" + std::to_string(k), std::to_string(i)));
+    }
+    tap::is(uniques.size(), size_t(issued), "no cas unique is given twice, also after a run without a store");
 }
 
 // Wrong words anywhere in the file: an item is back as it was, or not at all.
@@ -503,6 +555,7 @@ void damaged_words() {
             const uint64_t word = choices[random() % std::size(choices)];
             if (at >= 8) overwrite(file, at, &word, sizeof word);
         }
+        std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
         Run run(file);
         for (int k = 0; k < 300; k++) {
             const std::string value = value_of(*run.node, "k" + std::to_string(k));
@@ -510,6 +563,7 @@ void damaged_words() {
             back++;
             wrong += value != std::string(size_t(k), 'v');
         }
+        set(*run.node, "stored behind it", "s");
         const std::string large = value_of(*run.node, "large");
         wrong += large != "(none)" && large != long_value(300'000, 'l');
     }
@@ -533,6 +587,8 @@ int main() {
     clocks_and_flushes();
     other_options();
     newer_of_two();
+    outdated_items();
+    numbers_go_on();
     whole_files();
     damaged_words();
     return tap::done();

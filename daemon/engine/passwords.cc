@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/passwords.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace farcached::daemon {
+
+namespace {
+
+// Compares all bytes, whatever the first ones are.
+bool same(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    unsigned difference = 0;
+    for (size_t i = 0; i < a.size(); i++) difference |= unsigned(uint8_t(a[i]) ^ uint8_t(b[i]));
+    return difference == 0;
+}
+
+Problem refused(const std::string& path, const std::string& why) { return system_problem("-Y " + path + ": " + why); }
+
+}  // namespace
+
+Result<Passwords::Entries> Passwords::read(const std::string& path) {
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return refused(path, std::string("cannot read the passwords: ") + std::strerror(errno));
+    Entries entries;
+    size_t bytes = 0, number = 0;
+    for (std::string line; std::getline(file, line);) {
+        number++;
+        bytes += line.size() + 1;
+        if (bytes > file_bytes_max) return refused(path, "more than a megabyte of passwords");
+        if (line.ends_with('\r')) line.pop_back();
+        if (line.empty()) continue;
+        const size_t colon = line.find(':');
+        const bool named = colon != std::string::npos && colon > 0 && line.find(' ') >= colon;
+        if (!named || line.find('\0') != std::string::npos)
+            return refused(path, "line " + std::to_string(number) + " is not user:password");
+        if (line.size() > token_bytes_max) return refused(path, "line " + std::to_string(number) + " is too long");
+        entries.push_back({line.substr(0, colon), line.substr(colon + 1)});
+    }
+    if (file.bad()) return refused(path, std::string("cannot read the passwords: ") + std::strerror(errno));
+    if (entries.empty()) return refused(path, "no line has user:password, so nobody could connect");
+    return entries;
+}
+
+void Passwords::use(Entries entries) {
+    std::lock_guard hold(lock_);
+    entries_ = std::move(entries);
+}
+
+bool Passwords::allows(std::string_view user, std::string_view password) const {
+    std::lock_guard hold(lock_);
+    bool found = false;
+    for (const Entry& entry : entries_) found |= same(user, entry.user) & same(password, entry.password);
+    return found;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Passwords: who may use the text protocol (-Y). A line of the file is user:password.
+//
+// Owner: the program. Threads: any.
+// A1  read() changes nothing. Sessions that have authenticated stay so after a use().
+// A2  How long allows() takes depends on the number of entries and on the lengths of the two texts only.
+// A3  The number of entries has no limit but the file's size, which file_bytes_max bounds (S10).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace farcached::daemon {
+
+class Passwords {
+  public:
+    static constexpr size_t file_bytes_max = 1 << 20;
+    static constexpr uint32_t token_bytes_max = 2048;  // "user password", as clients send it
+
+    struct Entry {
+        std::string user, password;
+    };
+    using Entries = std::vector<Entry>;
+    // The problem is a sentence with the file's name.
+    static Result<Entries> read(const std::string& path);
+    void use(Entries entries);
+    bool allows(std::string_view user, std::string_view password) const;
+
+  private:
+    mutable std::mutex lock_;
+    Entries entries_;  // under lock_
+};
+
+}  // namespace farcached::daemon

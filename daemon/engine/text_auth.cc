@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
+// key, it gets nothing else. memcached has no `ms` here.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "daemon/engine/passwords.h"
+#include "daemon/engine/text_engine.h"
+
+namespace farcached::daemon {
+
+namespace text {
+
+namespace {
+
+constexpr size_t line_bytes_max = 2048;
+
+// The word number `wanted` of a line, counted from 0; empty: it has fewer.
+std::string_view word_of(std::string_view line, uint32_t wanted) {
+    for (;; wanted--) {
+        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+        const std::string_view word = line.substr(0, line.find(' '));
+        if (wanted == 0 || line.empty()) return word;
+        line.remove_prefix(word.size());
+    }
+}
+
+struct Attempt {
+    uint32_t value_bytes;
+    std::string_view stored;  // the reply
+};
+
+std::optional<Attempt> attempt_in(std::string_view line) {
+    const std::string_view verb = word_of(line, 0);
+    const bool meta = verb == "ms";
+    if (!meta && verb != "set") return std::nullopt;
+    const std::string_view digits = word_of(line, meta ? 2 : 4);
+    uint32_t bytes = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
+    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    return Attempt{bytes, meta ? "HD" : "STORED"};
+}
+
+Step hang_up(Call& call) {
+    call.progress.consumed += call.input.size();
+    call.progress.next = Next::close;
+    return Step::stop;
+}
+
+Step answer(Call& call, size_t bytes, std::string_view words) {
+    say(call.out, words);
+    call.progress.consumed += bytes;
+    return Step::done;
+}
+
+Step authenticate(Call& call) {
+    const size_t line_end = call.input.find('\n');
+    if (line_end == std::string_view::npos) return call.input.size() > line_bytes_max ? hang_up(call) : Step::wait;
+    std::string_view line = call.input.substr(0, line_end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line == "quit") return hang_up(call);
+    const size_t head = line_end + 1;
+    const std::optional<Attempt> attempt = attempt_in(line);
+    if (!attempt.has_value()) return answer(call, head, "CLIENT_ERROR unauthenticated");
+    if (attempt->value_bytes > Passwords::token_bytes_max) {
+        call.session.swallow = attempt->value_bytes > UINT32_MAX - 2 ? UINT32_MAX : attempt->value_bytes + 2;
+        return answer(call, head, "CLIENT_ERROR auth token too long");
+    }
+    const size_t whole = head + attempt->value_bytes + 2;
+    if (call.input.size() < whole) {
+        call.progress.want = whole;
+        return Step::wait;
+    }
+    const std::string_view token = call.input.substr(head, attempt->value_bytes);
+    if (call.input.substr(head + token.size(), 2) != "\r\n")
+        return answer(call, whole, "CLIENT_ERROR bad command line termination");
+    const size_t space = token.find(' ');
+    if (space == std::string_view::npos) return answer(call, whole, "CLIENT_ERROR bad authentication token format");
+    call.context.counters.auth_cmds.add(1);
+    if (!call.context.options.passwords->allows(token.substr(0, space), token.substr(space + 1))) {
+        call.context.counters.auth_errors.add(1);
+        return answer(call, whole, "CLIENT_ERROR authentication failure");
+    }
+    call.progress.unlocked = true;
+    return answer(call, whole, attempt->stored);
+}
+
+}  // namespace
+
+}  // namespace text
+
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget) {
+    Progress progress;
+    while (progress.consumed < input.size() && !progress.unlocked) {
+        if (session.swallow != 0) {
+            const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
+            session.swallow -= uint32_t(size);
+            progress.consumed += size;
+            continue;
+        }
+        if (progress.requests >= budget) break;
+        text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
+        const text::Step step = text::authenticate(call);
+        if (step == text::Step::wait) break;
+        progress.requests++;
+        if (step == text::Step::stop) break;
+    }
+    const bool goes_on = progress.unlocked || progress.requests >= budget;
+    if (goes_on && progress.consumed < input.size()) progress.next = Next::yield;
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
+
+}  // namespace farcached::daemon
