@@ -27,6 +27,7 @@ void* map_aligned(size_t bytes, size_t align, int flags, int fd, off_t file_from
     const size_t reserved_bytes = bytes + align;
     void* reserved = mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (reserved == MAP_FAILED) return reserved;
+    (void)munlock(reserved, reserved_bytes);  // after mlockall() (-k) the limit would have to allow for both mappings
     const uintptr_t begin = reinterpret_cast<uintptr_t>(reserved), end = begin + reserved_bytes;
     const uintptr_t from = (begin + align - 1) / align * align;
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), to = (from + bytes + page - 1) / page * page;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The pages of a region. Huge ones are requested for the arena. If the region is registered they are requested for all of it,
 // because a device may have one page size for it.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "t/unit/fabric/channel_fixture.h"
 
@@ -71,6 +75,27 @@ void check_small() {
             uint64_t(reinterpret_cast<const char*>(region.view().arena) - region.view().base), "and the arena is the end");
 }
 
+// As with -k: mappings to come are locked, and the limit allows for this one and a little more.
+bool maps_within_lock_limit() {
+    constexpr size_t bytes = 4 << 20, limit = 8 << 20;
+    const pid_t child = fork();
+    if (child == 0) {
+        rlimit locked{limit, limit};
+        if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+        if (setrlimit(RLIMIT_MEMLOCK, &locked) != 0 || mlockall(MCL_FUTURE | MCL_ONFAULT) != 0) _exit(2);
+        try {
+            const Mapping mapping(Mapping::Kind::private_memory, bytes, /* huge_pages= */ true);
+            _exit(0);
+        } catch (const std::system_error&) {
+            _exit(1);
+        }
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status == 2 << 8) tap::note("memory cannot be locked here");
+    return status == 0 || status == 2 << 8;
+}
+
 }  // namespace
 
 int main() {
@@ -81,5 +106,6 @@ int main() {
     check("mapped by others", false);
     check("registered", true);
     check_small();
+    tap::ok(maps_within_lock_limit(), "memory that begins at a huge page counts once against the limit of locked memory");
     return tap::done();
 }
