@@ -178,10 +178,11 @@ class SlotReader {
     // Copies message next() from a slot of which so many bytes are readable.
     MessageState look(const uint64_t* slot, uint32_t readable, uint64_t now_ns) {
         const MessageState state = copy_message(copy_.get(), slot, readable, slot_bytes_, next_);
+        if (state == MessageState::whole) incomplete_since_ns_ = 0;
         if (state == MessageState::incomplete && incomplete_since_ns_ == 0) incomplete_since_ns_ = now_ns;
         return state;
     }
-    // Of message next(); 0: no look has found it incomplete.
+    // Of message next(); 0: no look has found it incomplete, or the last one found it whole.
     uint64_t incomplete_since_ns() const { return incomplete_since_ns_; }
     // For so long, at now_ns.
     uint64_t incomplete_for_ns(uint64_t now_ns) const {

@@ -115,6 +115,7 @@ void old_ones() {
     tap::is(in.incomplete_for_ns(13 * us), 4 * us, "incomplete since the first look");
     put(slot, message(wraps, "2^32"));
     tap::ok(in.look(slot.words(), slot_bytes, 13 * us) == MessageState::whole, "2^32 is");
+    tap::is(in.incomplete_for_ns(5000 * ms), 0u, "a whole message is not incomplete, however late it is found");
     in.take_copy(0);
     tap::is(in.incomplete_since_ns(), 0u, "the next one is not incomplete yet");
 }
