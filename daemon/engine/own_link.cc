@@ -129,9 +129,7 @@ void OwnLink::tick(uint64_t now_ns) {
 
 void OwnLink::publish() {
     using State = LentLink::State;
-    if (peer_.leaves()) return;
-    node_->lent[shared_.number].state.store(link_.up() ? State::up : starting_ ? State::starting : State::down,
-                                            std::memory_order_relaxed);
+    if (!peer_.leaves()) show(link_.up() ? State::up : starting_ ? State::starting : State::down);
 }
 
 template <class Do>

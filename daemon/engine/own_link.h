@@ -90,6 +90,9 @@ class OwnLink final : private proxy::LinkEvents {
     void tick(uint64_t now_ns);
     // Shows its state to borrowers, unless its node left the set or another link replaces it.
     void publish();
+    // Its node leaves the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
+    // on a state that nothing changes any more.
+    void withdraw() { show(LentLink::State::starting); }
 
     // ---- one key
     // The mapped memory that the session's get may read now (M4); nullptr: none.
@@ -128,6 +131,7 @@ class OwnLink final : private proxy::LinkEvents {
     void room() override { retry_ = true; }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;
 
+    void show(LentLink::State state) { node_->lent[shared_.number].state.store(state, std::memory_order_relaxed); }
     void listen(bool writable);
     void map(const fabric::RegionView* region);
     // Runs `body`. If memory runs out, the connection ends: false.

@@ -405,6 +405,28 @@ void reloads() {
     tap::ok(shared.until([&] { return shared.nodes->all()[0].links_up == 1; }), "then it ends");
 }
 
+// The owner knew the node as down when it left. It returns, and the borrower is the first to know.
+void node_returns() {
+    Shared shared;
+    Side &owner = *shared.owner, &borrower = *shared.borrower;
+    shared.until_up();
+    shared.stands_still = true;
+    shared.server.hang_up();
+    tap::ok(shared.until([&] { return borrower.links.choose("k") == nullptr; }), "a node is down");
+    const auto nodes = shared.settings.nodes;
+    Server other;
+    shared.settings.nodes = {links_test::Desk::spec_of("b", other)};
+    shared.prepare();
+    owner.links.take();
+    shared.settings.nodes = nodes;
+    shared.prepare();
+    borrower.links.take();
+    shared.stands_still = false;
+    tap::ok(borrower.links.choose("k") != nullptr, "after it left and returned a borrower does not rely on its former state");
+    borrower.set("k", "1");
+    tap::is(shared.answers(borrower), "stored ", "the owner connects for it");
+}
+
 // Each allocation of a request's way fails once.
 void no_memory() {
     Shared shared;
@@ -539,6 +561,7 @@ int main() {
     late();
     stops();
     reloads();
+    node_returns();
     no_memory();
     threads(/* waits= */ true, 0, "two threads");
     threads(/* waits= */ true, 20, "reloads");
