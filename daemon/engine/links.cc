@@ -131,12 +131,15 @@ void Links::timer_due() {
         for (auto& peer : *peers) peer->tick(now_ns);
 }
 
-// While no reply waits any more, it polls for completions of READs, and sends what they lead to now.
+// While no reply and no letter waits any more, it polls for completions of READs, and sends what they lead to now.
 void Links::end_tick() {
     LinkPeer* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
-    if (only_read != nullptr && !shared_.pool.anything_ready() && only_read->linger()) flush_touched();
     shared_.courier.deliver();
+    if (only_read != nullptr && !shared_.pool.anything_ready() && only_read->linger()) {
+        flush_touched();
+        shared_.courier.deliver();
+    }
     shared_.clock_is_old();
 }
 
