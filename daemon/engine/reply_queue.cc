@@ -12,10 +12,11 @@ namespace farcached::daemon {
 
 namespace {
 
-// A ticket is a slot's index and the generation of its use; generations wrap after 2^40 uses.
+// A ticket is a slot's index and the generation of its use; generations wrap after 2^39 uses. The top bit is free
+// (Courier::is_kept()).
 constexpr unsigned index_bits = 24;
 constexpr uint64_t index_mask = (UINT64_C(1) << index_bits) - 1;
-constexpr uint64_t generation_mask = ~UINT64_C(0) >> index_bits;
+constexpr uint64_t generation_mask = ~UINT64_C(0) >> (index_bits + 1);
 
 // Capacity that a free slot's strings keep.
 constexpr size_t slot_bytes_kept = 1024;
