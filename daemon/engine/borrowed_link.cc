@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/borrowed_link.h"
 
+#include <algorithm>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -36,19 +37,41 @@ void BorrowedLink::start() {
     while (std::unique_ptr<Letter> letter = held_.pop()) shared_.courier.send(owner_, std::move(letter));
 }
 
-void BorrowedLink::stop() {
+void BorrowedLink::stop() { fail_all(proxy::AskFailure::node_down); }
+
+void BorrowedLink::fail_all(proxy::AskFailure why) {
     while (held_.pop() != nullptr) {
     }
-    if (under_way_ != 0) shared_.courier.fail(*this, proxy::AskFailure::node_down);
+    if (under_way_ != 0) shared_.courier.fail(*this, why);
 }
 
-uint64_t BorrowedLink::next_tick_ns() const {
+uint64_t BorrowedLink::held_until_ns() const {
     return held_.empty() ? UINT64_MAX : held_.first()->request.options.deadline_ns;
+}
+
+uint64_t BorrowedLink::next_tick_ns() const { return std::min(held_until_ns(), look_at_ns_); }
+
+// The timer is set once per timeout, not for each request.
+void BorrowedLink::tick(uint64_t now_ns) {
+    fail_held(now_ns);
+    if (now_ns < look_at_ns_) return;
+    look_at_ns_ = UINT64_MAX;
+    if (under_way_ == 0) return;
+    const bool runs = shared_.courier.room().desk(owner_).takes() != takes_seen_;
+    runs ? watch_owner(now_ns) : fail_all(proxy::AskFailure::timed_out);
+}
+
+void BorrowedLink::watch_owner(uint64_t now_ns) {
+    Desk& desk = shared_.courier.room().desk(owner_);
+    takes_seen_ = desk.takes();
+    desk.wake();
+    look_at_ns_ = now_ns + timeout_ns_;
+    peer_.touch();
 }
 
 // All have the same time limit, so the first one's deadline is the earliest.
 void BorrowedLink::fail_held(uint64_t before_ns) {
-    while (next_tick_ns() <= before_ns && !held_.empty()) {
+    while (held_until_ns() <= before_ns && !held_.empty()) {
         const std::unique_ptr<Letter> letter = held_.pop();
         shared_.courier.fail(*letter, proxy::AskFailure::timed_out);
     }
@@ -67,6 +90,7 @@ template <class Op>
 SubmitResult BorrowedLink::ask(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
     const proxy::Ticket ticket = options.ticket;
     const size_t bytes = bytes_of(op);
+    timeout_ns_ = options.patience_ns;
     std::unique_ptr<Letter> letter;
     try {
         options.session = shared_.session_at_owner(options.session);
@@ -79,6 +103,7 @@ SubmitResult BorrowedLink::ask(const Op& op, proxy::AskOptions options, proxy::R
     }
     under_way_++;
     bytes_ += bytes;
+    if (look_at_ns_ == UINT64_MAX) watch_owner(shared_.now());
     if (peer_.started()) {
         shared_.courier.send(owner_, std::move(letter));
     } else {

@@ -5,7 +5,8 @@
 // Owner: a LinkPeer. The worker's thread.
 //
 // Its requests under way are bounded in number and bytes: beyond that, and while the owner's link is not up, clients wait
-// (SubmitResult::crowded). The owner answers each within its deadline (L1). Requests that wait for start() fail at theirs.
+// (SubmitResult::crowded). The owner answers each within its deadline (L1). Requests that wait for start() fail at theirs. If the
+// owner's thread does not run for a whole timeout, all fail.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ class BorrowedLink {
     bool reachable() const { return state() != LentLink::State::down; }
     bool has_answered() const { return under_way_ == 0; }
     uint64_t next_tick_ns() const;
-    void tick(uint64_t now_ns) { fail_held(now_ns); }
+    void tick(uint64_t now_ns);
     template <class Op>
     SubmitResult ask(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
 
@@ -48,7 +49,10 @@ class BorrowedLink {
   private:
     LentLink::State state() const;
     LentLink& lent() const;
+    uint64_t held_until_ns() const;
     void fail_held(uint64_t before_ns);
+    void fail_all(proxy::AskFailure why);
+    void watch_owner(uint64_t now_ns);
     bool crowded() const;
 
     LinkShared& shared_;
@@ -57,6 +61,9 @@ class BorrowedLink {
     LetterQueue held_;        // until start(): behind the connection before it (M6)
     uint32_t under_way_ = 0;  // requests, those held included
     size_t bytes_ = 0;        // of these
+    uint64_t timeout_ns_ = 0;
+    uint64_t look_at_ns_ = UINT64_MAX;  // when the owner must have taken letters once more; UINT64_MAX: it need not
+    uint32_t takes_seen_ = 0;           // of its desk, before that
 };
 
 }  // namespace farcached::daemon

@@ -7,7 +7,8 @@
 //
 // L1  A ticket whose submission returned `later` or `crowded` is answered exactly once, within a bounded time, by
 //     ReplyPool::answer() or unavailable(): perhaps before it returns, never after ~Links(). A borrowed link's owner answers
-//     within the deadline; a letter that arrives after it fails, and is not sent.
+//     within the deadline; a letter that arrives after it fails, and is not sent. If the owner's thread does not run for a
+//     timeout, its borrowers' requests fail.
 // L2  Requests of one session on one key take effect in the order of their submission. A get is not answered at once while an
 //     earlier request of its session that could change its answer is unanswered. A link's owner submits letters in their order;
 //     its sessions and those of borrowers have different numbers there.

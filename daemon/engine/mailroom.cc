@@ -26,6 +26,7 @@ bool Desk::put(LetterQueue& letters) {
 
 LetterQueue Desk::take() {
     waker_.take();
+    takes_.fetch_add(1, std::memory_order_relaxed);
     std::lock_guard hold(lock_);
     return std::move(letters_);
 }

@@ -101,6 +101,8 @@ class Desk {
     bool put(LetterQueue& letters);
     // Without a letter.
     void wake() { waker_.wake(); }
+    // How often its worker took letters, perhaps none: after a wake() it does so once more if it runs. Wraps.
+    uint32_t takes() const { return takes_.load(std::memory_order_relaxed); }
 
     // ---- the worker's thread
     int fd() const { return waker_.fd(); }
@@ -110,6 +112,7 @@ class Desk {
 
   private:
     process::LoopWaker waker_;
+    std::atomic<uint32_t> takes_{0};
     std::mutex lock_;
     LetterQueue letters_;  // both under lock_
     bool closed_ = false;

@@ -318,6 +318,31 @@ void late() {
     tap::is(shared.server.node.requests, before, "and is not sent");
 }
 
+// The owner's thread does not run: it is not ticked.
+void stuck() {
+    Shared shared(/* timeout_ms= */ 50);
+    shared.until_up();
+    Side& borrower = *shared.borrower;
+    std::unique_ptr<Side> owner = std::move(shared.owner);
+    const uint64_t before = shared.server.node.requests;
+    borrower.set("k", "1");
+    borrower.get("k");
+    tap::is(shared.answers(borrower), "unavailable unavailable ", "an owner that does not run: its borrowers' requests fail");
+    const uint64_t past_ns = boottime_ns() + 60'000'000;
+    while (boottime_ns() < past_ns) std::this_thread::yield();
+    shared.owner = std::move(owner);
+    for (int i = 0; i < 20; i++) shared.tick();
+    tap::is(shared.server.node.requests, before, "they are not sent afterwards");
+    borrower.set("k", "2");
+    tap::is(shared.answers(borrower), "stored ", "when it runs again it serves");
+    shared.stands_still = true;
+    borrower.set("k", "3");
+    const uint64_t several_ns = boottime_ns() + 40'000'000;
+    while (boottime_ns() < several_ns) shared.tick();
+    shared.stands_still = false;
+    tap::is(shared.answers(borrower), "stored ", "an owner that runs is waited for");
+}
+
 void stops() {
     Shared shared;
     shared.until_up();
@@ -559,6 +584,7 @@ int main() {
     down();
     crowded();
     late();
+    stuck();
     stops();
     reloads();
     node_returns();
