@@ -18,7 +18,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Nodes, Table, nodes_shown, until_up  # noqa: E402
-from failing import ALONE, KEPT, LONG, MODES, Failing, Trial, binary, numbers, store, text  # noqa: E402
+from failing import ALONE, KEPT, LONG, MODES, Failing, Trial, binary, descriptors, numbers, store, text  # noqa: E402
 from farcached import Client, Closed, Daemon, TimedOut, is_sanitized, slow_factor, tap, until  # noqa: E402
 from farctl import farctl  # noqa: E402
 from farnode import REQUEST, Farnode, NodeClient  # noqa: E402
@@ -157,8 +157,11 @@ def http(trial, port, pages):
             with contextlib.suppress(Exception):  # including http.client's errors for a closed connection
                 get(port, path, **more)
         return once
-    tap_status(port, pages[0])  # the first request opens a session that the daemon keeps
-    trial.settled = None
+    # The first request opens a session of two descriptors, which the daemon keeps; a failed allocation may close it for a while.
+    before = trial.settled
+    tap_status(port, pages[0])
+    trial.settled = None if before is None else until(
+        lambda: descriptors(trial.victim.pid), lambda count: count <= before + 2, timeout=5)
     for path in pages:
         trial.run("HTTP " + path, page(path), lambda arm, path=path: tap_status(port, path))
     trial.run("HTTP POST", page("/", method="POST"))
