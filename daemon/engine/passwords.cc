@@ -53,9 +53,9 @@ void Passwords::use(Entries entries) {
 
 bool Passwords::allows(std::string_view user, std::string_view password) const {
     std::lock_guard hold(lock_);
-    bool found = false;
-    for (const Entry& entry : entries_) found |= same(user, entry.user) & same(password, entry.password);
-    return found;
+    int found = 0;
+    for (const Entry& entry : entries_) found |= int(same(user, entry.user)) & int(same(password, entry.password));
+    return found != 0;
 }
 
 }  // namespace farcached::daemon

@@ -93,7 +93,8 @@ struct End {
     void look(uint32_t readable) {
         const uint64_t wanted = in.next(), since_ns = in.incomplete_since_ns();
         const MessageState state = in.look(slot(wanted), readable, now_ns);
-        insist(in.incomplete_since_ns() == (state == MessageState::incomplete && since_ns == 0 ? now_ns : since_ns));
+        const bool begins = state == MessageState::incomplete && since_ns == 0;
+        insist(in.incomplete_since_ns() == (state == MessageState::whole ? 0 : begins ? now_ns : since_ns));
         if (state != MessageState::whole) return;
         const SlotHead head = in.head();
         insist(head.sequence == uint32_t(wanted));

@@ -95,6 +95,9 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         if (seals != 0) (void)fcntl(file.get(), F_ADD_SEALS, seals);
         return file;
     };
+    auto read_only = [](Descriptor file) {
+        return Descriptor(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    };
     const char* not_sealed = "the region is neither sealed memory nor a file of this user";
     const char* not_read_only = "the region's descriptor is not for reading only";
     return {
@@ -124,7 +127,7 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         {"a region that can shrink",
          [=](ShmWelcome& w, ShmDescriptors& d) {
              with_region(w);
-             d.region = file_of(bytes, 0);
+             d.region = read_only(file_of(bytes, 0));
          },
          not_sealed},
         {"a region that can be written",
