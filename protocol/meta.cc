@@ -19,17 +19,6 @@ constexpr MetaSet plain_letters("bcfhIkLlOPqstuvx");
 
 constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
 
-// Removes the next word from `words` and returns it; empty at the end.
-std::string_view take_word(std::string_view& words) {
-    size_t start = 0;
-    while (start < words.size() && words[start] == ' ') start++;
-    size_t end = start;
-    while (end < words.size() && words[end] != ' ') end++;
-    std::string_view word = words.substr(start, end - start);
-    words.remove_prefix(end);
-    return word;
-}
-
 // Parses a flag's token; returns the error, or an empty string.
 std::string_view take_token(MetaFlags& f, char letter, std::string_view token) {
     switch (letter) {

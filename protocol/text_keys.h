@@ -17,6 +17,17 @@
 
 namespace farcached::protocol {
 
+// Removes the next word from `words` and returns it; empty at the end.
+inline std::string_view take_word(std::string_view& words) {
+    size_t start = 0;
+    while (start < words.size() && words[start] == ' ') start++;
+    size_t end = start;
+    while (end < words.size() && words[end] != ' ') end++;
+    std::string_view word = words.substr(start, end - start);
+    words.remove_prefix(end);
+    return word;
+}
+
 // Numbers in text commands. Two spellings are accepted, because memcached reads its arguments in two ways:
 //
 //   exact     digits only (and one '-' where a sign makes sense): lengths, levels, delays, CAS uniques,

@@ -10,7 +10,7 @@ namespace farcached::daemon {
 
 namespace {
 
-// Compares all bytes, whatever the first ones are.
+// Compares all bytes, so that the time tells nothing of them.
 bool same(std::string_view a, std::string_view b) {
     if (a.size() != b.size()) return false;
     unsigned difference = 0;

@@ -2,11 +2,11 @@
 // Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
 // key, it gets nothing else. memcached has no `ms` here.
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "daemon/engine/passwords.h"
 #include "daemon/engine/text_engine.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::daemon {
 
@@ -16,29 +16,19 @@ namespace {
 
 constexpr size_t line_bytes_max = 2048;
 
-// The word number `wanted` of a line, counted from 0; empty: it has fewer.
-std::string_view word_of(std::string_view line, uint32_t wanted) {
-    for (;; wanted--) {
-        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-        const std::string_view word = line.substr(0, line.find(' '));
-        if (wanted == 0 || line.empty()) return word;
-        line.remove_prefix(word.size());
-    }
-}
-
 struct Attempt {
     uint32_t value_bytes;
     std::string_view stored;  // the reply
 };
 
 std::optional<Attempt> attempt_in(std::string_view line) {
-    const std::string_view verb = word_of(line, 0);
+    const std::string_view verb = protocol::take_word(line);
     const bool meta = verb == "ms";
     if (!meta && verb != "set") return std::nullopt;
-    const std::string_view digits = word_of(line, meta ? 2 : 4);
+    for (int before = meta ? 1 : 3; before > 0; before--) (void)protocol::take_word(line);  // key; flags and exptime
     uint32_t bytes = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
-    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    const std::string_view digits = protocol::take_word(line);
+    if (digits.empty() || !protocol::parse_u32(digits, bytes)) return std::nullopt;
     return Attempt{bytes, meta ? "HD" : "STORED"};
 }
 
@@ -94,9 +84,7 @@ Progress run_locked(Context& context, SessionState& session, std::string_view in
     Progress progress;
     while (progress.consumed < input.size() && !progress.unlocked) {
         if (session.swallow != 0) {
-            const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
-            session.swallow -= uint32_t(size);
-            progress.consumed += size;
+            text::swallow(session, input, progress);
             continue;
         }
         if (progress.requests >= budget) break;

@@ -66,12 +66,6 @@ Step take_request(Call& call) {
     return Step::stop;
 }
 
-void swallow(SessionState& session, std::string_view input, Progress& progress) {
-    const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
-    session.swallow -= uint32_t(size);
-    progress.consumed += size;
-}
-
 }  // namespace
 
 }  // namespace text

@@ -38,6 +38,13 @@ inline void say_unless(bool noreply, OutBuffer& out, std::string_view text) {
     if (!noreply) say(out, text);
 }
 
+// Consumes bytes of a refused value.
+inline void swallow(SessionState& session, std::string_view input, Progress& progress) {
+    const size_t size = std::min<size_t>(session.swallow, input.size() - progress.consumed);
+    session.swallow -= uint32_t(size);
+    progress.consumed += size;
+}
+
 inline bool extends(protocol::StoreOp::Mode mode) {
     return mode == protocol::StoreOp::Mode::append || mode == protocol::StoreOp::Mode::prepend;
 }
