@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# base/: contracts, counters, clocks, buffers. No I/O. One file per line, sorted; headers too.
+# base/: contracts, counters, clocks, buffers. No I/O, but for /proc. One file per line, sorted; headers too.
 folder_libraries += base/libbase.a
 
 base_libbase_a_SOURCES = \
@@ -12,6 +12,8 @@ base_libbase_a_SOURCES = \
 	base/function_ref.h \
 	base/hash.cc \
 	base/hash.h \
+	base/host.cc \
+	base/host.h \
 	base/limits.h \
 	base/loaded_library.cc \
 	base/loaded_library.h \

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/host.h"
 #include "base/limits.h"
 #include "fabric/socket.h"
 
@@ -402,12 +403,6 @@ Attempt create(const TableOptions& options, FunctionRef<void(TableStep)> steps) 
     return Mapped{file.release(), mapping, options.entries, options.seed, true};
 }
 
-std::optional<uint8_t> hex_digit(char c) {
-    if (c >= '0' && c <= '9') return uint8_t(c - '0');
-    if (c >= 'a' && c <= 'f') return uint8_t(c - 'a' + 10);
-    return {};
-}
-
 }  // namespace
 
 std::string table_name(std::string configured, uid_t user) {
@@ -419,24 +414,10 @@ std::string table_name(std::string configured, uid_t user) {
 }
 
 std::variant<TableHost, TableFailure> TableHost::of_this_process() {
-    static constexpr const char* boot_path = "/proc/sys/kernel/random/boot_id";
-    fabric::Descriptor file(::open(boot_path, O_RDONLY | O_CLOEXEC));
-    char text[64];
-    ssize_t got = file ? read(file.get(), text, sizeof text) : -1;
-    const int error = errno;
-    auto failed = [](const std::string& why) {
-        return TableFailure{TableRefusal::system, std::string(boot_path) + ": " + why};
-    };
-    if (got < 0) return failed(std::generic_category().message(error) + "; /proc must be mounted");
+    const auto boot = read_boot_id();
+    if (const auto* problem = std::get_if<Problem>(&boot)) return TableFailure{TableRefusal::system, problem->text};
     TableHost host;
-    uint32_t digits = 0;
-    for (char c : std::string_view(text, size_t(got))) {
-        if (std::optional<uint8_t> digit = hex_digit(c); digit && digits < 32) {
-            uint64_t& word = host.boot_id[digits++ / 16];
-            word = word << 4 | *digit;
-        }
-    }
-    if (digits != 32) return failed("holds no boot id; /proc must be the kernel's own");
+    std::ranges::copy(std::get<0>(boot), host.boot_id);
     struct stat clock;  // absent before Linux 5.6, which has one clock only
     if (stat("/proc/self/ns/time", &clock) == 0) host.clock_id = clock.st_ino;
     return host;

@@ -363,6 +363,9 @@ check_PROGRAMS += t/unit/node/numa
 TESTS += t/unit/node/numa
 t_unit_node_numa_SOURCES = t/unit/node/numa.cc t/unit/node/invariants.h t/lib/tap.h
 
+check_PROGRAMS += t/unit/node/restart_files
+TESTS += t/unit/node/restart_files
+t_unit_node_restart_files_SOURCES = t/unit/node/restart_files.cc t/unit/node/restart_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/node/prefix
 t_unit_node_prefix_SOURCES = t/unit/node/prefix.cc t/lib/tap.h
 
@@ -548,7 +551,7 @@ t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
 t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
 check_PROGRAMS += t/faulty/node_restart
 TESTS += t/faulty/node_restart
-t_faulty_node_restart_SOURCES = t/unit/node/restart.cc t/lib/tap.h
+t_faulty_node_restart_SOURCES = t/unit/node/restart.cc t/unit/node/restart_fixture.h t/lib/tap.h
 t_faulty_node_restart_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_restart_LDADD = $(faulty_ldadd)
 t_faulty_farcached_SOURCES = $(farcached_SOURCES)

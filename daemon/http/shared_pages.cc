@@ -10,9 +10,9 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 
+#include "base/host.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
 
@@ -89,21 +89,12 @@ std::optional<uint64_t> open_descriptors() {
 
 // Seconds since 1970. The kernel counts a process's start from its boot, whose time differs with each reading of two clocks.
 std::optional<double> read_start_time() {
-    std::ifstream file("/proc/self/stat");
-    std::string text;
-    if (!std::getline(file, text)) return std::nullopt;
-    const size_t name_end = text.rfind(')');  // a name may contain blanks
-    if (name_end == text.npos) return std::nullopt;
-    std::istringstream fields(text.substr(name_end + 1));
-    constexpr int fields_before = 19;  // proc(5): the name is the 2nd field, starttime the 22nd
-    std::string skipped;
-    for (int i = 0; i < fields_before; i++) fields >> skipped;
-    double ticks = 0;
-    if (!(fields >> ticks)) return std::nullopt;
+    const std::optional<ProcessLife> life = process_life(uint64_t(getpid()));
+    if (!life.has_value()) return std::nullopt;
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     const double boot = double(now.tv_sec) + double(now.tv_nsec) / 1e9 - double(boottime_ns()) / 1e9;
-    return boot + ticks / double(sysconf(_SC_CLK_TCK));
+    return boot + double(life->started) / double(sysconf(_SC_CLK_TCK));
 }
 
 double seconds(const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) / 1e6; }

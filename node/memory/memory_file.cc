@@ -4,14 +4,13 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -44,54 +43,30 @@ bool read_at(const fabric::Descriptor& file, uint64_t at, void* to, uint64_t byt
     return true;
 }
 
-// The kernel's name of this boot; empty: unknown.
-std::string read_boot_id() {
-    const fabric::Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-    char text[sizeof Notes::boot_id] = {};
-    const ssize_t bytes = file ? ::read(file.get(), text, sizeof text - 1) : -1;
-    std::string id(text, bytes > 0 ? size_t(bytes) : 0);
-    while (id.ends_with('\n')) id.pop_back();
-    return id;
-}
-
 std::string with_error(const std::string& text) { return text + ": " + std::strerror(errno); }
-
-// Opens /proc/PID/stat or a like file; its text.
-std::string text_of(const std::string& path) {
-    const fabric::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    char text[1024];
-    const ssize_t bytes = file ? ::read(file.get(), text, sizeof text) : -1;
-    return std::string(text, bytes > 0 ? size_t(bytes) : 0);
-}
-
-struct Life {
-    char state = 'X';  // X: there is no such process
-    uint64_t started = 0;
-};
-
-Life life_of(uint64_t pid) {
-    constexpr int fields_before_start = 19;  // behind the state, which follows the name in brackets
-    const std::string text = text_of("/proc/" + std::to_string(pid) + "/stat");
-    const size_t name_end = text.rfind(')');
-    if (name_end == std::string::npos || name_end + 2 >= text.size()) return {};
-    Life life{text[name_end + 2]};
-    size_t at = name_end + 2;
-    for (int i = 0; i < fields_before_start && at != std::string::npos; i++) at = text.find(' ', at + 1);
-    if (at != std::string::npos) life.started = std::strtoull(text.c_str() + at, nullptr, 10);
-    return life;
-}
 
 uint64_t pid_namespace() {
     struct stat facts {};
     return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
 }
 
+// Calls `done` until it is true, for a limited time. False: it never was.
+template <class Done>
+bool wait_until(Done done) {
+    constexpr int tries = 200, pause_us = 50'000;
+    for (int i = 0; i < tries; i++) {
+        if (done()) return true;
+        usleep(pause_us);
+    }
+    return done();
+}
+
 // Does the process that wrote the notes still exist? A zombie has no descriptors and no queue pairs any more. In another
 // namespace the one who started this process has waited for that one.
 bool lives(const Notes& notes) {
     if (notes.pid == uint64_t(getpid()) || notes.pid_namespace != pid_namespace()) return false;
-    const Life life = life_of(notes.pid);
-    return life.started == notes.pid_started && life.state != 'Z' && life.state != 'X';
+    const std::optional<ProcessLife> life = process_life(notes.pid);
+    return life.has_value() && life->started == notes.pid_started && life->state != 'Z' && life->state != 'X';
 }
 
 template <class Numbers>
@@ -110,6 +85,8 @@ FilePlaces::FilePlaces(uint64_t region_bytes, uint64_t page_count)
 
 namespace {
 
+bool same_boot(const BootId& a, const BootId& b) { return a == b && a != BootId{}; }
+
 // Empty, or what is wrong with the header; afterwards its numbers can be used.
 std::string_view wrong_header(const layout::RegionHeader& header, uint64_t file_bytes) {
     if (header.magic != layout::region_magic) return "it has no node's memory";
@@ -125,14 +102,13 @@ std::string_view wrong_header(const layout::RegionHeader& header, uint64_t file_
     return {};
 }
 
-std::string_view wrong_notes(const Notes& notes, std::string_view boot_id) {
+std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
     constexpr uint64_t ceiling_max = UINT64_C(1) << 61;
     constexpr int64_t seconds_max = INT64_C(1) << 40;
     const auto possible = [](int64_t seconds) { return seconds > -seconds_max && seconds < seconds_max; };
     if (notes.magic != Notes::magic_word || notes.version != Notes::version_now) return "its notes are damaged";
     if (notes.state != Notes::State::serving && notes.state != Notes::State::stopped) return "it was never complete";
-    const std::string_view boot(notes.boot_id, strnlen(notes.boot_id, sizeof notes.boot_id));
-    if (notes.state == Notes::State::serving && (boot.empty() || boot != boot_id))
+    if (notes.state == Notes::State::serving && !same_boot(notes.boot, boot))
         return "the system went down while it was in use, so a part of it may be lost";
     if (largest(notes.generation_ceilings) > ceiling_max || largest(notes.cas_ceilings) > ceiling_max ||
         !possible(notes.clock.boottime_s) || !possible(notes.clock.unix_s) || !possible(notes.stopped_unix_s))
@@ -142,17 +118,18 @@ std::string_view wrong_notes(const Notes& notes, std::string_view boot_id) {
     return {};
 }
 
-// What the former clock reads when the present one reads 0. None: the wall clock was set back, so nobody knows.
-std::optional<int64_t> shift_of(const Notes& notes, const RunClock& now, std::string_view boot_id) {
-    const std::string_view boot(notes.boot_id, strnlen(notes.boot_id, sizeof notes.boot_id));
-    if (!boot.empty() && boot == boot_id) return now.boottime_s - notes.clock.boottime_s;
-    if (now.unix_s < notes.stopped_unix_s) return std::nullopt;
+// The former clock's reading when the present one reads 0. If the wall clock was set back, no clock tells it, and every expiry
+// counts as passed.
+int64_t shift_of(const Notes& notes, const RunClock& now, const BootId& boot) {
+    constexpr int64_t behind_all = INT64_C(1) << 33;
+    if (same_boot(notes.boot, boot)) return now.boottime_s - notes.clock.boottime_s;
+    if (now.unix_s < notes.stopped_unix_s) return behind_all;
     return int64_t(notes.stopped_at) + now.unix_s - notes.stopped_unix_s;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<FormerRun>> FormerRun::read(fabric::Descriptor file, const RunClock& now, std::string_view boot_id) {
+Result<std::unique_ptr<FormerRun>> FormerRun::read(fabric::Descriptor file, const RunClock& now, const BootId& boot) {
     struct stat facts {};
     layout::RegionHeader header{};
     if (fstat(file.get(), &facts) != 0) return system_problem(with_error("it cannot be read"));
@@ -163,34 +140,47 @@ Result<std::unique_ptr<FormerRun>> FormerRun::read(fabric::Descriptor file, cons
     auto notes = std::make_unique<Notes>();
     if (!read_at(file, FilePlaces(header.region_bytes, header.page_count).notes, notes.get(), sizeof *notes))
         return system_problem(with_error("its notes cannot be read"));
-    if (const std::string_view wrong = wrong_notes(*notes, boot_id); !wrong.empty()) return system_problem(std::string(wrong));
-    const std::optional<int64_t> shift_s = shift_of(*notes, now, boot_id);
+    if (const std::string_view wrong = wrong_notes(*notes, boot); !wrong.empty()) return system_problem(std::string(wrong));
+    const int64_t shift_s = shift_of(*notes, now, boot);
     std::unique_ptr<FormerRun> former(new FormerRun(std::move(file), header, std::move(notes), shift_s));
-    if (!former->take_over(boot_id)) return system_problem(with_error("it cannot be written"));
+    if (!former->take_over(now, boot)) return system_problem(with_error("it cannot be written"));
     return former;
 }
 
-// From here on the file counts in this boot only: F3.
-bool FormerRun::take_over(std::string_view boot_id) {
-    Notes::State state = Notes::State::serving;
-    char boot[sizeof Notes::boot_id] = {};
-    boot_id.copy(boot, sizeof boot - 1);
-    const auto write = [&](const void* bytes, size_t size, size_t at) {
-        return pwrite(file_.get(), bytes, size, off_t(places_.notes + at)) == ssize_t(size);
-    };
-    if (!write(boot, sizeof boot, offsetof(Notes, boot_id)) || !write(&state, sizeof state, offsetof(Notes, state))) return false;
+FormerRun::FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes, int64_t shift_s)
+    : file_(std::move(file)),
+      header_(header),
+      notes_(std::move(notes)),
+      places_(header.region_bytes, header.page_count),
+      shift_s_(shift_s),
+      generation_ceiling_(largest(notes_->generation_ceilings)) {
+    for (const uint64_t floor : notes_->flush_floors) hidden_below_ = std::max(hidden_below_, floor);
+    for (const Notes::Prefix& prefix : notes_->prefixes) {
+        if (prefix.order == 0) continue;
+        prefixes_.push_back(&prefix);
+        for (const uint64_t floor : prefix.floors) hidden_below_ = std::max(hidden_below_, floor);
+    }
+}
+
+template <class Value>
+bool FormerRun::write_note(size_t at, const Value& value) const {
+    return pwrite(file_.get(), &value, sizeof value, off_t(places_.notes + at)) == ssize_t(sizeof value);
+}
+
+// From here on the file counts in this boot only (F3), so its clock is on that of this boot.
+bool FormerRun::take_over(const RunClock& now, const BootId& boot) {
+    const RunClock clock{now.boottime_s - shift_s_, now.unix_s - shift_s_};
+    if (!write_note(offsetof(Notes, clock), clock) || !write_note(offsetof(Notes, boot), boot) ||
+        !write_note(offsetof(Notes, state), Notes::State::serving))
+        return false;
     if (fdatasync(file_.get()) != 0) return false;
     const uint64_t pages_end = header_.pages_offset + header_.page_count * sizeof(layout::PageEntry);
     punch(round_up(pages_end, system_page), header_.arena_offset);  // the index is made anew
     return true;
 }
 
-bool FormerRun::invalidate() {
-    const Notes::State state = Notes::State::filling;
-    return pwrite(file_.get(), &state, sizeof state, off_t(places_.notes + offsetof(Notes, state))) == ssize_t(sizeof state);
-}
+bool FormerRun::invalidate() { return write_note(offsetof(Notes, state), Notes::State::filling); }
 
-uint64_t FormerRun::generation_ceiling() const { return largest(notes_->generation_ceilings); }
 uint64_t FormerRun::cas_ceiling() const { return largest(notes_->cas_ceilings); }
 
 NodeSeconds FormerRun::converted(NodeSeconds then) const {
@@ -202,22 +192,16 @@ void FormerRun::punch(uint64_t from, uint64_t to) const {
     if (from < to) (void)fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(from), off_t(to - from));
 }
 
-bool FormerRun::read_entry(uint64_t page, layout::PageEntry& entry) const {
-    if (!read_at(file_, header_.pages_offset + page * sizeof entry, &entry, sizeof entry)) return false;
-    if (entry.size_class != layout::large_class) return entry.size_class < 64;
-    return entry.run_pages <= header_.page_count - page;
-}
-
-bool FormerRun::read_descriptors(uint64_t page, uint32_t slots, std::vector<Descriptor>& to) const {
-    to.resize(slots);
-    const uint64_t number = uint64_t(make_ref(page, 0));
-    return read_at(file_, places_.descriptors + number * sizeof(Descriptor), to.data(), slots * sizeof(Descriptor));
+bool FormerRun::read_descriptors(const Extent& of, std::vector<Descriptor>& to) const {
+    to.resize(of.slots());
+    const uint64_t number = uint64_t(make_ref(of.first, 0));
+    return read_at(file_, places_.descriptors + number * sizeof(Descriptor), to.data(), to.size() * sizeof(Descriptor));
 }
 
 FormerRun::Overview FormerRun::overview() const {
     struct Seen {
         uint64_t order;
-        uint32_t page;
+        Extent extent;
     };
     Overview all;
     std::vector<Seen> seen;
@@ -231,9 +215,9 @@ FormerRun::Overview FormerRun::overview() const {
         const layout::PageEntry& entry = entries[page];
         if (entry.size_class == 0 || entry.size_class >= 64) continue;
         const bool run = entry.size_class == layout::large_class;
-        const uint32_t bytes = header_.class_bytes[entry.size_class];
-        if (run ? entry.run_pages == 0 || entry.run_pages > header_.page_count - page : bytes == 0) continue;
-        if (!read_descriptors(page, run ? 1 : layout::page_bytes / bytes, descriptors)) {
+        const Extent extent{uint32_t(page), run ? 0 : header_.class_bytes[entry.size_class], run ? entry.run_pages : 1};
+        if (run ? extent.pages == 0 || extent.pages > header_.page_count - page : extent.slot_bytes == 0) continue;
+        if (!read_descriptors(extent, descriptors)) {
             all.unreadable++;
             continue;
         }
@@ -245,10 +229,10 @@ FormerRun::Overview FormerRun::overview() const {
         }
         if (live == 0 && !broken::s7_restart_dead) continue;
         all.items += live;
-        seen.push_back({run ? UINT32_MAX - entry.run_pages : (UINT64_C(1) << 32) + last_access, uint32_t(page)});
+        seen.push_back({run ? UINT32_MAX - extent.pages : (UINT64_C(1) << 32) + last_access, extent});
     }
     std::stable_sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) { return a.order < b.order; });
-    for (const Seen& one : seen) all.pages.push_back(one.page);
+    for (const Seen& one : seen) all.extents.push_back(one.extent);
     return all;
 }
 
@@ -277,7 +261,7 @@ bool FormerRun::take(const uint64_t* words, uint64_t capacity, uint64_t offset, 
     std::memcpy(&header, words, sizeof header);
     const uint64_t bytes = layout::item_bytes(header.key_len, header.value_len);
     const uint64_t generation = guard.generation();
-    if (header.key_len == 0 || header.key_len > limits::key_bytes_max || bytes > capacity || generation > generation_ceiling() ||
+    if (header.key_len == 0 || header.key_len > limits::key_bytes_max || bytes > capacity || generation > generation_ceiling_ ||
         header.check != layout::item_check(words, bytes, notes_->secret, generation, header_.arena_offset + offset)) {
         lost.unfinished++;
         return false;
@@ -294,35 +278,26 @@ bool FormerRun::take(const uint64_t* words, uint64_t capacity, uint64_t offset, 
     item.access_count = descriptor.access_count;
     item.descriptor_flags = descriptor.flags;
     if (hidden(item.key, generation)) return false;
-    if (has_expired(item.exptime, now) || (!knows_time_ && item.exptime != never_expires)) {
+    if (has_expired(item.exptime, now)) {
         lost.expired++;
         return false;
     }
     return true;
 }
 
-std::span<const FormerRun::Item> FormerRun::items(uint64_t page, NodeSeconds now, Scratch& scratch, Lost& lost) const {
-    layout::PageEntry entry{};
+std::span<const FormerRun::Item> FormerRun::items(const Extent& from, NodeSeconds now, Scratch& scratch, Lost& lost) const {
+    const bool run = from.slot_bytes == 0;
+    const uint64_t offset = from.first * uint64_t(layout::page_bytes);
     scratch.items.clear();
-    scratch.pages = 1;
-    if (!read_entry(page, entry)) {
-        lost.unreadable++;
-        return {};
-    }
-    const bool run = entry.size_class == layout::large_class;
-    uint64_t slot_bytes = header_.class_bytes[entry.size_class];
-    if (run ? entry.run_pages == 0 : slot_bytes == 0) return {};
-    const uint64_t offset = page * layout::page_bytes;
     scratch.page.resize(layout::page_bytes / sizeof(uint64_t));
-    if (!read_descriptors(page, run ? 1 : uint32_t(layout::page_bytes / slot_bytes), scratch.descriptors) ||
+    if (!read_descriptors(from, scratch.descriptors) ||
         !read_at(file_, header_.arena_offset + offset, scratch.page.data(), layout::page_bytes) ||
-        (run && !read_run(page, entry.run_pages, scratch))) {
+        (run && !read_run(from, scratch))) {
         lost.unreadable++;
         return {};
     }
-    if (run) slot_bytes = scratch.page.size() * sizeof(uint64_t);
-    const uint32_t slots = uint32_t(scratch.descriptors.size());
-    for (uint32_t slot = 0; slot < slots; slot++) {
+    const uint64_t slot_bytes = run ? scratch.page.size() * sizeof(uint64_t) : from.slot_bytes;
+    for (uint32_t slot = 0; slot < from.slots(); slot++) {
         Item item{};
         const uint64_t at = slot * slot_bytes;
         if (take(scratch.page.data() + at / sizeof(uint64_t), slot_bytes, offset + at, scratch.descriptors[slot], now, lost, item))
@@ -331,26 +306,26 @@ std::span<const FormerRun::Item> FormerRun::items(uint64_t page, NodeSeconds now
     return scratch.items;
 }
 
-// Of a run whose first page was read: the pages that its item fills. An impossible length leaves the first one.
-bool FormerRun::read_run(uint64_t page, uint64_t run_pages, Scratch& scratch) const {
+// Of a run whose first page was read: the other pages that its item fills. An impossible length leaves the first one.
+bool FormerRun::read_run(const Extent& run, Scratch& scratch) const {
     layout::ItemHeader item;
     std::memcpy(&item, scratch.page.data(), sizeof item);
-    const uint64_t pages = round_up(layout::item_bytes(item.key_len, item.value_len), layout::page_bytes) / layout::page_bytes;
-    if (scratch.descriptors[0].state != SlotState::live || pages > run_pages) return true;
-    const uint64_t bytes = pages * layout::page_bytes;
+    const uint64_t bytes = round_up(layout::item_bytes(item.key_len, item.value_len), layout::page_bytes);
+    if (scratch.descriptors[0].state != SlotState::live || bytes > uint64_t(run.pages) * layout::page_bytes) return true;
     struct stat facts {};
-    const uint64_t at = header_.arena_offset + page * layout::page_bytes;
+    const uint64_t at = header_.arena_offset + run.first * uint64_t(layout::page_bytes);
     if (fstat(file_.get(), &facts) != 0 || at + bytes > uint64_t(facts.st_size)) return false;
     scratch.page.resize(bytes / sizeof(uint64_t));
-    scratch.pages = pages;
-    return read_at(file_, at, scratch.page.data(), bytes);
+    auto* const rest = reinterpret_cast<char*>(scratch.page.data()) + layout::page_bytes;
+    return read_at(file_, at + layout::page_bytes, rest, bytes - layout::page_bytes);
 }
 
-void FormerRun::discard(uint64_t page, uint64_t pages) const {
+void FormerRun::discard(const Extent& extent, const Scratch& scratch) const {
     constexpr uint64_t each = layout::page_slots_max * sizeof(Descriptor);
     static_assert(each % system_page == 0);
-    punch(header_.arena_offset + page * layout::page_bytes, header_.arena_offset + (page + pages) * layout::page_bytes);
-    punch(places_.descriptors + page * each, places_.descriptors + (page + pages) * each);
+    const uint64_t first = extent.first, end = first + scratch.page.size() * sizeof(uint64_t) / layout::page_bytes;
+    punch(header_.arena_offset + first * layout::page_bytes, header_.arena_offset + end * layout::page_bytes);
+    punch(places_.descriptors + first * each, places_.descriptors + end * each);
 }
 
 // ---- the file of this run ---------------------------------------------------------------------------
@@ -361,11 +336,12 @@ enum class Held : uint8_t { locked, gone, refused };
 
 // Locks the file at `path`, and waits for a process that ends. gone: another file is there now.
 Held lock_file(const fabric::Descriptor& file, const std::string& path) {
-    constexpr int tries = 100, pause_us = 50'000;
-    for (int i = 0; flock(file.get(), LOCK_EX | LOCK_NB) != 0; i++) {
-        if (errno != EWOULDBLOCK || i == tries) return Held::refused;
-        usleep(pause_us);
-    }
+    bool locked_it = false;
+    const auto ended = [&] {
+        locked_it = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+        return locked_it || errno != EWOULDBLOCK;
+    };
+    if (!wait_until(ended) || !locked_it) return Held::refused;
     struct stat locked {}, there {};
     if (fstat(file.get(), &locked) != 0 || lstat(path.c_str(), &there) != 0) return Held::gone;
     return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino ? Held::locked : Held::gone;
@@ -433,15 +409,6 @@ std::string not_kept(const std::string& path, const std::string& why) {
     return "the items of this run will not be kept in " + path + ": " + why;
 }
 
-bool wait_for_end(const FormerRun& former) {
-    constexpr int tries = 200, pause_us = 50'000;
-    for (int i = 0; former.process_lives(); i++) {
-        if (i == tries) return false;
-        usleep(pause_us);
-    }
-    return true;
-}
-
 }  // namespace
 
 bool FormerRun::process_lives() const { return lives(*notes_); }
@@ -469,24 +436,24 @@ Result<std::unique_ptr<MemoryFile>, MemoryFile::Refused> MemoryFile::open(const 
     std::unique_ptr<MemoryFile> made(new MemoryFile(path, std::get<0>(std::move(fresh)), clock));
     struct statfs system {};
     made->in_memory_ = fstatfs(made->fd(), &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
-    made->boot_id_ = read_boot_id();
+    const auto boot = read_boot_id();
+    if (const auto* id = std::get_if<BootId>(&boot)) made->boot_ = *id;
     made->cold_ = std::move(cold);
     if (!former.file) return made;
-    auto read = FormerRun::read(std::move(former.file), clock, made->boot_id_);
+    auto read = FormerRun::read(std::move(former.file), clock, made->boot_);
     if (auto* problem = std::get_if<Problem>(&read)) {
         made->cold_ = problem->text;
         return made;
     }
     made->former_ = std::get<0>(std::move(read));
-    if (!wait_for_end(*made->former_)) return refused(true, "its former process does not end");
+    if (!wait_until([&] { return !made->former_->process_lives(); })) return refused(true, "its former process does not end");
     return made;
 }
 
 bool MemoryFile::give_up_former() {
-    if (former_ == nullptr) return true;
-    const bool invalid = former_->invalidate(), gone = unlink(path_.c_str()) == 0;
+    const bool gone = unlink(path_.c_str()) == 0 || errno == ENOENT || (former_ != nullptr && former_->invalidate());
     former_.reset();
-    return invalid || gone;
+    return gone;
 }
 
 MemoryFile::~MemoryFile() {
@@ -500,10 +467,10 @@ void MemoryFile::lay_out(uint64_t region_bytes, uint64_t page_count, uint64_t se
     Notes& mine = notes();
     mine.magic = Notes::magic_word;
     mine.version = Notes::version_now;
-    boot_id_.copy(mine.boot_id, sizeof mine.boot_id - 1);
+    mine.boot = boot_;
     mine.clock = clock_;
     mine.pid = uint64_t(getpid());
-    mine.pid_started = life_of(mine.pid).started;
+    if (const auto life = process_life(mine.pid)) mine.pid_started = life->started;
     mine.pid_namespace = pid_namespace();
     mine.secret = secret;
 }
@@ -512,7 +479,7 @@ std::string MemoryFile::serve() {
     notes().state = Notes::State::serving;
     if (rename((path_ + ".new").c_str(), path_.c_str()) != 0) {
         const std::string why = with_error("cannot rename " + path_ + ".new");
-        if (!give_up_former()) (void)unlink(path_.c_str());
+        (void)give_up_former();
         return not_kept(path_, why);
     }
     serving_ = true;

@@ -23,12 +23,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/host.h"
 #include "base/mapping.h"
 #include "base/node_clock.h"
 #include "base/result.h"
@@ -62,7 +62,7 @@ struct alignas(64) Notes {
     uint64_t magic;
     uint32_t version;
     State state;
-    char boot_id[40];  // of the kernel, padded with zeros
+    BootId boot;  // zeros: unknown
     RunClock clock;
     uint64_t pid, pid_started, pid_namespace;  // of the process: number, start time in /proc/PID/stat, /proc/self/ns/pid
     uint32_t stopped_at;   // NodeSeconds of a clean stop
@@ -90,6 +90,8 @@ class Ceiling {
         if (number >= reached_) [[unlikely]] raise(number);
     }
 
+    bool kept() const { return word_ != nullptr; }
+
   private:
     void raise(uint64_t number) {
         if (word_ == nullptr) return;
@@ -111,19 +113,26 @@ struct FilePlaces {
 class FormerRun {
   public:
     // A problem is the reason for a cold start, as a part of a sentence.
-    static Result<std::unique_ptr<FormerRun>> read(fabric::Descriptor file, const RunClock& now, std::string_view boot_id);
+    static Result<std::unique_ptr<FormerRun>> read(fabric::Descriptor file, const RunClock& now, const BootId& boot);
 
     uint64_t hash_seed() const { return header_.hash_seed; }
-    uint64_t generation_ceiling() const;  // of all partitions
+    uint64_t generation_ceiling() const { return generation_ceiling_; }  // of all partitions
     uint64_t cas_ceiling() const;
     bool process_lives() const;
     bool stopped_cleanly() const { return notes_->state == Notes::State::stopped; }
     // On the present run's clock. long_expired: due already; 0: none is scheduled.
     NodeSeconds flush_at() const { return converted(notes_->flush_at); }
 
+    // A page of slots, or a run of pages.
+    struct Extent {
+        uint32_t first;       // page
+        uint32_t slot_bytes;  // 0: a run
+        uint32_t pages;
+        uint32_t slots() const { return slot_bytes == 0 ? 1 : layout::page_bytes / slot_bytes; }
+    };
     // The pages with items: runs of large items first, then those with the items that were accessed least recently.
     struct Overview {
-        std::vector<uint32_t> pages;
+        std::vector<Extent> extents;
         uint64_t items = 0;
         uint64_t unreadable = 0;  // pages, as in Lost
     };
@@ -147,37 +156,24 @@ class FormerRun {
         std::vector<uint64_t> page;
         std::vector<Descriptor> descriptors;
         std::vector<Item> items;
-        uint64_t pages = 1;  // of the last call
     };
-    // The items of a page, or of the run that begins there, which no flush and no delete by prefix has hidden. Of a run, the
-    // pages of its item are read. Valid until the next call with this scratch.
-    std::span<const Item> items(uint64_t page, NodeSeconds now, Scratch& scratch, Lost& lost) const;
-    // Gives the memory of these pages and of their descriptors back to the system; that of the index was when the file was read.
-    void discard(uint64_t page, uint64_t pages) const;
+    // The items there, which no flush and no delete by prefix has hidden. Of a run, the pages of its item are read. Valid until
+    // the next call with this scratch.
+    std::span<const Item> items(const Extent& from, NodeSeconds now, Scratch& scratch, Lost& lost) const;
+    // Gives the memory of the pages that were read last, and of their descriptors, back to the system. read() did that with the
+    // index.
+    void discard(const Extent& extent, const Scratch& scratch) const;
     // No later run takes the items. False: the system refused.
     bool invalidate();
 
   private:
-    FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes,
-              std::optional<int64_t> shift_s)
-        : file_(std::move(file)),
-          header_(header),
-          notes_(std::move(notes)),
-          places_(header.region_bytes, header.page_count),
-          shift_s_(shift_s.value_or(0)),
-          knows_time_(shift_s.has_value()) {
-        for (const uint64_t floor : notes_->flush_floors) hidden_below_ = std::max(hidden_below_, floor);
-        for (const Notes::Prefix& prefix : notes_->prefixes) {
-            if (prefix.order == 0) continue;
-            prefixes_.push_back(&prefix);
-            for (const uint64_t floor : prefix.floors) hidden_below_ = std::max(hidden_below_, floor);
-        }
-    }
-    bool take_over(std::string_view boot_id);
+    FormerRun(fabric::Descriptor file, const layout::RegionHeader& header, std::unique_ptr<Notes> notes, int64_t shift_s);
+    bool take_over(const RunClock& now, const BootId& boot);
+    template <class Value>
+    bool write_note(size_t at, const Value& value) const;
     void punch(uint64_t from, uint64_t to) const;
-    bool read_run(uint64_t page, uint64_t run_pages, Scratch& scratch) const;
-    bool read_entry(uint64_t page, layout::PageEntry& entry) const;
-    bool read_descriptors(uint64_t page, uint32_t slots, std::vector<Descriptor>& to) const;
+    bool read_run(const Extent& run, Scratch& scratch) const;
+    bool read_descriptors(const Extent& of, std::vector<Descriptor>& to) const;
     NodeSeconds converted(NodeSeconds then) const;
     bool hidden(std::string_view key, uint64_t generation) const;
     bool take(const uint64_t* words, uint64_t capacity, uint64_t offset, const Descriptor& descriptor, NodeSeconds now,
@@ -190,17 +186,16 @@ class FormerRun {
     uint64_t hidden_below_ = 0;  // no item of this generation or a later one is hidden
     const FilePlaces places_;
     const int64_t shift_s_;  // what the former clock read when the present one read 0
-    const bool knows_time_;  // false: items that expire are lost
+    const uint64_t generation_ceiling_;
 };
 
 class MemoryFile {
   public:
-    // Waits a few seconds for a process that still uses the file; in_use: it goes on. not_kept: the node can serve without a
-    // file. Both with a sentence.
     struct Refused {
-        bool in_use;
-        std::string text;
+        bool in_use;       // the start must fail; else the node can serve without a file
+        std::string text;  // a sentence
     };
+    // Waits a few seconds for a process that still uses the file.
     static Result<std::unique_ptr<MemoryFile>, Refused> open(const std::string& path, const RunClock& clock);
     ~MemoryFile();
     MemoryFile(const MemoryFile&) = delete;
@@ -209,7 +204,7 @@ class MemoryFile {
     const std::string& path() const { return path_; }
     // nullptr: nothing returns; cold() has the reason, or is empty if there was no file.
     const FormerRun* former() const { return former_.get(); }
-    // The items of the former run do not return: neither now nor later. False: they may return later.
+    // Removes the file at PATH, or marks it, so that no later run takes its items. False: the system refused both.
     bool give_up_former();
     const std::string& cold() const { return cold_; }
 
@@ -232,11 +227,14 @@ class MemoryFile {
     fabric::Descriptor file_;
     const RunClock clock_;
     bool in_memory_ = false;  // its file system is
-    std::string boot_id_;
+    BootId boot_{};
     std::unique_ptr<FormerRun> former_;
     std::string cold_;
     std::unique_ptr<Mapping> notes_;
     bool serving_ = false;
 };
+
+// nullptr: there is no file, or none of a former run.
+inline const FormerRun* former_of(const MemoryFile* file) { return file == nullptr ? nullptr : file->former(); }
 
 }  // namespace farcached::node

@@ -57,7 +57,6 @@ class Items : private PartsOfItems {
     };
     // Finds a live, unexpired, unflushed item; removes a dead one.
     Found find(const protocol::Key& key, NodeSeconds now);
-    void cover_cas(uint64_t cas) { cas_ceiling_.cover(cas); }  // of an item of the former run
     void expect(uint64_t items) { index_.expect(items); }
     Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
     // The index slot that refers to a live item (I1).

@@ -57,13 +57,11 @@ uint64_t pages_unleased_min(const Config& config) {
     return 2 * (config.item_bytes_max / layout::page_bytes + 1);
 }
 
-const FormerRun* former_run(const Config& config) { return config.file == nullptr ? nullptr : config.file->former(); }
-
 // Policies that must see every access exclude leases.
 Config as_it_will_be(const Config& wanted) {
     Config config = wanted;
     config.lease.enabled = wanted.lease.enabled && may_lease(wanted.policy);
-    if (const FormerRun* former = former_run(wanted)) config.cas_above = std::max(config.cas_above, former->cas_ceiling());
+    if (const FormerRun* former = former_of(wanted.file)) config.cas_above = std::max(config.cas_above, former->cas_ceiling());
     return config;
 }
 
@@ -89,7 +87,7 @@ fabric::RegionShape shape(const Config& config) {
     shape.hash_seed = drawn(config, 2);
     if (config.file != nullptr) shape.file = config.file->fd();
     // With the former seed, the items of the former run fit into as many pages as before.
-    if (const FormerRun* former = former_run(config)) shape.hash_seed = former->hash_seed();
+    if (const FormerRun* former = former_of(config.file)) shape.hash_seed = former->hash_seed();
     return shape;
 }
 
@@ -100,7 +98,7 @@ Mapping::FilePart descriptors_in(const Config& config, const fabric::RegionView&
 
 // Above every generation of the former run; else leaves 2^58 mutations above it.
 uint64_t first_generation(const Config& config) {
-    if (const FormerRun* former = former_run(config)) return former->generation_ceiling() + layout::partitions_max;
+    if (const FormerRun* former = former_of(config.file)) return former->generation_ceiling() + layout::partitions_max;
     return (drawn(config, 4) >> 6 | 1) >> 2;
 }
 

@@ -26,11 +26,11 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     held_.attach(arena);
     leases_.attach(arena, config, number, partition_count, private_seed);
     draining_.attach(arena, config, partition_count, slots_, leases_);
-    const bool restores = config.file != nullptr && config.file->former() != nullptr;  // items of earlier generations
-    hidden_.attach(arena, region.partition(which), restores ? 0 : generation);
+    hidden_.attach(arena, region.partition(which), former_of(config.file) != nullptr ? 0 : generation);  // below: its items
     order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
     items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_});
-    items_.writer().attach(arena, region.header().arena_offset, secret, config.offered || config.lease.enabled, generation);
+    items_.writer().attach(arena, region.header().arena_offset, secret,
+                           config.offered || config.lease.enabled || config.file != nullptr, generation);
     const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
     room_.attach(parts);
     zone_.attach(parts, room_);
@@ -54,7 +54,6 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
     item.flags = former.flags;
     item.exptime = former.exptime;
     item.cas = former.cas;
-    items_.cover_cas(former.cas);
     item.format = former.format;
     item.descriptor_flags = former.descriptor_flags;
     item.generation = former.generation;

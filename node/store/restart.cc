@@ -25,20 +25,20 @@ constexpr uint64_t progress_every_ns = 2'000'000'000;
 // One thread's part of the work.
 struct Stored {
     FormerRun::Lost lost;
-    uint64_t items = 0, over = 0;  // stored; and without room for them any more
+    uint64_t items = 0;  // that return, if there is room for them
 };
 
 // All threads' pages, in their order.
 struct Pages {
     const FormerRun& former;
-    const std::vector<uint32_t> list;
+    const std::vector<FormerRun::Extent> list;
     std::atomic<size_t> next{0};
 };
 
-bool store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& key, NodeSeconds now) {
-    const uint64_t bytes = layout::item_bytes(item.key.size(), item.value.size());
-    if (bytes > impl.config.item_bytes_max) return false;
-    return impl.with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
+// Unless it is too large now, or there is no room.
+void store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& key, NodeSeconds now) {
+    if (layout::item_bytes(item.key.size(), item.value.size()) > impl.config.item_bytes_max) return;
+    impl.with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         return partition.restore(item, key, now, reserved, need_pages);
     });
 }
@@ -48,21 +48,15 @@ void store_pages(Node& node, Pages& pages, NodeSeconds now, Stored& done, Functi
     FormerRun::Scratch scratch;
     std::vector<protocol::Key> keys;
     for (size_t next; (next = pages.next.fetch_add(1, std::memory_order_relaxed)) < pages.list.size();) {
-        const uint64_t page = pages.list[next];
-        const std::span<const FormerRun::Item> items = pages.former.items(page, now, scratch, done.lost);
+        const std::span<const FormerRun::Item> items = pages.former.items(pages.list[next], now, scratch, done.lost);
         keys.clear();
         for (const FormerRun::Item& item : items) {
             keys.push_back(node.key(item.key));
             fabric::prefetch_bucket(node.view(), keys.back().hash);
         }
-        for (size_t i = 0; i < items.size(); i++) {
-            if (!store(node.impl(), items[i], keys[i], now)) {
-                done.over++;
-                continue;
-            }
-            done.items++;
-        }
-        pages.former.discard(page, scratch.pages);
+        for (size_t i = 0; i < items.size(); i++) store(node.impl(), items[i], keys[i], now);
+        done.items += items.size();
+        pages.former.discard(pages.list[next], scratch);
         told(next + 1);
     }
 } catch (const std::bad_alloc&) {
@@ -124,7 +118,7 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     const FormerRun::Overview overview = file_->former()->overview();
     const uint64_t each = overview.items >> node.impl().partition_count_log2;
     node.impl().each_partition([&](Partition& partition) { partition.expect(each); });
-    Pages pages{*file_->former(), overview.pages};
+    Pages pages{*file_->former(), overview.extents};
     std::vector<Stored> done(std::max(threads, 1u));
     std::vector<std::jthread> helpers;
     helpers.reserve(done.size());
@@ -143,22 +137,21 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     for (std::jthread& helper : helpers) helper.join();
     FormerRun::Lost lost;
     lost.unreadable = overview.unreadable;
-    uint64_t over = 0;
-    const Stats stats = node.stats(now);
-    items_ = stats.items;
-    bytes_ = stats.bytes;
+    uint64_t returning = 0;
     for (const Stored& part : done) {
-        over += part.over + part.items;
+        returning += part.items;
         lost.expired += part.lost.expired;
         lost.unfinished += part.lost.unfinished;
         lost.unreadable += part.lost.unreadable;
     }
-    tell_stored(lost, over - std::min(over, items_), boottime_ns() - begun_ns);
+    const Stats stats = node.stats(now);
+    items_ = stats.items;
+    tell_stored(stats, lost, returning - std::min(returning, stats.items), boottime_ns() - begun_ns);
 }
 
-void Restart::tell_stored(const FormerRun::Lost& lost, uint64_t over, uint64_t ns) {
-    std::string text = counted(items_, "item", "items") + " (" + std::to_string(bytes_ >> 20) + " MB) of " + file_->path() +
-                       (items_ == 1 ? " is" : " are") + " back after " + seconds_of(ns);
+void Restart::tell_stored(const Stats& stats, const FormerRun::Lost& lost, uint64_t over, uint64_t ns) {
+    std::string text = counted(stats.items, "item", "items") + " (" + std::to_string(stats.bytes >> 20) + " MB) of " +
+                       file_->path() + (stats.items == 1 ? " is" : " are") + " back after " + seconds_of(ns);
     if (!file_->former()->stopped_cleanly()) text += "; the process before was killed";
     if (lost.expired != 0) text += "; " + counted(lost.expired, "item", "items") + " expired";
     if (lost.unfinished != 0) text += "; " + counted(lost.unfinished, "item", "items") + " being written then, or damaged, lost";

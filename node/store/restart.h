@@ -56,12 +56,13 @@ class Restart {
   private:
     void go_without(const std::string& why);
     void store_items(Node& node, uint32_t threads, NodeSeconds now);
-    void tell_stored(const FormerRun::Lost& lost, uint64_t over, uint64_t ns);
+    // over: items without room.
+    void tell_stored(const Stats& stats, const FormerRun::Lost& lost, uint64_t over, uint64_t ns);
 
     const Tell tell_;
     const Progress progress_;
     std::unique_ptr<MemoryFile> file_;
-    uint64_t items_ = 0, bytes_ = 0;
+    uint64_t items_ = 0;
 };
 
 }  // namespace farcached::node

@@ -26,6 +26,7 @@ Ref Room::allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reser
         }
         if (reserved.pages == 1) {
             reserved.pages = 0;
+            if (!slots_->describable(reserved.first, size_class)) continue;
             if (Ref ref = slots_->take_first(reserved.first, size_class); ref != nil) return ref;
             continue;
         }

@@ -57,7 +57,6 @@ void Slots::zone_moved(uint64_t number_of_page) {
     add_partial(number_of_page);
 }
 
-// False: no memory for the page's descriptors; the page returned to the pool.
 bool Slots::describable(uint64_t number_of_page, uint8_t size_class) {
     if (arena_->have_descriptors(number_of_page, size_class)) return true;
     arena_->pool().refuse(number_of_page);
@@ -65,7 +64,6 @@ bool Slots::describable(uint64_t number_of_page, uint8_t size_class) {
 }
 
 bool Slots::adopt(uint64_t number_of_page, uint8_t size_class) {
-    if (!describable(number_of_page, size_class)) return false;
     arena_->cut(number_of_page, 1, size_class, number_);
     if (number_of_page >= arena_->pool().limit_pages()) {
         arena_->uncut(number_of_page);

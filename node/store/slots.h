@@ -27,8 +27,10 @@ class Slots {
 
     // A slot of a page that has a free one; nil: none has.
     Ref take(uint8_t size_class, bool in_zone);
-    // A slot of a page that was taken from the pool; nil: the limit was lowered below that page in the meantime, by a thread
-    // that saw no owner.
+    // Backs the descriptors of a page that was taken from the pool, if they are in a file; the functions of the pool below have
+    // done that. False: no memory, and the page returned to the pool.
+    bool describable(uint64_t page, uint8_t size_class);
+    // A slot of such a page; nil: the limit was lowered below that page in the meantime, by a thread that saw no owner.
     Ref take_first(uint64_t page, uint8_t size_class);
     // The same for a run of pages.
     Ref take_run(uint64_t first, uint64_t pages);
@@ -61,7 +63,6 @@ class Slots {
         uint64_t pages = 0, used = 0;
     };
 
-    bool describable(uint64_t page, uint8_t size_class);
     bool adopt(uint64_t page, uint8_t size_class);
     void add_partial(uint64_t page);
 

@@ -96,7 +96,6 @@ void ItemWriter::attach(Arena& arena, uint64_t arena_offset, uint64_t secret, bo
 
 void ItemWriter::keep(uint64_t* generation_ceiling) {
     constexpr uint64_t step = layout::partitions_max << 16;
-    kept_ = checked_ = true;
     ceiling_.keep_in(generation_ceiling, step, generation_);
 }
 
@@ -140,7 +139,7 @@ void ItemWriter::write_header(Ref ref, const layout::ItemHeader& header, uint64_
     std::memcpy(words_of_header, &header, sizeof header);
     const size_t rest_bytes = size_t(header.key_len) + header.value_len;
     uint64_t check = words::load_relaxed(at + 1);
-    if (kept_ || (checked_ && sizeof header + rest_bytes <= leased_item_bytes_max))
+    if (ceiling_.kept() || (checked_ && sizeof header + rest_bytes <= leased_item_bytes_max))
         check = hash_bytes(words_of_header + 2, sizeof header - behind_check, rest, rest_bytes, check_seed(ref, generation));
     begin_write_at(at);
     broken::step();

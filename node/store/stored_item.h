@@ -141,7 +141,6 @@ class ItemWriter {
     uint64_t arena_offset_ = 0;
     uint64_t secret_ = 0;
     bool checked_ = true;
-    bool kept_ = false;
     uint64_t generation_ = 0;
     Ceiling ceiling_;
 };

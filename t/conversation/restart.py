@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Items are back after a restart with -e: after SIGTERM, SIGUSR1 and SIGKILL, also under load. t/unit/node/restart.cc has each step
-of each mutation, and damaged files.
+of each mutation, t/unit/node/restart_files.cc damaged files.
 
 Under load each writer has keys of its own, and its values have numbers. After the restart a key must have the last value that was
 acknowledged, or one sent later. After SIGKILL it may be missing if a request for it was unanswered.

@@ -81,6 +81,10 @@ struct Lie {
     const char* text;
 };
 
+Descriptor read_only(const Descriptor& file) {
+    return Descriptor(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
 std::vector<Lie> lies_of_nodes(const Region& region) {
     const uint64_t bytes = region.view().region_bytes,
                    incarnation = region.view().header->incarnation;
@@ -94,9 +98,6 @@ std::vector<Lie> lies_of_nodes(const Region& region) {
         if (ftruncate(file.get(), off_t(size)) != 0) tap::bail_out("ftruncate");
         if (seals != 0) (void)fcntl(file.get(), F_ADD_SEALS, seals);
         return file;
-    };
-    auto read_only = [](Descriptor file) {
-        return Descriptor(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
     };
     const char* not_sealed = "the region is neither sealed memory nor a file of this user";
     const char* not_read_only = "the region's descriptor is not for reading only";

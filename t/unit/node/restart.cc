@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node whose memory is in a file (-e), and what of it is back in the next run: after a stop, after the end of the process at each
-// step of each mutation, with other options, after another boot, and from damaged files. Built with base/broken.h's steps and with
-// the switch S7_RESTART.
-#include <fcntl.h>
-#include <sys/stat.h>
+// A node whose memory is in a file (-e), and its items in the next run: after a stop, after a kill at each step of each mutation,
+// and with other options. t/unit/node/restart_files.cc has other files. Built with base/broken.h's steps and S7_RESTART.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,121 +17,13 @@
 #include "node/store/impl.h"
 #include "node/store/restart.h"
 #include "t/lib/tap.h"
+#include "t/unit/node/restart_fixture.h"
 
 using namespace farcached;
 using namespace farcached::node;
+using namespace farcached::node::restart_tests;
 
 namespace {
-
-constexpr RunClock first_clock{1'000'000, 2'000'000'000};
-constexpr NodeSeconds now = 1000;
-
-// ---- a run ------------------------------------------------------------------------------------------
-
-class Folder {
-  public:
-    Folder() {
-        char name[] = "/dev/shm/farcached-restart-XXXXXX";
-        CHECK(mkdtemp(name) != nullptr);
-        path_ = name;
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    std::string file() const { return path_ + "/items"; }
-
-  private:
-    std::string path_;
-};
-
-Config small() {
-    Config config;
-    config.memory_bytes = 8 << 20;
-    config.item_bytes_max = 4 << 20;
-    config.grows = false;
-    config.partitions = 4;
-    config.offered = false;
-    return config;
-}
-
-// A process that has the file: from its start to its stop, or, without stop(), to its kill.
-struct Run {
-    explicit Run(const std::string& path, Config config = small(), RunClock clock = first_clock, NodeSeconds at = now)
-        : restart(path, clock, [this](bool, const std::string& text) { said += text + "\n"; }) {
-        config.file = restart.file();
-        node = std::make_unique<Node>(config);
-        flush_at = restart.carry_out(*node, 2, at);
-    }
-    void stop(NodeSeconds at = now) { restart.stop(at); }
-
-    std::string said;
-    Restart restart;
-    std::unique_ptr<Node> node;
-    NodeSeconds flush_at = 0;
-};
-
-protocol::StoreOp store_op(Node& node, std::string_view key, std::string_view value, NodeSeconds exptime = 0) {
-    protocol::StoreOp op;
-    op.key = node.key(key);
-    op.value = value;
-    op.exptime = exptime;
-    return op;
-}
-
-uint64_t set(Node& node, std::string_view key, std::string_view value, NodeSeconds exptime = 0, uint32_t flags = 0) {
-    protocol::StoreOp op = store_op(node, key, value, exptime);
-    op.flags = flags;
-    const protocol::StoreReply reply = node.store(op, now);
-    CHECK(reply.status == protocol::StoreReply::Status::stored);
-    return reply.cas;
-}
-
-struct Got {
-    std::string value;
-    protocol::ItemMeta meta;
-};
-
-std::optional<Got> get(Node& node, std::string_view key, NodeSeconds at = now) {
-    protocol::GetOp op;
-    op.key = node.key(key);
-    Got got;
-    const auto sink = [&](const protocol::ItemMeta& meta) {
-        got.value.resize(meta.value_len);
-        got.meta = meta;
-        return got.value.data();
-    };
-    if (node.get(op, at, sink).status != protocol::GetReply::Status::hit) return std::nullopt;
-    return got;
-}
-
-std::string value_of(Node& node, std::string_view key, NodeSeconds at = now) {
-    const auto got = get(node, key, at);
-    return got.has_value() ? got->value : "(none)";
-}
-
-bool remove(Node& node, std::string_view key) {
-    protocol::DeleteOp op;
-    op.key = node.key(key);
-    return node.remove(op, now).status == protocol::DeleteReply::Status::deleted;
-}
-
-void touch(Node& node, std::string_view key, NodeSeconds exptime) {
-    protocol::GetOp op;
-    op.key = node.key(key);
-    op.touch = exptime;
-    CHECK(node.get(op, now, [](const protocol::ItemMeta&) -> char* { return nullptr; }).status ==
-          protocol::GetReply::Status::hit);
-}
-
-void sweep(Node& node) {
-    const uint64_t order = node.prefix_order();
-    for (uint64_t page = 0; page < node.page_count(); page++) node.sweep_page(page, now);
-    node.prefixes_swept(order);
-}
-
-std::string long_value(size_t bytes, char fill) {
-    std::string value(bytes, fill);
-    for (size_t i = 0; i + 8 < bytes; i += 4096) value.replace(i, 6, std::to_string(100000 + i / 4096));
-    return value;
-}
 
 // ---- what is back -----------------------------------------------------------------------------------
 
@@ -245,7 +129,7 @@ void clocks_and_flushes() {
         tap::ok(get(*run.node, "never", 200)->meta.exptime == never_expires, "never is never");
     }
     Run run(folder.file(), small(), {first_clock.boottime_s + 2000, first_clock.unix_s}, 2);
-    tap::ok(value_of(*run.node, "never", 2) == "(none)" && run.flush_at == 0, "a flush that was due meanwhile has happened");
+    tap::ok(value_of(*run.node, "never", 2) == "(none)" && run.flush_at == 0, "a flush is over that was due between the runs");
     tap::report(run.said.find("flush was due") != std::string::npos, "and the message says so", run.said);
 }
 
@@ -409,167 +293,6 @@ void newer_of_two() {
     }
 }
 
-// ---- damaged files ------------------------------------------------------------------------------------
-
-void overwrite(const std::string& path, uint64_t at, const void* bytes, size_t size) {
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    CHECK(fd >= 0 && pwrite(fd, bytes, size, off_t(at)) == ssize_t(size));
-    close(fd);
-}
-
-layout::RegionHeader header_in(const std::string& path) {
-    layout::RegionHeader header{};
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    CHECK(fd >= 0 && pread(fd, &header, sizeof header, 0) == ssize_t(sizeof header));
-    close(fd);
-    return header;
-}
-
-void make_file(const std::string& path, bool stopped = true) {
-    std::filesystem::remove(path);
-    Run run(path);
-    for (int i = 0; i < 300; i++) set(*run.node, "k" + std::to_string(i), std::string(size_t(i), 'v'));
-    set(*run.node, "large", long_value(300'000, 'l'));
-    CHECK(run.node->delete_prefix("other", now));
-    if (stopped) run.stop();
-}
-
-void whole_files() {
-    Folder folder;
-    const std::string file = folder.file();
-    const auto cold = [&](const char* what, const char* why) {
-        Run run(file);
-        const bool good = run.node->stats(now).items == 0 && run.said.find(why) != std::string::npos;
-        tap::report(good, std::string(what) + ": a cold start, " + why, run.said);
-        set(*run.node, "k", "v");
-        run.stop();
-    };
-    { Run run(file); tap::is(run.said, std::string(), "without a file nothing is said"); }
-    overwrite(file, 0, "", 0);
-    CHECK(truncate(file.c_str(), 0) == 0);
-    cold("an empty file", "it is empty");
-    tap::ok(value_of(*Run(file).node, "k") == "v", "and then it is kept");
-    CHECK(truncate(file.c_str(), 5000) == 0);
-    cold("a short file", "its end is missing");
-    CHECK(truncate(file.c_str(), 0) == 0);
-    overwrite(file, 0, "a letter to grandmother", 23);
-    cold("a letter", "it was not a node's memory");
-    tap::ok(std::filesystem::exists(file + ".damaged"), "the letter is kept");
-    CHECK(truncate(file.c_str(), 0) == 0);
-    overwrite(file, 0, "another letter....", 18);
-    cold("another letter", "items.damaged-2");
-    CHECK(chmod(file.c_str(), 0666) == 0);
-    cold("a file that others can write", "it was not a node's memory");
-    std::filesystem::create_hard_link(file, file + ".link");
-    cold("a file with two names", "it was not a node's memory");
-    make_file(file);
-    const uint32_t version = layout::layout_version + 1;
-    overwrite(file, offsetof(layout::RegionHeader, version), &version, sizeof version);
-    cold("a file of another version", "another version");
-    make_file(file, /* stopped= */ false);
-    const layout::RegionHeader header = header_in(file);
-    const uint64_t notes = FilePlaces(header.region_bytes, header.page_count).notes;
-    overwrite(file, notes + offsetof(Notes, boot_id), "another", 7);
-    cold("a kill, and another boot", "the system went down");
-    make_file(file);
-    overwrite(file, notes + offsetof(Notes, boot_id), "another", 7);
-    tap::is(Run(file).node->stats(now).items, uint64_t{301}, "a stop, and another boot: all items");
-    make_file(file);
-    Run nobody_knows(file, small(), {first_clock.boottime_s, first_clock.unix_s - 10'000});
-    tap::ok(nobody_knows.node->stats(now).items == 301, "the wall clock was set back, within one boot: all items");
-    nobody_knows.stop();
-    std::filesystem::remove(file);
-    std::filesystem::create_directory(file);
-    Run run(file);
-    tap::report(run.restart.file() == nullptr && run.said.find("cannot open it") != std::string::npos, "a folder stays", run.said);
-    set(*run.node, "k", "v");
-    tap::is(value_of(*run.node, "k"), std::string("v"), "and the node works without a file");
-    Run nowhere("/proc/none/items");
-    tap::report(nowhere.restart.file() == nullptr && nowhere.said.find("will not be kept") != std::string::npos,
-            "no folder: items are not kept", nowhere.said);
-}
-
-// If a run serves without the items of the file, no later run returns them.
-void outdated_items() {
-    Folder folder;
-    const std::string file = folder.file(), fresh = file + ".new";
-    make_file(file);
-    std::filesystem::create_directory(fresh);
-    {
-        Run run(file);
-        tap::report(run.restart.file() == nullptr && run.said.find("will not be kept") != std::string::npos,
-                    "no new file can be made: nothing is kept", run.said);
-    }
-    std::filesystem::remove(fresh);
-    tap::is(Run(file).node->stats(now).items, uint64_t{0}, "and the items of before do not return later");
-    make_file(file);
-    std::ofstream(fresh) << "my own notes";
-    {
-        Run run(file);
-        tap::report(run.restart.file() == nullptr, "a foreign file of the new name: nothing is kept", run.said);
-    }
-    tap::is(std::filesystem::file_size(fresh), uintmax_t{12}, "it stays as it is");
-    std::filesystem::remove(fresh);
-    make_file(file);
-    {  // killed before it served
-        Restart restart(file, first_clock, [](bool, const std::string&) {});
-        CHECK(restart.file() != nullptr);
-    }
-    tap::is(Run(file).node->stats(now).items, uint64_t{301}, "a start that ends before it serves loses nothing");
-}
-
-void numbers_go_on() {
-    Folder folder;
-    std::set<uint64_t> uniques;
-    uint64_t issued = 0;
-    for (int i = 0; i < 4; i++) {
-        Run run(folder.file());
-        if (i % 2 == 1) continue;  // a run that stores nothing
-        for (int k = 0; k < 50; k++, issued++) uniques.insert(set(*run.node, "k" + std::to_string(k), std::to_string(i)));
-    }
-    tap::is(uniques.size(), size_t(issued), "no cas unique is given twice, also after a run without a store");
-}
-
-// Wrong words anywhere in the file: an item is back as it was, or not at all.
-void damaged_words() {
-    Folder folder;
-    const std::string file = folder.file(), good = folder.file() + ".good";
-    make_file(good);
-    const layout::RegionHeader header = header_in(good);
-    const FilePlaces places(header.region_bytes, header.page_count);
-    std::mt19937_64 random(7);
-    const uint64_t parts[][2] = {{0, sizeof header},
-                                 {header.pages_offset, header.page_count * sizeof(layout::PageEntry)},
-                                 {header.arena_offset, 40 * layout::page_bytes},
-                                 {places.descriptors, 40 * layout::page_slots_max * sizeof(Descriptor)},
-                                 {places.notes, sizeof(Notes)}};
-    uint64_t wrong = 0, back = 0;
-    constexpr int files = 150;
-    for (int i = 0; i < files; i++) {
-        std::filesystem::copy_file(good, file, std::filesystem::copy_options::overwrite_existing);
-        const auto& part = parts[random() % std::size(parts)];
-        const int words = 1 + int(random() % 64);
-        for (int w = 0; w < words; w++) {
-            const uint64_t at = part[0] + random() % (part[1] / 8) * 8;
-            const uint64_t choices[] = {random(), 0, UINT64_MAX, 1, UINT64_C(1) << random() % 64};
-            const uint64_t word = choices[random() % std::size(choices)];
-            if (at >= 8) overwrite(file, at, &word, sizeof word);
-        }
-        std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-        Run run(file);
-        for (int k = 0; k < 300; k++) {
-            const std::string value = value_of(*run.node, "k" + std::to_string(k));
-            if (value == "(none)") continue;
-            back++;
-            wrong += value != std::string(size_t(k), 'v');
-        }
-        set(*run.node, "stored behind it", "s");
-        const std::string large = value_of(*run.node, "large");
-        wrong += large != "(none)" && large != long_value(300'000, 'l');
-    }
-    tap::report(wrong == 0 && back > files * 50, "damaged words: no wrong value is back", std::to_string(wrong) + " wrong");
-}
-
 }  // namespace
 
 int main() {
@@ -587,9 +310,5 @@ int main() {
     clocks_and_flushes();
     other_options();
     newer_of_two();
-    outdated_items();
-    numbers_go_on();
-    whole_files();
-    damaged_words();
     return tap::done();
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The host's boot and its processes, as /proc tells of them: for memory that outlives its process.
+//
+// Owner: none. Any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+
+namespace farcached {
+
+// The kernel's random number of this boot. The problem's text begins with the file's name.
+using BootId = std::array<uint64_t, 2>;
+Result<BootId> read_boot_id();
+
+struct ProcessLife {
+    char state = 'X';      // proc(5): R, S, Z (its files are closed), ...
+    uint64_t started = 0;  // clock ticks (sysconf(_SC_CLK_TCK)) after the boot
+};
+// None: there is no such process, or no /proc.
+std::optional<ProcessLife> process_life(uint64_t pid);
+
+}  // namespace farcached
