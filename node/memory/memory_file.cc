@@ -111,7 +111,7 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
     if (notes.state == Notes::State::serving && !same_boot(notes.boot, boot))
         return "the system went down while it was in use, so a part of it may be lost";
     if (largest(notes.generation_ceilings) > ceiling_max || largest(notes.cas_ceilings) > ceiling_max ||
-        !possible(notes.clock.boottime_s) || !possible(notes.clock.unix_s) || !possible(notes.stopped_unix_s))
+        !possible(notes.zero_boottime_s) || !possible(notes.stopped_unix_s))
         return "its notes are damaged";
     for (const Notes::Prefix& prefix : notes.prefixes)
         if (prefix.order != 0 && (prefix.length == 0 || prefix.length > limits::key_bytes_max)) return "its notes are damaged";
@@ -122,7 +122,7 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
 // counts as passed.
 int64_t shift_of(const Notes& notes, const RunClock& now, const BootId& boot) {
     constexpr int64_t behind_all = INT64_C(1) << 33;
-    if (same_boot(notes.boot, boot)) return now.boottime_s - notes.clock.boottime_s;
+    if (same_boot(notes.boot, boot)) return now.boottime_s - notes.zero_boottime_s;
     if (now.unix_s < notes.stopped_unix_s) return behind_all;
     return int64_t(notes.stopped_at) + now.unix_s - notes.stopped_unix_s;
 }
@@ -169,8 +169,8 @@ bool FormerRun::write_note(size_t at, const Value& value) const {
 
 // From here on the file counts in this boot only (F3), so its clock is on that of this boot.
 bool FormerRun::take_over(const RunClock& now, const BootId& boot) {
-    const RunClock clock{now.boottime_s - shift_s_, now.unix_s - shift_s_};
-    if (!write_note(offsetof(Notes, clock), clock) || !write_note(offsetof(Notes, boot), boot) ||
+    const int64_t zero_s = now.boottime_s - shift_s_;
+    if (!write_note(offsetof(Notes, zero_boottime_s), zero_s) || !write_note(offsetof(Notes, boot), boot) ||
         !write_note(offsetof(Notes, state), Notes::State::serving))
         return false;
     if (fdatasync(file_.get()) != 0) return false;
@@ -468,7 +468,7 @@ void MemoryFile::lay_out(uint64_t region_bytes, uint64_t page_count, uint64_t se
     mine.magic = Notes::magic_word;
     mine.version = Notes::version_now;
     mine.boot = boot_;
-    mine.clock = clock_;
+    mine.zero_boottime_s = clock_.boottime_s;
     mine.pid = uint64_t(getpid());
     if (const auto life = process_life(mine.pid)) mine.pid_started = life->started;
     mine.pid_namespace = pid_namespace();

@@ -63,7 +63,7 @@ struct alignas(64) Notes {
     uint32_t version;
     State state;
     BootId boot;  // zeros: unknown
-    RunClock clock;
+    int64_t zero_boottime_s;  // CLOCK_BOOTTIME when the node's clock read 0
     uint64_t pid, pid_started, pid_namespace;  // of the process: number, start time in /proc/PID/stat, /proc/self/ns/pid
     uint32_t stopped_at;   // NodeSeconds of a clean stop
     uint32_t flush_at;     // NodeSeconds of a scheduled flush; 0: none
