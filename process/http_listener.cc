@@ -158,7 +158,10 @@ HttpListener::HttpListener(int fd, std::vector<std::string> names) : fd_(fd), na
 }
 
 event_base* HttpListener::base() {
-    if (base_ == nullptr) base_.reset(event_base_new());
+    if (base_ != nullptr) return base_.get();
+    if (wake_fd_ < 0) wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    base_.reset(event_base_new());
     if (base_ == nullptr) throw std::bad_alloc();
     return base_.get();
 }
@@ -173,14 +176,13 @@ HttpListener::~HttpListener() {
 void HttpListener::start(Handler handler) {
     CHECK(http_ == nullptr);
     handler_ = std::move(handler);
-    wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     const auto on_wake = [](evutil_socket_t, short, void* self) {
         event_base_loopbreak(static_cast<HttpListener*>(self)->base_.get());
     };
     const auto on_sweep = [](evutil_socket_t, short, void* self) { static_cast<HttpListener*>(self)->sweep(); };
     const auto on_next_turn = [](evutil_socket_t, short, void* self) { static_cast<HttpListener*>(self)->accept_again(); };
-    event_assign(&wake_event_, base(), wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
+    event_base* const loop = base();
+    event_assign(&wake_event_, loop, wake_fd_, EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&sweep_event_, base_.get(), -1, 0, on_sweep, this);
     event_assign(&accept_event_, base_.get(), -1, 0, on_next_turn, this);

@@ -83,8 +83,8 @@ class HttpListener {
 
     uint16_t port() const { return port_; }
     bool ipv6() const { return ipv6_; }
-    // The thread's event loop; the handler may add its own events. The first call creates it, in the process that
-    // stays.
+    // The thread's event loop; the handler may add its own events. The first call opens its descriptors, in the process
+    // that stays, and before the first client, who might take the last one. Throws std::system_error.
     event_base* base();
 
     // Throws std::system_error.

@@ -396,19 +396,19 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
                                              [&] { return status.text(); },
                                              [&] { return status.started(http_at); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
+    std::unique_ptr<HttpPages> pages;
     start_or_exit([&] {
+        if (http != nullptr)
+            pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http->base(),
+                                                                 std::string(conf::farcached_version())});
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
         server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);
         limit_or_exit(settings, server);  // before the service manager gets the ready notification
         supervisor.start(server.watched());
     });
-    std::unique_ptr<HttpPages> pages;
-    if (http != nullptr) {
-        pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http->base(),
-                                                             std::string(conf::farcached_version())});
+    if (http != nullptr)
         start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
-    }
 
     starting.over();
     const Running running{embedded.get(), nodes, server, engine, admin, files};

@@ -283,14 +283,13 @@ void serve(process::Reloader& reloader, const std::string& memory_file, TcpListe
     }
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
+    if (http != nullptr)
+        pages = std::make_unique<FarnodeHttp>(
+            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
     server->start();
     crawler.start();
     limit_or_exit(settings);  // before readiness is reported
-    if (http != nullptr) {
-        pages = std::make_unique<FarnodeHttp>(
-            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
-        http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
-    }
+    if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(server->watched());
     const process::PidFile pid_file(settings.process.pid_file);
     starting.over();
