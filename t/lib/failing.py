@@ -82,15 +82,19 @@ class Trial:
         with self.client() as c:
             return c.ask("get kept", end=("END", "SERVER_ERROR")) == ["VALUE kept 0 %d" % len(KEPT), KEPT.decode(), "END"] and KEPT
 
+    def kept_anew(self):
+        """After a flush without a reply. It may be under way still, and flush what is stored now."""
+        return self.keep() == "STORED" and self.kept() == KEPT
+
     def served(self, operation, stored_anew):
         """The error after the operation; empty: none."""
         for one in [self.daemon, *self.nodes]:
             if not one.alive():
                 return "a daemon ended: " + one.stderr().decode("latin-1")[-1500:]
         try:
-            if stored_anew and until(self.keep, lambda reply: reply == "STORED") != "STORED":
+            if stored_anew and until(self.kept_anew, lambda kept: kept) is not True:
                 return "nothing can be stored"
-            if until(self.kept, lambda value: value == KEPT) != KEPT:
+            if not stored_anew and until(self.kept, lambda value: value == KEPT) != KEPT:
                 return "an item stored before is wrong"
             operation()
         except (Closed, ConnectionError):
