@@ -97,6 +97,14 @@ Suboptions suboptions_of(std::span<const Option> table) {
     return found;
 }
 
+// Files and the command line may each give such an option: the latter overrides the former. Places in files are not empty.
+Refusal refuse_second(const Option& option, const Grammar& grammar, const CommandLine& line) {
+    if (option.once.empty()) return {};
+    const auto first = line.origins.find(key_of(option));
+    if (first == line.origins.end() || first->second.empty() != grammar.place.empty()) return {};
+    return Problem{option.exit_status, std::string(option.once)};
+}
+
 Refusal set_suboption(const Suboptions::Token& token, const char* value, CommandLine& line) {
     const Option& o = *token.option;
     if (token.negated) return o.kind.set(o, line.settings, "no", line.err);
@@ -141,6 +149,7 @@ Refusal set_suboptions(const char* list, const Grammar& grammar, CommandLine& li
                                              "Illegal suboption \"" + given + "\"\n"};
         }
         const Suboptions::Token& token = known.rows[size_t(found)];
+        if (Refusal refusal = refuse_second(*token.option, grammar, line)) return refusal;
         if (Refusal refusal = set_suboption(token, value, line)) return refusal;
         line.origins[std::string(key_of(*token.option))] = grammar.place;
     }
@@ -168,7 +177,11 @@ void fail(const Problem& problem, CommandLine& line) {
 
 // False: parsing ends; `line` has the result.
 bool take(const Option& option, const char* text, const Grammar& grammar, CommandLine& line) {
-    Refusal refusal;
+    Refusal refusal = refuse_second(option, grammar, line);
+    if (refusal) {
+        fail(*refusal, line);
+        return false;
+    }
     switch (option.action) {
         case Action::none: refusal = option.kind.set(option, line.settings, text, line.err); break;
         case Action::extended: refusal = set_suboptions(text, grammar, line); break;
@@ -283,11 +296,12 @@ void take_conf_line(const ConfLine& said, const Grammar& grammar, CommandLine& l
             return add(errors, at + spelled(*option) + " is not allowed in a file");
         CommandLine one;
         one.settings = std::move(line.settings);
+        one.origins = std::move(line.origins);
         (void)take(*option, optarg, grammar, one);
         line.settings = std::move(one.settings);
+        line.origins = std::move(one.origins);
         if (one.exit_status) return add(errors, at + one_line(std::move(one.err)));
         line.err += one.err;
-        for (auto& [key, place] : one.origins) line.origins[key] = std::move(place);
     }
     if (words.stray() != nullptr) add(errors, at + "'" + words.stray() + "' is not an option");
 }
