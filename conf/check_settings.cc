@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "conf/addresses.h"
+#include "conf/disk_options.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -77,7 +78,7 @@ Refusal check_napi_ids(const Settings& settings) {
 }  // namespace
 
 std::vector<Conflict> check_settings(const Settings& settings) {
-    std::vector<Conflict> conflicts;
+    std::vector<Conflict> conflicts = disk::check(settings);
     const auto add = [&](Refusal refusal, std::vector<std::string_view> keys) {
         if (refusal) conflicts.push_back({std::move(*refusal), std::move(keys)});
     };

@@ -150,6 +150,7 @@ std::string sample_value(const Option& option) {
     if (name == "user") return quoted("nobody");
     if (name == "listen") return "[\"127.0.0.1\", \"[::1]:11212\"]";
     if (name == "tcp" || name == "verbs") return quoted("10.0.0.1:11300");
+    if (name == "ext_path") return quoted("/var/lib/farcached/values:64G");
     if (name == "hash_tag") return quoted("{}");
     if (name == "prefix-delimiter") return quoted(":");
     return quoted(name == "name" ? "a" : "...");

@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "conf/addresses.h"
 #include "conf/check_settings.h"
+#include "conf/disk_options.h"
 #include "conf/kinds.h"
 #include "conf/program.h"
 
@@ -114,6 +115,10 @@ constexpr Option table[] = {
      .help = "file with the items, which keeps them over a restart, also\n"
              "after a kill. On tmpfs or persistent memory: the cache is\n"
              "as fast as the file's memory"},
+    disk::ext_path(Where::flag), disk::ext_page_size(Where::flag), disk::ext_wbuf_size(Where::flag),
+    disk::ext_threads(Where::flag), disk::ext_io_depth(Where::flag), disk::ext_item_size(Where::flag),
+    disk::ext_item_age(Where::flag), disk::ext_recache_rate(Where::flag), disk::ext_drop_unread(Where::flag),
+    disk::no_ext_drop_unread(Where::flag),
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
      .help = "use huge pages if available"},
@@ -228,7 +233,7 @@ Refusal check_listens(const Settings& settings) {
 }
 
 std::vector<Conflict> check_node_settings(const Settings& settings) {
-    std::vector<Conflict> conflicts;
+    std::vector<Conflict> conflicts = disk::check(settings);
     const auto add = [&](Refusal refusal, std::vector<std::string_view> keys) {
         if (refusal) conflicts.push_back({std::move(*refusal), std::move(keys)});
     };

@@ -32,6 +32,20 @@ struct MemorySettings {
     std::string file;            // keeps the items over a restart; empty: none
 };
 
+// The disk tier: a file to which values of evicted items move. Their keys stay in memory.
+struct DiskSettings {
+    std::string path;                 // empty: no disk tier, and no other member matters
+    uint64_t bytes = 0;               // of the file; at least two pages
+    uint64_t page_bytes = 0;          // of a segment, which is dropped as a whole; a multiple of write_buffer_bytes
+    uint64_t write_buffer_bytes = 0;  // of one write; at least MemorySettings::item_bytes_max
+    uint32_t threads = 0;             // that read and write
+    uint32_t io_depth = 0;            // maximum reads in progress per thread
+    uint32_t item_bytes_min = 0;      // smallest item that moves
+    uint32_t item_age_s = 0;          // idle time after which a value moves before its eviction; UINT32_MAX: never
+    uint32_t recache_rate = 0;        // one in so many reads brings the value back to memory; 0: none
+    bool drop_unread = false;         // evicted values never read since they were stored are dropped
+};
+
 struct ListenSettings {
     int32_t port = 0;            // 0: no TCP; -1: chosen by the kernel
     std::string interfaces;      // as given, several joined by commas; empty: all
@@ -163,6 +177,7 @@ struct NodeSettings {
 
 struct Settings {
     MemorySettings memory;
+    DiskSettings disk;
     ListenSettings listen;
     SessionSettings session;
     ProcessSettings process;

@@ -201,7 +201,15 @@ const Accepted accepted[] = {
     {"-o ext_item_size=600", "ext_item_size 600"},
     {"-o ext_item_age=5", "ext_item_age 5"},
     {"-o ext_low_ttl=5", "ext_low_ttl 5"},
-    {"-o ext_drop_unread", "ext_drop_unread yes"},
+    {"-o ext_drop_unread", ""},
+    {"-o no_ext_drop_unread", "ext_drop_unread no"},
+    {"-o ext_path=/f:64G", ""},
+    {"-o ext_path=/f:128m", ""},
+    {"-o ext_path=/f:8191P", ""},
+    {"-o ext_path=/a:b:1T", ""},
+    {"-o ext_path=/f:16m,ext_page_size=8", ""},
+    {"-e /e -o ext_path=/f:1g", "memory_file /e"},
+    {"-o ext_wbuf_size=3", "ext_wbuf_size 3145728"},  // without a file any
     {"-o ext_recache_rate=5", "ext_recache_rate 5"},
     {"-o ext_compact_under=5", "ext_compact_under 5"},
     {"-o ext_drop_under=5", "ext_drop_under 5"},
@@ -228,6 +236,9 @@ struct Refused {
     int exit_status;
     const char* err;
 };
+
+#define EXT_PATH_ACTION "; give a file and its size, as in ext_path=/d/file:64G (M, G, T or P)\n"
+#define EXT_PATH_TWICE "ext_path is given twice, but one file is supported; give one, on a volume of all disks\n"
 
 const Refused refused[] = {
     {"--foo", 1, "Illegal argument \"?\"\n"},
@@ -321,8 +332,40 @@ const Refused refused[] = {
     {"-o ssl_min_version=9", 1, "Invalid ssl_min_version. Use help to see valid options.\n"},
     {"-o idle_timeout=-1", 1,
      "could not parse argument to idle_timeout: '-1' is out of range: 0 to 2147483647 seconds\n"},
-    {"-o ext_threads=x", 1,
-     "could not parse argument to ext_threads: 'x' is not a number from 0 to 4294967295\n"},
+    {"-o ext_threads=x", 1, "could not parse argument to ext_threads: 'x' is not a number from 1 to 64\n"},
+    {"-o ext_page_size=0", 1,
+     "could not parse argument to ext_page_size: '0' is out of range: 1 to 1024 megabytes\n"},
+    {"-o ext_path", 1, "Missing ext_path argument\n"},
+    {"-o ext_path=", 1, "ext_path '' has no size" EXT_PATH_ACTION},
+    {"-o ext_path=/f", 1, "ext_path '/f' has no size" EXT_PATH_ACTION},
+    {"-o ext_path=:1G", 1, "ext_path ':1G' has no file" EXT_PATH_ACTION},
+    {"-o ext_path=/f:", 1, "ext_path '/f:' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:64", 1, "ext_path '/f:64' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:64k", 1, "ext_path '/f:64k' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:64GB", 1, "ext_path '/f:64GB' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:-1G", 1, "ext_path '/f:-1G' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:G", 1, "ext_path '/f:G' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:8192P", 1, "ext_path '/f:8192P' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:5G:compact", 1,
+     "ext_path '/f:5G:compact' has a size that is not a number with a unit" EXT_PATH_ACTION},
+    {"-o ext_path=/f:1G,ext_path=/g:1G", 1, EXT_PATH_TWICE},
+    {"-o ext_path=/f:1G -o ext_path=/f:1G", 1, EXT_PATH_TWICE},
+    {"-o ext_path=/f:127M", 64,
+     "ext_path: 127M is less than two pages of ext_page_size (64M), so each new page would drop all values; give at least "
+     "128M, or a smaller ext_page_size\n"},
+    {"-o ext_path=/f:0G,ext_page_size=1024", 64,
+     "ext_path: 0M is less than two pages of ext_page_size (1G), so each new page would drop all values; give at least "
+     "2G, or a smaller ext_page_size\n"},
+    {"-o ext_path=/f:1G,ext_wbuf_size=5", 64,
+     "ext_page_size (64M) is not a multiple of ext_wbuf_size (5M), so the last write would not fit into its page; give a "
+     "divisor as ext_wbuf_size\n"},
+    {"-o ext_path=/f:1G,ext_page_size=2", 64,
+     "ext_page_size (2M) is not a multiple of ext_wbuf_size (4M), so the last write would not fit into its page; give a "
+     "divisor as ext_wbuf_size\n"},
+    {"-I 8m -o ext_path=/f:1G", 64,
+     "-I (item_size_max: 8388608) cannot be larger than ext_wbuf_size: 4194304; raise ext_wbuf_size, or lower -I\n"},
+    {"-e /f -o ext_path=/f:1G", 64,
+     "-e and ext_path name the same file, /f, and each would overwrite the other's data; give two files\n"},
     {"-C -o foo -V", 1, "Illegal suboption \"foo\"\n"},  // in the order of the words
 };
 
@@ -391,6 +434,17 @@ void test_fields() {
     tap::is(s.admin.watcher_log_bytes, uint64_t(2048), "watcher_logbuf_size");
     tap::is(s.listen.unix_mode, 0700u, "the Unix socket's default mode");
     tap::ok(defaults().admin.watch && !defaults().admin.detail, "defaults of what is not shown");
+    const DiskSettings none = defaults().disk;
+    tap::ok(none.path.empty() && none.page_bytes == 64u << 20 && none.write_buffer_bytes == 4u << 20 && none.threads == 1 &&
+                none.io_depth == 32 && none.item_bytes_min == 512 && none.item_age_s == UINT32_MAX && none.recache_rate == 2000 &&
+                none.drop_unread,
+            "no disk tier, and its defaults");
+    const DiskSettings disk = parse(split("-o ext_path=/a:b:3g,ext_page_size=32,ext_wbuf_size=8,ext_threads=2,ext_io_depth=64,"
+                                          "ext_item_size=1,ext_item_age=2,ext_recache_rate=0,no_ext_drop_unread")).settings.disk;
+    tap::ok(disk.path == "/a:b" && disk.bytes == UINT64_C(3) << 30 && disk.page_bytes == 32u << 20 &&
+                disk.write_buffer_bytes == 8u << 20 && disk.threads == 2 && disk.io_depth == 64 && disk.item_bytes_min == 1 &&
+                disk.item_age_s == 2 && disk.recache_rate == 0 && !disk.drop_unread,
+            "ext_path and the options beside it");
     tap::is(parse({"-D", "ab"}).settings.admin.prefix_delimiter, "a", "-D takes one character");
 }
 

@@ -69,6 +69,15 @@ void defaults_and_flags() {
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
     tap::is(a.process.verbosity, 2u, "-vv");
+    const DiskSettings d = parse({"--tcp", "*:1", "-e", "/e", "--ext_path=/f:64G", "--ext_page_size=32", "--ext_wbuf_size=8",
+                                  "--ext_threads=2", "--ext_io_depth=64", "--ext_item_size=1k", "--ext_item_age=2m",
+                                  "--ext_recache_rate=0", "--no_ext_drop_unread"}).settings.disk;
+    tap::ok(d.path == "/f" && d.bytes == UINT64_C(64) << 30 && d.page_bytes == 32u << 20 && d.write_buffer_bytes == 8u << 20,
+            "--ext_path, and the sizes of its writes");
+    tap::ok(d.threads == 2 && d.io_depth == 64 && d.item_bytes_min == 1024 && d.item_age_s == 120 && d.recache_rate == 0,
+            "numbers of the disk tier");
+    tap::ok(s.disk.path.empty() && s.disk.drop_unread && !d.drop_unread, "--no_ext_drop_unread");
+    tap::ok(parse({"--tcp", "*:1", "--no_ext_drop_unread", "--ext_drop_unread"}).settings.disk.drop_unread, "--ext_drop_unread");
     const CommandLine rdma = parse({"--verbs", "10.0.0.1:7"});
     tap::is(rdma.err + rdma.settings.node.verbs_host + " " + std::to_string(rdma.settings.node.verbs_port),
             "10.0.0.1 7", "--verbs");
@@ -106,6 +115,10 @@ void refusals() {
          "fixed_lease, original, s3fifo, pdla_paper\n"},
         {{shm, "/a", "--lease-ms-min", "8", "--lease-ms-max", "7"}, "--lease-ms-max is less than --lease-ms-min.\n"},
         {{"--lease-ms", "0"}, "could not parse argument to lease-ms: '0' is out of range: 1 to 256000 milliseconds\n"},
+        {{shm, "/a", "--ext_path", "/f"},
+         "ext_path '/f' has no size; give a file and its size, as in ext_path=/d/file:64G (M, G, T or P)\n"},
+        {{shm, "/a", "--ext_path=/f:1G", "-e", "/f"},
+         "-e and ext_path name the same file, /f, and each would overwrite the other's data; give two files\n"},
         {{shm, "/a", "--admin", "/a"}, "--admin and --shm name the same path: /a\n"},
         {{"-c", "0"}, "could not parse argument to conn-limit: '0' is out of range: 1 to 1048576\n"},
         {{"--config", "/nonexistent/f"}, "/nonexistent/f: cannot be opened: No such file or directory\n"},
@@ -141,7 +154,9 @@ void files() {
             "f:1:11: threads: '0' is out of range: 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
             "http, http_names, memory_limit, "
-            "disable_evictions, max_item_size, memory_file, enable_largepages, policy, lease_ms, lease_ms_min, "
+            "disable_evictions, max_item_size, memory_file, ext_path, ext_page_size, ext_wbuf_size, ext_threads, "
+            "ext_io_depth, ext_item_size, ext_item_age, ext_recache_rate, ext_drop_unread, "
+            "enable_largepages, policy, lease_ms, lease_ms_min, "
             "lease_ms_max, no_lease, dead_share, access_tracking, rpc, rfp_slots, rfp_awake_us, report_share, "
             "threads, daemon, user, "
             "pidfile, verbose, log_level, log_format, crash_request, drop_privileges\n"

@@ -206,6 +206,7 @@ std::string other_value(const Option& option) {
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name") return "\"n\"";
+    if (key == "ext_path") return "\"/a \\\"b\\\\: c:3G\"";
     if (kind.value == Value::text) return "\"/a \\\"b\\\\ c\"";
     return {};
 }
@@ -306,6 +307,46 @@ void test_conflicts() {
     }
 }
 
+// Files and the command line each give one ext_path, and the latter overrides.
+void test_one_disk() {
+    for (const Daemon& daemon : daemons()) {
+        const bool proxy = daemon.name == "farcached";
+        const auto path = [&](const char* value) {
+            return proxy ? std::vector<std::string>{"-o", std::string("ext_path=") + value}
+                         : std::vector<std::string>{std::string("--ext_path=") + value};
+        };
+        const std::string twice = "ext_path is given twice, but one file is supported; give one, on a volume of all disks\n";
+        const TemporaryFile toml("ext_path = \"/t:1G\"\n"), bad("ext_path = \"/t:1\"\n"), small("ext_path = \"/t:8M\"\n");
+        std::vector<std::string> words = path("/w:2G");
+        words.insert(words.end(), {"--config", toml.path});
+        tap::is(parse(daemon, words).settings.disk.path, "/w", daemon.name + ": the command line overrides the file's ext_path");
+        const std::vector<std::string> second = path("/v:2G");
+        words.insert(words.end(), second.begin(), second.end());
+        tap::is(parse(daemon, words).err, twice, "it gives no two");
+        words = {"--config", toml.path};
+        const Settings s = parse(daemon, words).settings;
+        tap::ok(s.disk.path == "/t" && s.disk.bytes == UINT64_C(1) << 30, "the file's");
+        words.back() = bad.path;
+        tap::is(parse(daemon, words).err,
+                bad.path + ":1:12: ext_path: found '/t:1'; allowed: FILE:SIZE, where SIZE is a whole number with M, G, T or P, "
+                           "as in /d/file:64G\n",
+                "a size without a unit");
+        words.back() = small.path;
+        tap::ok(parse(daemon, words).err.starts_with(small.path + ":1:12: ext_path: ext_path: 8M is less than two pages"),
+                "a file that is too small");
+        if (!proxy) continue;
+        const TemporaryFile flags("-m 96\n-o ext_path=/f:1G\n"), flags_twice("-o ext_path=/f:1G\n-o ext_path=/g:1G\n");
+        tap::is(parse(daemon, {"--memcached-conf", flags.path}).settings.disk.path, "/f", "a file of flags");
+        tap::is(parse(daemon, {"--memcached-conf", flags.path, "--config", toml.path}).settings.disk.path, "/t",
+                "is overridden by the other file");
+        tap::is(parse(daemon, {"--memcached-conf", flags.path, "-o", "ext_path=/w:1G"}).settings.disk.path, "/w",
+                "and by the command line");
+        tap::is(parse(daemon, {"--memcached-conf", flags_twice.path}).err, flags_twice.path + ":2: " + twice, "and gives no two");
+        tap::is(parse(daemon, {"-o", "ext_path=/f:1G", "--node", "a=shm:/x"}).err,
+                "ext_path: values are in the nodes; give it to each farnode instead\n", "not with nodes");
+    }
+}
+
 // ---- units ------------------------------------------------------------------------------------------------
 
 void test_units() {
@@ -382,6 +423,14 @@ void test_reload() {
     got = plan(daemon, "napi-ids = 2\nhash_tag = \"<>\"\n", "");
     tap::is(listed_keys(got.changed), "napi_ids hash_tag", "what is no longer given");
     tap::is(got.settings.proxy.hash_tag, "", "is not there");
+    got = plan(daemon, "",
+               "ext_path = \"/f:1G\"\next_page_size = 32\next_wbuf_size = 8\next_threads = 2\next_io_depth = 2\next_item_size = 1\n"
+               "ext_item_age = 2\next_recache_rate = 3\next_drop_unread = false\n");
+    tap::is(listed_keys(got.changed), "ext_item_size ext_item_age ext_recache_rate ext_drop_unread", "what moves to disk");
+    tap::is(listed_keys(got.waiting), "ext_path ext_page_size ext_threads ext_io_depth ext_wbuf_size", "not the file");
+    tap::ok(got.settings.disk.item_bytes_min == 1 && got.settings.disk.recache_rate == 3 && !got.settings.disk.drop_unread &&
+                got.settings.disk.path.empty(),
+            "as the settings have it");
     got = plan(daemon, "memory-limit = 8\nmax-item-size = \"4m\"\n", "memory-limit = 4\nmax-item-size = \"1m\"\n");
     tap::is(listed_keys(got.errors),
             "Cannot set item size limit higher than 1/2 of memory max. (some keys keep their values until a restart)",
@@ -497,6 +546,7 @@ int main() {
     test_printed();
     test_checked();
     test_conflicts();
+    test_one_disk();
     test_units();
     test_reload();
     test_memcached_conf();

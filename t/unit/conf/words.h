@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `stats settings` of memcached 1.6.45 started without options: names, order and values; and ours.
+// `stats settings` of memcached 1.6.45 started without options: names, order and values; and ours. One value differs:
+// ext_drop_unread is "no" in memcached.
 #pragma once
 
 #include <array>
@@ -74,7 +75,7 @@ constexpr std::array<SettingsLine, 78> settings_names = {{
     {"ext_max_sleep", "1000000"},
     {"ext_max_frag", "0.80"},
     {"slab_automove_freeratio", "0.010"},
-    {"ext_drop_unread", "no"},
+    {"ext_drop_unread", "yes"},
     {"ssl_enabled", "no"},
     {"ssl_chain_cert", "(null)"},
     {"ssl_key", "(null)"},
