@@ -58,6 +58,8 @@ SHOWN = [  # key, value, setting, shown value
     ("lru_crawler_tocrawl", "5", "lru_crawler_tocrawl", "5"), ("disable_flush_all", "true", "flush_enabled", "no"),
     ("disable_dumping", "true", "dump_enabled", "no"), ("idle_timeout", '"1h"', "idle_timeout", "3600"),
     ("hot_lru_pct", "11", "hot_lru_pct", "11"), ("slab_automove", "0", "slab_automove", "0"),
+    ("ext_item_size", '"1KB"', "ext_item_size", "1024"), ("ext_item_age", '"1m"', "ext_item_age", "60"),
+    ("ext_recache_rate", "7", "ext_recache_rate", "7"), ("ext_drop_unread", "false", "ext_drop_unread", "no"),
 ]
 
 
