@@ -44,6 +44,9 @@ constexpr bool build = false;
     X(bool, fetch_always, false, "a proxy READs replies from a node's slots, however slow the node is")     \
     X(uint32_t, speaks, UINT32_MAX, "highest frame version: the process acts like a build of that version") \
     X(bool, take_back, false, "SIGUSR2 takes registered memory back from who reads it")                     \
+    X(double, fail_disk_write, 0, "likelihood that a write to the disk store fails")                        \
+    X(double, fail_disk_read, 0, "likelihood that a read from the disk store fails")                        \
+    X(double, slow_disk, 0, "likelihood of a hold-up of a read or write of the disk store")                 \
     X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")
 
 struct Faults {
@@ -57,6 +60,7 @@ bool chosen(std::string_view rule);  // is it the rule that this process breaks?
 Faults chosen_faults();
 void hold_up_sometimes(double likely);
 void lie_sometimes(uint32_t& length);
+bool happens_sometimes(double likely);
 void take_step();
 void steps_left(uint64_t count);  // of this process, which the last of them kills; 0: any number
 void fail_on(std::string_view key);  // fails if the key names a failure
@@ -73,6 +77,11 @@ inline constexpr Faults faults{};
 // A moment when a thread may be delayed, so that a window of nanoseconds lasts long enough to be hit.
 inline void hold_up(double likely) {
     if constexpr (build) hold_up_sometimes(likely);
+}
+// Does the fault of that likelihood happen now?
+inline bool happens([[maybe_unused]] double likely) {
+    if constexpr (build) return happens_sometimes(likely);
+    return false;
 }
 // A moment when the process may be killed, so that t/ can kill it at each one of them (steps_left()).
 inline void step() {
@@ -104,6 +113,7 @@ BROKEN("S4_GUARD", s4_skip_guard)           // a read by pointer ignores the gua
 BROKEN("S4_LEASE", s4_skip_lease)           // the end of the lease is not checked when a read has completed
 BROKEN("S4_CHECK", s4_check_without_generation)    // an item's check does not depend on its generation
 BROKEN("S4_GENERATION", s4_pointer_generation)     // a copy's check is verified with the pointer's generation, not the copy's
+BROKEN("S4_DISK", s4_skip_disk_check)       // a record read from the disk is used without its check
 BROKEN("S5", s5_skip_recheck)               // the reader checks no word again after the copy
 BROKEN("S5_INDEX", s5_skip_check)           // an item found by another host's index is used without its check
 BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used without its check, as if shared memory never tore

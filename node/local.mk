@@ -3,6 +3,14 @@
 folder_libraries += node/libnode.a
 
 node_libnode_a_SOURCES = \
+	node/disk/disk_file.cc \
+	node/disk/disk_file.h \
+	node/disk/disk_reads.cc \
+	node/disk/disk_reads.h \
+	node/disk/disk_store.cc \
+	node/disk/disk_store.h \
+	node/disk/read_ways.cc \
+	node/disk/read_ways.h \
 	node/memory/arena.cc \
 	node/memory/arena.h \
 	node/memory/descriptor.h \

@@ -112,8 +112,10 @@ void broken::take_step() {
 }
 
 void broken::hold_up_sometimes(double likely) {
-    if (happens(likely)) sleep_a_while();
+    if (::happens(likely)) sleep_a_while();
 }
+
+bool broken::happens_sometimes(double likely) { return ::happens(likely); }
 
 // A delete of the key fail:check, fail:null, fail:stack, fail:divide, fail:abort, fail:bus or fail:throw is the end of the process,
 // by what that says; of a farnode whatever is asked of such a key.

@@ -14,7 +14,7 @@ from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-NODE = {"node/memory", "node/policy", "node/store", "node/service"}
+NODE = {"node/disk", "node/memory", "node/policy", "node/store", "node/service"}
 BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
 DAEMON = {"daemon/http", "daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
 # Allowed includes: each folder may include from these.
@@ -22,9 +22,10 @@ ARROWS = {
     "base": {"base"},
     "protocol": {"base", "protocol"},
     "fabric": {"base", "protocol", "fabric"},
+    "node/disk": {"base", "protocol", "node/disk"},
     "node/memory": {"base", "protocol", "fabric", "node/memory"},
     "node/policy": {"base", "protocol", "node/memory", "node/policy"},
-    "node/store": {"base", "protocol", "fabric", "node/memory", "node/policy", "node/store"},
+    "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/policy", "node/store"},
     "node/service": {"base", "protocol", "fabric", "node/policy", "node/store", "node/service"},
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
