@@ -7,6 +7,7 @@ node_libnode_a_SOURCES = \
 	node/disk/disk_file.h \
 	node/disk/disk_reads.cc \
 	node/disk/disk_reads.h \
+	node/disk/disk_statistics.h \
 	node/disk/disk_store.cc \
 	node/disk/disk_store.h \
 	node/disk/read_ways.cc \

@@ -112,7 +112,7 @@ Refusal DiskFile::open_and_lock() {
     if (S_ISREG(facts.st_mode) && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return problem("other users can write the file", 0, "change its mode to 0600");
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
-    if (errno == EWOULDBLOCK) return problem("in use by another process", 0, "each process needs a file of its own");
+    if (errno == EWOULDBLOCK) return problem("in use by another process", 0, "give each process another file");
     return problem("cannot lock the file", errno, action);
 }
 

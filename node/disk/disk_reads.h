@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DiskReads: one thread's reads of a DiskStore. The thread's loop polls fd(), and take() then reports the complete reads. They are
-// executed by an io_uring of its own or, where the system has none, by threads of the store.
+// DiskReads: one thread's reads of a DiskStore. The thread's loop polls fd(), and take() then reports the complete reads. An
+// io_uring executes them, or threads of the store where the system has none.
 //
 // Owner: the serving thread, the only one that calls it. The store outlives it.
 // Q1  Each get() that returned true is reported once, by a later take(). fd() is readable while a complete read is not reported.
-// Q2  The kernel or a thread may write to a read's buffer until the read is complete. No buffer is freed before; the destructor waits.
+// Q2  The kernel or a thread may write to a read's buffer until the read is complete. No buffer is freed before then; the
+//     destructor waits.
 // Q3  At most `depth` reads are under way, with at most bytes_max of records. A longer record is read alone.
 // Q4  A record is reported only with a matching check (K1). If its segment was dropped during the read, the check decides.
 #pragma once
@@ -43,8 +44,8 @@ class DiskReads {
     bool through_io_uring() const { return ring_; }
     // False: too many are under way, or memory is short; counted.
     bool get(const Place& place, uint64_t cookie);
-    // Reports the complete reads, and returns their number. record: nullptr if the bytes are not what put() stored there. `done` may
-    // call get().
+    // Reports the complete reads, and returns their number. record: nullptr if the bytes are not what put() stored there. `done`
+    // may call get().
     size_t take(FunctionRef<void(uint64_t cookie, const DiskRecord* record)> done);
     uint32_t under_way() const { return under_way_; }  // not reported yet
 

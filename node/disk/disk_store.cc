@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -33,7 +34,8 @@ const char* wrong_in(const DiskConfig& config) {
     if (config.buffer_bytes < disk_block_bytes || config.buffer_bytes > config.segment_bytes ||
         config.buffer_bytes % disk_block_bytes != 0)
         return "a write buffer has 4 KiB up to a segment's size, in multiples of 4 KiB";
-    if (config.bytes / config.segment_bytes < DiskConfig::segments_min || config.bytes / config.segment_bytes > DiskConfig::segments_max)
+    const uint64_t segments = config.bytes / config.segment_bytes;
+    if (segments < DiskConfig::segments_min || segments > DiskConfig::segments_max)
         return "the size has room for 2 to 1048576 segments";
     if (config.buffers < 2 || config.buffers > DiskConfig::buffers_max) return "2 to 64 write buffers are needed";
     if (config.threads == 0 || config.threads > DiskConfig::threads_max) return "1 to 64 threads are needed";
@@ -308,18 +310,21 @@ bool DiskStore::flush() {
         written_.wait(held, [this, all = closed_count_] { return written_count_ >= all; });
         errors = numbers_.write_errors - errors;
     }
-    if (fdatasync(file_->fd()) == 0) return errors == 0;
+    if (fsync(file_->fd()) == 0) return errors == 0;
     complain(next_write_complaint_s_, "a write failed, so evicted items are lost", errno);
     return false;
 }
 
-// At most one such sentence a minute.
+// At most one such sentence a minute. Without memory there is none.
 void DiskStore::complain(std::atomic<int64_t>& next, const char* what, int error) const {
     using std::chrono::duration_cast, std::chrono::seconds;
     const int64_t now_s = duration_cast<seconds>(Clock::now().time_since_epoch()).count();
     int64_t due_s = next.load(std::memory_order_relaxed);
     if (!config_.say || now_s < due_s || !next.compare_exchange_strong(due_s, now_s + complaint_pause_s)) return;
-    config_.say("disk store " + config_.path + ": " + what + ": " + std::strerror(error) + "; check the disk");
+    try {
+        config_.say("disk store " + config_.path + ": " + what + ": " + std::strerror(error) + "; check the disk");
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 // ---- reads ----------------------------------------------------------------------------------------------

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DiskStore: values of evicted items in a file on an SSD. It has neither index nor metadata: put() returns a Place, which the node
-// keeps in memory, and DiskReads (node/disk/disk_reads.h) reads it back. The file consists of segments. Records are appended to one
-// of them through write buffers; when no segment is free, the oldest one is dropped with all its records.
+// DiskStore: values of evicted items in a file on an SSD. It has neither index nor metadata. The node keeps in memory the Place
+// that put() returns, and DiskReads (node/disk/disk_reads.h) reads the value there. The file consists of segments. Records are
+// appended to one of them through write buffers. When no segment is free, the oldest one is dropped with all its records.
 //
-// Owner: the node; it outlives all its DiskReads. Threads: any may call, except for open() and the destructor. One thread of its own
-// writes the buffers.
+// Owner: the node; it outlives all its DiskReads. Threads: any may call, except for open() and the destructor. The writer, a thread
+// of the store, writes the buffers.
 //
 // K1  A read returns exactly the bytes that one put() stored at that Place, or nothing. The proof is the record's check, a keyed
 //     hash of the store's id, segment, offset, lengths, tag, key and value.
 // K2  A segment's number never returns in a store. alive() is false before a byte of the segment is overwritten.
-// K3  put(), get() and forget() never wait for the disk. They hold a mutex while they compute a few words. If all buffers wait for the
-//     disk, put() drops the record.
-// K4  After a failed write the buffer's records are lost, and their reads find nothing. For `pause_after_error` put() drops records.
-// K5  After a restart nothing is appended to a segment of the run before. Numbers continue far above the largest one in the file, so
-//     that none returns that was given out and did not reach the disk.
+// K3  put(), get() and forget() never wait for the disk. They hold a mutex while they compute a few words. If all buffers wait for
+//     the disk, put() drops the record.
+// K4  After a failed write the buffer's records are lost, and their reads find nothing. Then put() drops records for
+//     `pause_after_error`.
+// K5  After a restart nothing is appended to a segment of the run before. Numbers continue far above the largest one in the file.
+//     So none returns that was given out and did not reach the disk.
 // K6  Records in a buffer are read from there. A buffer is reused after it was written, when no reader copies from it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -35,8 +35,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/stat_row.h"
 #include "node/disk/disk_file.h"
+#include "node/disk/disk_statistics.h"
 
 namespace farcached::node {
 
@@ -56,7 +56,7 @@ struct DiskConfig {
     static constexpr uint32_t depth_max = 4096, threads_max = 64, buffers_max = 64;
 
     std::string path;               // of a file or a block device
-    uint64_t bytes = 0;             // whole segments of it are used; the file is 4 KiB longer
+    uint64_t bytes = 0;             // for segments; the file is 4 KiB longer
     uint64_t segment_bytes = UINT64_C(64) << 20;  // a multiple of 4 KiB, at least buffer_bytes
     uint64_t buffer_bytes = UINT64_C(4) << 20;    // a multiple of 4 KiB; a longer record is dropped
     uint32_t buffers = 4;           // at least 2
@@ -67,48 +67,6 @@ struct DiskConfig {
     std::function<void(const std::string&)> say;  // a sentence for the log; from any thread, at most two a minute
 };
 
-//    name                  kind     help
-#define DISK_STATISTICS(X)                                                                                       \
-    X(page_allocs, counter, "disk segments taken into use")                                                      \
-    X(page_count, gauge, "disk segments")                                                                        \
-    X(page_evictions, counter, "disk segments dropped with records that were still needed")                      \
-    X(page_reclaims, counter, "disk segments reused because none of their records was needed any more")          \
-    X(pages_free, gauge, "disk segments not in use")                                                             \
-    X(pages_used, gauge, "disk segments in use")                                                                 \
-    X(objects_evicted, counter, "records in dropped disk segments that were still needed")                       \
-    X(objects_read, counter, "records read from the disk or its write buffers")                                  \
-    X(objects_written, counter, "records accepted for the disk")                                                 \
-    X(objects_used, gauge, "records on the disk that are still needed")                                          \
-    X(bytes_evicted, counter, "bytes of records in dropped disk segments that were still needed")                \
-    X(bytes_written, counter, "bytes written to the disk")                                                       \
-    X(bytes_read, counter, "bytes of records read from the disk or its write buffers")                           \
-    X(bytes_used, gauge, "bytes of records on the disk that are still needed")                                   \
-    X(bytes_fragmented, gauge, "bytes of disk segments in use without a record that is needed")                  \
-    X(limit_maxbytes, gauge, "bytes of all disk segments")                                                       \
-    X(io_queue, gauge, "reads of the disk under way")                                                            \
-    X(buffers_waiting, gauge, "write buffers that wait for the disk")                                            \
-    X(dropped_no_buffer, counter, "records dropped because all write buffers waited for the disk")               \
-    X(dropped_too_large, counter, "records dropped because they exceed a write buffer")                          \
-    X(dropped_by_fault, counter, "records dropped because a write to the disk failed")                           \
-    X(write_errors, counter, "failed writes to the disk")                                                        \
-    X(read_errors, counter, "failed reads from the disk")                                                        \
-    X(reads_refused, counter, "reads not started because too many were under way or memory was short")           \
-    X(reads_from_buffers, counter, "records read from a write buffer")                                           \
-    X(records_gone, counter, "reads of records whose disk segment had been dropped")                             \
-    X(records_bad, counter, "reads that did not find the record's bytes: lost, torn, overwritten, or damaged")
-
-struct DiskStatistics {
-#define X(name, kind, help) uint64_t name = 0;
-    DISK_STATISTICS(X)
-#undef X
-    static constexpr auto rows() {
-#define X(name, kind, help) \
-    StatRow<uint64_t DiskStatistics::*>{"extstore_" #name, help, &DiskStatistics::name, StatKind::kind},
-        return std::to_array<StatRow<uint64_t DiskStatistics::*>>({DISK_STATISTICS(X)});
-#undef X
-    }
-};
-
 class DiskReaders;
 class DiskReads;
 
@@ -116,7 +74,7 @@ class DiskStore {
   public:
     static constexpr std::chrono::milliseconds pause_after_error{1000};
 
-    // Creates the file if there is none. Throws std::bad_alloc and std::system_error (no thread).
+    // Creates a missing file. Throws std::bad_alloc and std::system_error (no thread).
     static Result<std::unique_ptr<DiskStore>> open(const DiskConfig& config);
     ~DiskStore();  // records that are not in the file are lost: see flush()
     DiskStore(const DiskStore&) = delete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: the file of a store of values on a disk (node/disk/disk_store.h), damaged between two runs. An input is a list of
-// changes to a good file: a word anywhere, or in a header; a part of one segment copied over another; a shorter file. Whatever is
-// found, a read returns the record that was put at that place, or nothing.
+// changes to a good file: a word anywhere, or in a header; a part of one segment copied over another; a shorter file. In each case
+// a read returns the record that was put at that place, or nothing.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -105,7 +105,7 @@ void read_and_judge(DiskStore& store, const std::vector<Stored>& places, const s
         wait_and_take(reads, [&](uint64_t i, const DiskRecord* record) {
             if (record == nullptr) return;
             found++;
-            const auto put_there = std::find_if(known.begin(), known.end(), [&](const Stored& one) { return one.first == places[i].first; });
+            const auto put_there = std::ranges::find(known, places[i].first, &Stored::first);
             insist(put_there != known.end() && is_record(*record, put_there->second));
         });
     insist(!all || found == places.size());

@@ -37,7 +37,7 @@ daemon/engine/engine.cc daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon
 daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
-node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
+node/disk/disk_statistics.h node/service/node_metrics.cc node/service/node_stats.cc node/service/node_stats.h
 node/service/service_counters.h
 base/stat_row.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/meta.cc protocol/op.h protocol/text.cc protocol/text.h
@@ -59,6 +59,7 @@ NOT_SHOWN = (
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "empty WRITE", "work request", "parse_frame lets no such", "no error", "a node without a point",
     "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial", "freeing memory", "of the pages", "all items",
+    "disk writer", "disk reader",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}

@@ -206,7 +206,7 @@ void failing_disk(bool ring) {
     ok(!flushed || store->statistics().buffers_waiting == 0, "flush() returns");
     ok(refused == 10, "after a failed write records are dropped");
     ok(store->statistics().dropped_by_fault >= 10, "and counted");
-    ok(said.size() == 1 && said[0].find("a write failed") != std::string::npos, "one sentence tells the operator");
+    ok(said.size() == 1 && said[0].find("a write failed") != std::string::npos, "one sentence is logged");
     uint64_t wrong = 0, missing = 0;
     for (const auto& [place, number] : lost) {
         const auto seen = read(reads, place);
@@ -224,7 +224,7 @@ void failing_disk(bool ring) {
     CHECK(truncate(config.path.c_str(), off_t(disk_block_bytes + 8)) == 0);
     ok(!read(reads, *after).has_value(), "a failed read finds nothing");
     is(store->statistics().read_errors, uint64_t{1}, "and is counted");
-    ok(said.size() == 2 && said[1].find("a read failed") != std::string::npos, "another sentence tells the operator");
+    ok(said.size() == 2 && said[1].find("a read failed") != std::string::npos, "another sentence is logged");
 }
 
 // Threads put, read, forget and verify at once, in so little space that segments are dropped during reads.
@@ -258,6 +258,8 @@ class Race {
         uint64_t number = 0;
     };
 
+    bool enough() const { return right > 0 && store_->statistics().page_evictions > 10; }
+
     void work(uint32_t thread) {
         std::minstd_rand random(thread + 1);
         DiskReads reads(*store_);
@@ -265,7 +267,7 @@ class Race {
         const auto done = [this](uint64_t number, const DiskRecord* record) {
             (record == nullptr ? missing : is_record(*record, number) ? right : wrong)++;
         };
-        for (uint64_t step = 0; step < steps_; step++) {
+        for (uint64_t step = 0; step < steps_ || (!enough() && step < 100 * steps_); step++) {
             Entry& entry = entries_[random() % entries_.size()];
             Place place{};
             uint64_t number = 0;
@@ -275,7 +277,7 @@ class Race {
                 number = entry.number;
             }
             if (random() % 3 == 0) {
-                number = thread * steps_ + step;
+                number = (uint64_t{thread} << 32) + step;
                 const auto now = put(*store_, number);
                 dropped += !now.has_value();
                 const std::lock_guard held(entry.lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files that a DiskStore may find: of the run before, of another run, damaged, foreign, in use, or without space. No wrong record is
-// read, and no foreign file is overwritten.
+// Files that a DiskStore may find: of the run before, of another run, damaged, foreign, in use, or without space. No wrong record
+// is read, and no foreign file is overwritten.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -227,7 +227,7 @@ void wrong_sizes() {
     refused("a million is too many", [](DiskConfig& config) { config.bytes = segment << 21; });
     refused("an odd segment", [](DiskConfig& config) { config.segment_bytes += 512; });
     refused("a small segment", [](DiskConfig& config) { config.segment_bytes = 4096; });
-    refused("a large segment", [](DiskConfig& config) { config.segment_bytes = UINT64_C(4) << 30, config.bytes = UINT64_C(1) << 40; });
+    refused("a large segment", [](DiskConfig& config) { config.segment_bytes = config.bytes = UINT64_C(4) << 30; });
     refused("no segment", [](DiskConfig& config) { config.segment_bytes = 0; });
     refused("a buffer larger than a segment", [](DiskConfig& config) { config.buffer_bytes = 2 * segment; });
     refused("an odd buffer", [](DiskConfig& config) { config.buffer_bytes = 5000; });

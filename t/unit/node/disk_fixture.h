@@ -92,7 +92,7 @@ inline bool is_record(const DiskRecord& record, uint64_t number) {
     return record.key == key_of(number) && record.value == value_of(number) && record.tag == ~number;
 }
 
-// What take() reports, when there is something.
+// Waits for complete reads, and takes them.
 template <class Done>
 size_t wait_and_take(DiskReads& reads, Done done) {
     pollfd waiting{reads.fd(), POLLIN, 0};
