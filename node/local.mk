@@ -27,6 +27,8 @@ node_libnode_a_SOURCES = \
 	node/policy/policy.cc \
 	node/policy/policy.h \
 	node/service/connection.h \
+	node/service/disk_values.cc \
+	node/service/disk_values.h \
 	node/service/execution.cc \
 	node/service/execution.h \
 	node/service/node_metrics.cc \
@@ -43,6 +45,8 @@ node_libnode_a_SOURCES = \
 	node/service/service_counters.h \
 	node/service/values.cc \
 	node/service/values.h \
+	node/store/away_gets.cc \
+	node/store/away_gets.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \
@@ -72,5 +76,8 @@ node_libnode_a_SOURCES = \
 	node/store/slots.cc \
 	node/store/slots.h \
 	node/store/store.cc \
+	node/store/spill.cc \
+	node/store/spill.h \
 	node/store/stored_item.cc \
-	node/store/stored_item.h
+	node/store/stored_item.h \
+	node/store/stub.h

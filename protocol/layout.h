@@ -54,6 +54,10 @@ constexpr uint16_t generation_tag(uint64_t generation) { return uint16_t(generat
 constexpr uint16_t format_plain = 0;
 constexpr uint16_t format_key_binary = 1;  // the key came as base64 (meta b)
 constexpr uint16_t format_tokens = 2;      // stale or win state: mg must go to the locked path
+constexpr uint16_t format_stub = 4;        // the value is elsewhere: its place stands here (node/store/stub.h)
+
+// The exptime in a stub's header, in every reader's past: each reader, of any version, leaves the item to the node (S13).
+constexpr uint32_t stub_exptime = 1;
 
 struct ItemHeader {
     uint64_t guard;

@@ -361,6 +361,18 @@ DiskReaders& DiskStore::readers() {
     return *readers_;
 }
 
+void DiskStore::each_segment(FunctionRef<void(uint32_t place, uint64_t number, uint64_t bytes)> visit) const {
+    for (uint32_t i = 0; i < count_; i++) {
+        uint64_t number, bytes;
+        {
+            std::lock_guard hold(lock_);
+            number = segments_[i].number.load(std::memory_order_relaxed);
+            bytes = segments_[i].bytes;
+        }
+        visit(i, number, bytes);
+    }
+}
+
 DiskStatistics DiskStore::statistics() const {
     const auto of = [](const std::atomic<uint64_t>& number) { return number.load(std::memory_order_relaxed); };
     std::lock_guard held(lock_);

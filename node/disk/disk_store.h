@@ -34,6 +34,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 #include "node/disk/disk_file.h"
 #include "node/disk/disk_statistics.h"
@@ -100,6 +101,8 @@ class DiskStore {
     bool flush();
 
     DiskStatistics statistics() const;
+    // In the order of the file: the segment's number, 0: free; and the bytes of its records that are still needed.
+    void each_segment(FunctionRef<void(uint32_t place, uint64_t number, uint64_t bytes)> visit) const;
 
   private:
     friend class DiskReads;

@@ -106,7 +106,8 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
     constexpr uint64_t ceiling_max = UINT64_C(1) << 61;
     constexpr int64_t seconds_max = INT64_C(1) << 40;
     const auto possible = [](int64_t seconds) { return seconds > -seconds_max && seconds < seconds_max; };
-    if (notes.magic != Notes::magic_word || notes.version != Notes::version_now) return "its notes are damaged";
+    if (notes.magic != Notes::magic_word) return "its notes are damaged";
+    if (notes.version != Notes::version_now) return "another version of this program wrote it";
     if (notes.state != Notes::State::serving && notes.state != Notes::State::stopped) return "it was never complete";
     if (notes.state == Notes::State::serving && !same_boot(notes.boot, boot))
         return "the system went down while it was in use, so a part of it may be lost";

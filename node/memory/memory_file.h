@@ -48,7 +48,7 @@ struct RunClock {
 // What the region does not tell about its items. Words that change while the node serves are written by atomics.
 struct alignas(64) Notes {
     static constexpr uint64_t magic_word = UINT64_C(0x736465746f6e6366);  // "fcnoteds" in memory order
-    static constexpr uint32_t version_now = 1;
+    static constexpr uint32_t version_now = 2;  // since 2 items may be stubs
     static constexpr size_t prefixes_max = 1024;
     enum class State : uint32_t { filling = 0, serving = 1, stopped = 2 };
 
@@ -69,6 +69,7 @@ struct alignas(64) Notes {
     uint32_t flush_at;     // NodeSeconds of a scheduled flush; 0: none
     int64_t stopped_unix_s;
     uint64_t secret;       // of the items' checks
+    uint64_t disk_store;   // DiskStore::id() of the values of stubs; 0: none
     uint64_t flush_floors[layout::partitions_max];  // items of a lower generation are flushed
     uint64_t generation_ceilings[layout::partitions_max];  // no generation of the run is above its partition's
     uint64_t cas_ceilings[layout::partitions_max];         // nor is any cas unique
@@ -119,6 +120,8 @@ class FormerRun {
     uint64_t generation_ceiling() const { return generation_ceiling_; }  // of all partitions
     uint64_t cas_ceiling() const;
     bool process_lives() const;
+    // Of the disk with the values of its stubs; 0: it had none.
+    uint64_t disk_store() const { return notes_->disk_store; }
     bool stopped_cleanly() const { return notes_->state == Notes::State::stopped; }
     // On the present run's clock. long_expired: due already; 0: none is scheduled.
     NodeSeconds flush_at() const { return converted(notes_->flush_at); }

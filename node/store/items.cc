@@ -7,6 +7,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "node/store/stub.h"
 
 namespace farcached::node {
 
@@ -39,9 +40,9 @@ protocol::ItemMeta Items::meta(Ref ref) const {
     const Descriptor& item = arena_->descriptor(ref);
     protocol::ItemMeta meta;
     meta.cas = cas_ ? header.cas : 0;
-    meta.value_len = header.value_len;
+    meta.value_len = is_stub(*arena_, ref) ? stub_of(*arena_, ref).value_len : header.value_len;
     meta.flags = header.flags;
-    meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, header.value_len));
+    meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, meta.value_len));
     meta.exptime = item.exptime;
     meta.last_access = item.last_access;
     meta.size_class = size_class_of(*arena_, ref);
@@ -74,7 +75,19 @@ Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
         kill(place.ref, place.slot, Gone::met, now);
         return {{}, protocol::Miss::expired};
     }
+    if (lost(place.ref)) {
+        kill(place.ref, place.slot, Gone::met, now);
+        return {};
+    }
     return {place, protocol::Miss::none};
+}
+
+bool Items::lost(Ref ref) const {
+    return is_stub(*arena_, ref) && (disk_ == nullptr || !disk_->alive(stub_of(*arena_, ref).place));
+}
+
+void Items::forget_value(Ref ref) {
+    if (disk_ != nullptr && is_stub(*arena_, ref)) disk_->forget(stub_of(*arena_, ref).place);
 }
 
 // ---- death ------------------------------------------------------------------------------------------
@@ -86,6 +99,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     if (place != nullptr) index_.erase(place);
     broken::step();
     count_gone(ref, why, now);
+    if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
     order_->remove(ref, why == Gone::evicted, now);
@@ -167,6 +181,7 @@ void Items::describe(Ref ref, const NewItem& item, NodeSeconds now) {
 }
 
 void Items::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old) {
+    if (old.slot != nullptr && (item.format & layout::format_stub) == 0) forget_value(old.ref);
     if (old.slot != nullptr && old.ref == ref) return write_over(ref, item, now);
     const bool revived = arena_->descriptor(ref).state == SlotState::dead;
     const uint64_t generation = writer_.write(ref, item);
@@ -250,7 +265,7 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
 }
 
 void Items::true_exptime(Index::Place at, NodeSeconds now) {
-    if (arena_->header(at.ref).exptime == arena_->descriptor(at.ref).exptime) return;
+    if (is_stub(*arena_, at.ref) || arena_->header(at.ref).exptime == arena_->descriptor(at.ref).exptime) return;
     NewItem item = copy_of(*arena_, at.ref, {key_of(*arena_, at.ref), 0});
     item.counts_as_new = false;
     item.same_item = true;

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "fabric/region.h"
+#include "node/disk/disk_store.h"
 #include "node/memory/arena.h"
 #include "node/policy/item_list.h"
 #include "node/store/draining.h"
@@ -42,6 +43,7 @@ struct PartsOfItems {
     HiddenItems* hidden_ = nullptr;
     Leases* leases_ = nullptr;
     Draining* draining_ = nullptr;
+    DiskStore* disk_ = nullptr;  // nullptr: no disk, and so no stubs
 };
 
 class Items : private PartsOfItems {
@@ -63,8 +65,10 @@ class Items : private PartsOfItems {
     Index::Place place_of(Ref ref) const;
     bool chain_full(uint64_t hash) const { return index_.chain_full(hash); }
     bool hidden(Ref ref) const { return hidden_->hides(ref); }
-    // Hidden or expired.
-    bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now); }
+    // A stub whose value the disk has dropped.
+    bool lost(Ref ref) const;
+    // Hidden, expired or lost.
+    bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
     uint64_t next_cas();
 
@@ -73,7 +77,7 @@ class Items : private PartsOfItems {
     // Writes and publishes `item` in `ref`, which came from Room, LeaseZone, an upload, or fits_in_place(); replaces `old` if that
     // exists.
     void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
-    // Writes the true expiry time into the header if it differs (S13).
+    // Writes the true expiry time into the header if it differs (S13). A stub's stays in the past.
     void true_exptime(Index::Place at, NodeSeconds now);
     // Unpublishes and frees an item.
     void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
@@ -110,6 +114,7 @@ class Items : private PartsOfItems {
     void evict_of_chain(uint64_t hash, NodeSeconds now);
     void count_gone(Ref ref, Gone why, NodeSeconds now);
     void part(Ref ref);
+    void forget_value(Ref ref);
 
     Observer* observer_ = nullptr;
     Index index_;

@@ -129,6 +129,7 @@ Node::Impl::Impl(const Config& wanted)
 
 void Node::Impl::keep_in_file() {
     config.file->lay_out(region.view().region_bytes, arena.pool().reserved_pages(), secret);
+    config.file->notes().disk_store = config.disk != nullptr ? config.disk->id() : 0;
     for (uint32_t i = 0; i < partitions.size(); i++) partitions[i].keep(config.file->notes(), i);
 }
 
@@ -550,6 +551,8 @@ Stats Node::stats(NodeSeconds now) const {
     stats.bytes_arriving = impl_->arena.withheld().receiving();
     stats.numa_nodes = impl_->arena.pool().homes();
     stats.numa_refused = impl_->numa_refused;
+    stats.recached = impl_->recached;
+    stats.lost_on_disk = impl_->lost_on_disk;
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.pool().limit_pages();

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/borrowed_bytes.h"
+#include "base/counters.h"
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "base/policy_kind.h"
@@ -32,6 +33,16 @@
 namespace farcached::node {
 
 class MemoryFile;  // node/memory/memory_file.h
+class DiskStore;   // node/disk/disk_store.h
+struct Place;
+
+// Which values of evicted items move to the disk (node/store/spill.h), and when they return. Any thread may change them.
+struct SpillRules {
+    Adjustable<uint32_t> value_bytes_min = 512;
+    Adjustable<uint32_t> recache_rate = 2000;  // one read in so many returns the item to memory; 0: none
+    Adjustable<bool> drop_unread = true;       // an item that was never read is evicted
+    Adjustable<uint32_t> idle_s = UINT32_MAX;  // a sweep moves values that nobody read for so long; UINT32_MAX: none
+};
 
 struct Config {
     bool grows = true;  // reserves address space, so that cache_memlimit may raise the limit later
@@ -53,6 +64,8 @@ struct Config {
     MemoryBinder* binder = nullptr;    // borrowed; nullptr: the kernel's
     MemoryFile* file = nullptr;        // borrowed; the memory is there, to outlive the process; nullptr: nowhere
     bool count_reads = false;                    // counters for one-sided reads exist (ReadCounters)
+    DiskStore* disk = nullptr;                   // borrowed; nullptr: values of evicted items are gone
+    SpillRules spill;                            // if there is a disk
 };
 
 // Callbacks for actions that the node starts itself. Called under a partition's lock, while the item is removed: copy and
@@ -118,6 +131,8 @@ struct Stats {
     uint64_t reads_counted = 0;       // one-sided reads found in the items' counters
     uint64_t numa_nodes = 1;          // that memory is divided among
     uint64_t numa_refused = 0;        // parts of memory that the kernel did not bind
+    uint64_t recached = 0;            // items whose value returned from the disk to memory
+    uint64_t lost_on_disk = 0;        // items whose value a read did not find on the disk
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
@@ -213,8 +228,16 @@ class Node {
     // If lent is not null, it receives a value of at least lent_bytes_min bytes instead of `value`. The bytes do not change
     // while it lives; it must end before the node. Replies may hold half of the memory limit in this way; above that the node
     // copies.
+    // Of an item whose value is on the disk, `away` receives the place, and `value` is not called. Without `away` it is called for
+    // the meta; if it wants the value, the reply is a miss.
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
-    protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr);
+    protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
+                           Place* away = nullptr);
+    // The disk had that value of the key there. It may return to memory (SpillRules).
+    void found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
+    // The disk has not: the item is gone, unless it has changed since.
+    void lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now);
+    SpillRules& spill_rules();
     // Whether a value of that size can be lent once `freed` bytes are returned. Takes no lock.
     bool may_lend(uint64_t value_bytes, uint64_t freed = 0) const;
     uint64_t bytes_lent() const;  // of pages, as in Stats

@@ -4,6 +4,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "node/store/stub.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
@@ -20,6 +21,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     region_ = &region;
     arena_ = &arena;
     evict_ = config.evict;
+    disk_ = config.disk;
     const uint16_t number = uint16_t(which);
     const uint64_t generation = first_generation / layout::partitions_max * layout::partitions_max + which;
     slots_.attach(region, arena, number, partition_count);
@@ -28,11 +30,12 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     draining_.attach(arena, config, partition_count, slots_, leases_);
     hidden_.attach(arena, region.partition(which), former_of(config.file) != nullptr ? 0 : generation);  // below: its items
     order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
-    items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_});
+    items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_, config.disk});
     items_.writer().attach(arena, region.header().arena_offset, secret,
                            config.offered || config.lease.enabled || config.file != nullptr, generation);
     const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
-    room_.attach(parts);
+    spill_.attach(parts, config.disk, &config.spill);
+    room_.attach(parts, spill_);
     zone_.attach(parts, room_);
 }
 
@@ -48,6 +51,8 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
         if (generation_of(*arena_, other.ref) >= former.generation) return true;
         items_.kill(other.ref, other.slot, Gone::replaced, now);
     }
+    const bool stub = (former.format & layout::format_stub) != 0;
+    if (stub && (disk_ == nullptr || !disk_->alive(stub_from(former.value).place))) return true;
     NewItem item;
     item.key = key;
     item.value = former.value;
@@ -61,6 +66,7 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
     const Ref ref = room_for(item, {}, now, reserved, need_pages);
     if (ref == nil) return false;
     items_.put(ref, item, now, {});
+    if (stub) disk_->adopt(stub_from(former.value).place);
     if (former.access_count != 0) order_.access(ref, now, former.access_count);
     Descriptor& descriptor = arena_->descriptor(ref);
     descriptor.last_access = former.last_access;
@@ -175,6 +181,7 @@ Partition::Granted Partition::grant(Index::Place& at, NodeSeconds now, Asker ask
 // Grants a new lease, or extends one.
 protocol::LeaseDenial Partition::lengthen(Index::Place& at, NodeSeconds now, LeaseCost* report, uint32_t& granted_ms) {
     using protocol::LeaseDenial;
+    if (is_stub(*arena_, at.ref)) return LeaseDenial::young_;  // it was read too seldom for memory
     items_.reclaim_dead(now);
     if (!leases_.pages().can_add()) return LeaseDenial::no_room_;
     uint32_t term_ms = 0;
@@ -283,7 +290,10 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     slots_.for_live(page, [&](Ref ref) {
         swept.checked++;
         items_.count_checked(arena_->page(page).size_class);
-        if (!items_.dead(ref, now)) return;
+        if (!items_.dead(ref, now)) {
+            if (spill_.idle(ref, now)) spill_.take_from_page(ref, now);
+            return;
+        }
         items_.kill(ref, items_.place_of(ref).slot, hidden_.hides_by_prefix(ref) ? Gone::deleted : Gone::crawled, now);
         swept.removed++;
     });

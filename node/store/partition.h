@@ -123,6 +123,7 @@ class alignas(64) Partition {
     fabric::Region* region_ = nullptr;
     Arena* arena_ = nullptr;
     bool evict_ = true;
+    DiskStore* disk_ = nullptr;
     NodeSeconds latest_ = 0;
     Slots slots_;
     HeldSlots held_;
@@ -132,6 +133,7 @@ class alignas(64) Partition {
     EvictionOrder order_;
     Items items_;
     Room room_;
+    Spill spill_;
     LeaseZone zone_;
 };
 

@@ -44,6 +44,11 @@ class Restart {
         }
         return make();
     }
+    // DiskConfig::former_store: the disk keeps the values whose stubs return.
+    uint64_t former_disk() const {
+        const FormerRun* former = former_of(file_.get());
+        return former != nullptr ? former->disk_store() : 0;
+    }
     // Stores the former items in the new node, in that many threads. From here on, a kill of the process loses no items.
     // Returns when the caller must schedule a flush; 0: never.
     NodeSeconds carry_out(Node& node, uint32_t threads, NodeSeconds now);

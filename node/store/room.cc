@@ -72,7 +72,7 @@ bool Room::evict_one(uint8_t size_class, NodeSeconds now, Ref keep) {
     const auto candidate = [&](Ref ref) { return ref != keep && may_go(ref, now); };
     const Ref victim = order_->victim(size_class, now, candidate);
     if (victim == nil) return false;
-    items_->evict_or_reclaim(victim, now);
+    if (!spill_->take(victim, keep, now)) items_->evict_or_reclaim(victim, now);
     return true;
 }
 
@@ -123,7 +123,7 @@ bool Room::move_page(uint8_t to, NodeSeconds now, Ref keep) {
 
 void Room::empty_page(uint64_t page, Ref keep, NodeSeconds now) {
     slots_->for_live(page, [&](Ref ref) {
-        if (ref != keep) items_->evict_or_reclaim(ref, now);
+        if (ref != keep && !spill_->take_from_page(ref, now)) items_->evict_or_reclaim(ref, now);
     });
 }
 

@@ -18,6 +18,7 @@
 #include "node/store/items.h"
 #include "node/store/leases.h"
 #include "node/store/slots.h"
+#include "node/store/spill.h"
 
 namespace farcached::node {
 
@@ -33,21 +34,12 @@ struct Reservation {
     }
 };
 
-// What Room and LeaseZone use; the parts outlive both.
-struct PartsOfRoom {
-    fabric::Region* region_ = nullptr;
-    Arena* arena_ = nullptr;
-    Slots* slots_ = nullptr;
-    EvictionOrder* order_ = nullptr;
-    Leases* leases_ = nullptr;
-    Draining* draining_ = nullptr;
-    Items* items_ = nullptr;
-    bool evict_ = true;
-};
-
 class Room : private PartsOfRoom {
   public:
-    void attach(const PartsOfRoom& parts) { PartsOfRoom::operator=(parts); }
+    void attach(const PartsOfRoom& parts, Spill& spill) {
+        PartsOfRoom::operator=(parts);
+        spill_ = &spill;
+    }
 
     // A free slot for that many bytes. nil: the caller reserves `need_pages` (without this lock) and tries again; 0: no memory
     // (-M).
@@ -80,6 +72,7 @@ class Room : private PartsOfRoom {
     bool should_move_page(uint8_t to, NodeSeconds now);
     bool move_page(uint8_t to, NodeSeconds now, Ref keep);
 
+    Spill* spill_ = nullptr;
     uint64_t pages_moved_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "node/store/impl.h"
+#include "node/store/stub.h"
 #include "protocol/words.h"
 
 namespace farcached::node {
@@ -287,7 +288,7 @@ bool Node::may_lend(uint64_t value_bytes, uint64_t freed) const {
 
 uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 
-GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent) {
+GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent, Place* away) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         Items::Found found = partition.items().find(op.key, now);
@@ -311,7 +312,12 @@ GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBy
         }
         if (op.win_tokens && !tokens_first) at = hand_out_tokens(*impl_, partition, at, op, now, reply);
         std::string_view bytes = value_of(impl_->arena, at.ref);
-        if (lent != nullptr && bytes.size() >= lent_bytes_min && partition.pin(at.ref))
+        if (is_stub(impl_->arena, at.ref)) {
+            if (away != nullptr)
+                *away = stub_from(bytes).place;
+            else if (value(reply.meta) != nullptr)
+                return reply = {}, true;
+        } else if (lent != nullptr && bytes.size() >= lent_bytes_min && partition.pin(at.ref))
             *lent = BorrowedBytes(bytes, &partition, at.ref, &unpin);
         else if (char* to = value(reply.meta))
             std::memcpy(to, bytes.data(), bytes.size());
@@ -344,6 +350,12 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
             if (op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
+            return true;
+        }
+        const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
+        if (exists && joins && is_stub(impl_->arena, found.place.ref)) {  // its value is not in memory
+            reply = {};
+            reply.size_class = old.size_class;
             return true;
         }
         NewItem item = compose(op, found, impl_->arena, as_stale);
@@ -477,7 +489,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
                 return true;
             }
             uint64_t number = 0;
-            if (!read_number(value_of(impl_->arena, old), number)) {
+            if (is_stub(impl_->arena, old) || !read_number(value_of(impl_->arena, old), number)) {
                 reply.status = ArithReply::Status::non_numeric;
                 return true;
             }
@@ -524,6 +536,49 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     if (!impl_->with_memory(op.key.hash, now, body)) reply.status = ArithReply::Status::no_memory;
     return reply;
 }
+
+// ---- values on the disk -------------------------------------------------------------------------------
+
+namespace {
+
+// The item, if its value is still at that place of the disk.
+Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& key, const Place& place, NodeSeconds now) {
+    const Items::Found found = partition.items().find(key, now);
+    if (found.place.slot == nullptr || !is_stub(arena, found.place.ref)) return {};
+    return stub_of(arena, found.place.ref).place == place ? found.place : Index::Place();
+}
+
+}  // namespace
+
+void Node::found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
+    const uint32_t rate = impl_->config.spill.recache_rate;
+    if (rate == 0 || impl_->found_on_disk.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
+    impl_->with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
+        const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
+        if (at.slot == nullptr) return true;
+        NewItem item = copy_of(impl_->arena, at.ref, key);
+        item.value = value;
+        item.format = uint16_t(item.format & ~layout::format_stub);
+        item.counts_as_new = false;
+        item.same_item = true;
+        const Ref ref = partition.room_for(item, at, now, reserved, need_pages, /* made_of_old= */ true);
+        if (ref == nil) return need_pages == 0;
+        partition.items().put(ref, item, now, at);
+        impl_->recached.fetch_add(1, std::memory_order_relaxed);
+        return true;
+    });
+}
+
+void Node::lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now) {
+    Partition& partition = impl_->partition(key.hash);
+    std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
+    impl_->lost_on_disk.fetch_add(1, std::memory_order_relaxed);
+    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
+    if (at.slot != nullptr) partition.items().kill(at.ref, at.slot, Gone::evicted, now);
+}
+
+SpillRules& Node::spill_rules() { return impl_->config.spill; }
 
 bool Node::too_large(size_t key_bytes, uint64_t value_bytes) const {
     return layout::item_bytes(key_bytes, value_bytes) > impl_->config.item_bytes_max;

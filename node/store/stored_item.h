@@ -46,6 +46,9 @@ inline std::string_view value_of(Arena& arena, Ref ref) {
     return {reinterpret_cast<const char*>(&header + 1) + header.key_len, header.value_len};
 }
 
+// The value is elsewhere (node/store/stub.h); value_of() is its place.
+inline bool is_stub(Arena& arena, Ref ref) { return (arena.header(ref).format & layout::format_stub) != 0; }
+
 inline uint64_t bytes_of(Arena& arena, Ref ref) {
     const layout::ItemHeader& header = arena.header(ref);
     return layout::item_bytes(header.key_len, header.value_len);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/store/away_gets.h"
+
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+
+namespace farcached::node {
+
+AwayGets::AwayGets(Node& node, Over over) : node_(node), over_(std::move(over)), reads_(*node.config().disk) {}
+
+void AwayGets::get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place, NodeSeconds now) {
+    CHECK(reply.status == protocol::GetReply::Status::hit);
+    waiting_.push_back({asker, std::string(key), reply, place});
+    read_next(now);
+}
+
+// False: no memory for one more read.
+bool AwayGets::add_room() {
+    constexpr size_t at_first = 16;
+    try {
+        if (reading_.size() == reading_.capacity()) reading_.reserve(2 * reading_.size() + at_first);
+        free_.reserve(reading_.capacity());
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    free_.push_back(uint32_t(reading_.size()));
+    reading_.emplace_back();
+    return true;
+}
+
+void AwayGets::read_next(NodeSeconds now) {
+    while (!waiting_.empty()) {
+        const bool room = !free_.empty() || add_room();
+        if (room && reads_.get(waiting_.front().place, free_.back())) {
+            reading_[free_.back()] = std::move(waiting_.front());
+            free_.pop_back();
+            waiting_.pop_front();
+            continue;
+        }
+        if (reads_.under_way() != 0) return;  // the next complete one makes room
+        const Get refused = std::move(waiting_.front());
+        waiting_.pop_front();
+        finish(refused, nullptr, now);
+    }
+}
+
+void AwayGets::ready(NodeSeconds now) {
+    reads_.take([&](uint64_t cookie, const DiskRecord* record) {
+        const Get get = std::move(reading_[cookie]);
+        free_.push_back(uint32_t(cookie));
+        finish(get, record, now);
+    });
+    read_next(now);
+}
+
+void AwayGets::finish(const Get& get, const DiskRecord* record, NodeSeconds now) {
+    const protocol::Key key = node_.key(get.key);
+    const bool whole = record != nullptr && record->key == get.key && record->value.size() == get.reply.meta.value_len;
+    if (whole) {
+        over_(get.asker, get.reply, record->value);
+        return node_.found_on_disk(key, get.place, record->value, now);
+    }
+    lost_++;
+    node_.lost_on_disk(key, get.place, now);
+    over_(get.asker, protocol::GetReply(), {});
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Spill: moves the values of items that are about to be evicted to the disk. What stays in memory is a stub (node/store/stub.h).
+//
+// Owner: a Partition, under its lock.
+//
+// W1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its stub, it is evicted: a
+//     store never waits for the disk.
+// W2  The value's bytes are in a write buffer, and the item's guard is dead, before the stub lives (S7, S15).
+// W3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
+//     no earlier flush would hide its stub (S11).
+// W4  Slots for stubs come from free slots, from lost stubs, and from whole pages of the class that evicts: as many of its next
+//     victims move as such a page has items, and the page's other items take their slots. At most half of the partition's pages
+//     become pages for stubs so; then the oldest stub is evicted for the next.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "node/store/draining.h"
+#include "node/store/eviction_order.h"
+#include "node/store/items.h"
+#include "node/store/leases.h"
+#include "node/store/node.h"
+#include "node/store/slots.h"
+#include "node/store/stub.h"
+
+namespace farcached::node {
+
+// What Spill, Room and LeaseZone use; the parts outlive them.
+struct PartsOfRoom {
+    fabric::Region* region_ = nullptr;
+    Arena* arena_ = nullptr;
+    Slots* slots_ = nullptr;
+    EvictionOrder* order_ = nullptr;
+    Leases* leases_ = nullptr;
+    Draining* draining_ = nullptr;
+    Items* items_ = nullptr;
+    bool evict_ = true;
+};
+
+class Spill : private PartsOfRoom {
+  public:
+    // Both are borrowed; nullptr: no disk.
+    void attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules);
+
+    // Instead of the eviction of `ref`, unless it is false. `keep` is neither moved nor evicted.
+    bool take(Ref ref, Ref keep, NodeSeconds now);
+    // The same, while the item's page is being emptied: it takes no other page for it.
+    bool take_from_page(Ref ref, NodeSeconds now);
+    // For sweeps: nobody read the item for SpillRules::idle_s.
+    bool idle(Ref ref, NodeSeconds now) const;
+
+  private:
+    // An item without its slot: its value is on the disk.
+    struct Moved {
+        std::string key;
+        Stub stub;
+        uint64_t cas;
+        uint32_t flags;
+        NodeSeconds exptime, last_access;
+        uint16_t format, access_count;
+        uint8_t descriptor_flags;
+    };
+
+    bool moves(Ref ref, NodeSeconds now) const;
+    uint8_t stub_class(Ref ref) const;
+    Ref slot_for_stub(uint8_t size_class, NodeSeconds now);
+    Ref slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now);
+    bool has_share(uint8_t size_class) const;
+    bool replace(Ref ref, Ref to, NodeSeconds now);
+    bool free_page(Ref victim, Ref keep, NodeSeconds now);
+    void leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now);
+    void insert(const Moved& item, NodeSeconds now);
+
+    DiskStore* disk_ = nullptr;
+    const SpillRules* rules_ = nullptr;
+};
+
+}  // namespace farcached::node
