@@ -59,6 +59,20 @@ void OutBuffer::take(OutBuffer& other) {
     other.clear(SIZE_MAX);
 }
 
+void OutBuffer::own_all() {
+    if (pieces_.empty()) return;
+    OutBuffer whole;
+    whole.reserve(leaves());
+    size_t at = 0;
+    for (const OutPiece& piece : pieces_) {
+        whole.append(own().substr(at, piece.at - at));
+        whole.append(piece.bytes.bytes());
+        at = piece.at;
+    }
+    whole.append(own().substr(at));
+    swap(whole);
+}
+
 void OutBuffer::append_number(uint64_t n) {
     char* at = reserve(20);
     commit(size_t(write_number(at, n) - at));

@@ -98,6 +98,8 @@ class OutBuffer {
         CHECK(pieces_.empty() || pieces_.back().at <= size);
         size_ = size;
     }
+    // Copies the pieces to its own bytes. Throws std::bad_alloc without effect.
+    void own_all();
     // Empties it; frees memory above `keep` bytes.
     void clear(size_t keep) {
         size_ = borrowed_ = 0;

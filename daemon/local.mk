@@ -12,6 +12,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/borrowed_link.h \
 	daemon/engine/courier.cc \
 	daemon/engine/courier.h \
+	daemon/engine/disk_gets.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
 	daemon/engine/link_peer.cc \

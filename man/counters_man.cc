@@ -71,6 +71,7 @@ void farcached_rows() {
     rows("stats proxy, with nodes: reported by them", daemon::nodes_own_rows);
     rows("stats proxy: ends of connections, by reason", daemon::session_end_texts, "close_");
     rows("stats: counters of workers", daemon::WorkerCounters::rows());
+    rows("stats, with ext_path: the disk", node::DiskStatistics::rows());
     rows("stats slabs: per size class", daemon::ClassCounters::rows());
     rows("stats nodes: of each, as node:name", daemon::node_shown_rows);
     rows("stats leases: sums over nodes, and of each as node:name", node::lease_rows);
@@ -94,6 +95,7 @@ void farcached_rows() {
 void farnode_rows() {
     rows("Groups", node::NodeStats::groups());
     rows("general: requests of connections", node::ServiceCounters::rows());
+    rows("general, with ext_path: the disk", node::DiskStatistics::rows());
     rows("general: identity", node::identity_rows());
     rows("leases: their terms", node::lease_term_rows());
     rows("general: items and memory", node::node_rows);

@@ -28,6 +28,7 @@
 #include <variant>
 
 #include "base/broken.h"
+#include "daemon/engine/disk_gets.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"
@@ -148,10 +149,10 @@ void complete_get(ReplySlot& slot, const ReplyTarget& to) {
     completion.done(*reply);
 }
 
-// Submits to the peers behind links. `submission(ticket)` returns a SubmitResult; the slot's answer is written by `write`. If
+// For a later answer. `submission(ticket)` returns a SubmitResult; the slot's answer is written by `write`. If
 // memory runs out, the slot is freed: a late answer then finds its ticket void.
 template <class Record, class Submission>
-void submit_to_links(const Submitter& asker, const Request<Record>& request, Verb verb, bool gets_value,
+void submit_later(const Submitter& asker, const Request<Record>& request, Verb verb, bool gets_value,
                      ReplySlot::Complete write, Submission submission) {
     ReplyQueue& queue = *asker.session.replies;
     ReplySlot& slot = queue.open(verb);
@@ -168,7 +169,7 @@ void submit_to_links(const Submitter& asker, const Request<Record>& request, Ver
 // Not inlined: the embedded node's path stays short.
 template <class Completion, class Reply, class Op, class Record>
 [[gnu::noinline]] void submit_op_to_links(const Submitter& asker, const Op& op, const Request<Record>& request) {
-    submit_to_links(asker, request, std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other, /* gets_value= */ false,
+    submit_later(asker, request, std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other, /* gets_value= */ false,
                     &complete<Completion, Record, Reply>,
                     [&](Ticket ticket) { return asker.context.router.links().ask(op, ticket); });
 }
@@ -176,7 +177,7 @@ template <class Completion, class Reply, class Op, class Record>
 template <class Completion, class Record>
 [[gnu::noinline]] void submit_get_to_links(const Submitter& asker, LinkPeer* peer, const protocol::GetOp& op, Wanted wanted,
                                            const Request<Record>& request) {
-    submit_to_links(asker, request, Verb::get, wanted.value, &complete_get<Completion, Record>,
+    submit_later(asker, request, Verb::get, wanted.value, &complete_get<Completion, Record>,
                     [&](Ticket ticket) { return asker.context.router.links().get(peer, op, wanted, ticket); });
 }
 
@@ -224,56 +225,83 @@ bool read_mapped(const Submitter& asker, LinkPeer& peer, const protocol::Key& ke
 template <class Completion>
 constexpr bool reads_values = requires(Completion& completion) { completion.refused(); };
 
-// One attempt. unlent: the bytes of a large value that could not be lent. False: no room for a copy either.
+// What the embedded node answered, apart from a value that the completion has.
+struct Got {
+    protocol::GetReply reply;
+    BorrowedBytes lent;    // the value, not copied
+    node::Place away{};    // of the value on the disk; zeros: it is in memory
+    uint64_t unlent = 0;   // bytes of a large value that could not be lent
+};
+
+// One attempt. False: no room for a copy of a large value.
 template <class Completion>
-bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
-               protocol::GetReply& reply, BorrowedBytes& lent, uint64_t& unlent) {
+bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion, Got& got) {
     const SessionMemory* const memory = asker.context.memory;
     bool has_room = true;
     const auto sink = [&](const protocol::ItemMeta& meta) -> char* {
         if (meta.value_len < node::lent_bytes_min || !completion.sends(meta)) return completion.value_at(meta);
-        unlent = meta.value_len;
+        got.unlent = meta.value_len;
         has_room = memory == nullptr || memory->has_room(meta.value_len);
         return has_room ? completion.value_at(meta) : nullptr;
     };
-    reply = peer.node().get(op, asker.context.now, sink, &lent);
+    // Parked replies hold no borrowed bytes.
+    const bool lends = asker.session.replies == nullptr || asker.session.replies->empty();
+    got.reply = peer.node().get(op, asker.context.now, sink, lends ? &got.lent : nullptr,
+                                asker.context.disk != nullptr ? &got.away : nullptr);
     return has_room;
 }
 
-// A large value is sent from the slot, copied within SessionMemory, or refused. Room is made between attempts: an attempt holds
+// The reply waits in the session's queue until the disk has the value.
+template <class Completion, class Record>
+[[gnu::noinline]] void get_from_disk(const Submitter& asker, const Got& got, const Request<Record>& request) {
+    asker.out.own_all();
+    submit_later(asker, request, Verb::get, /* gets_value= */ true, &complete_get<Completion, Record>, [&](Ticket ticket) {
+        asker.context.disk->get(ticket, request.key, got.reply, got.away);
+        return SubmitResult::later;
+    });
+}
+
+// True: answered at once. A large value is sent from the slot, copied within SessionMemory, or refused. Room is made between attempts: an attempt holds
 // the partition's lock, and a session that ends may unpin values of that partition. A get that took a win token is not
 // repeated.
-template <class Completion>
-void get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion) {
+template <class Completion, class Record>
+bool get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
+               const Request<Record>& request) {
     Context& context = asker.context;
-    protocol::GetReply reply;
-    BorrowedBytes lent;
-    uint64_t unlent = 0;
-    bool fits = try_value(asker, peer, op, completion, reply, lent, unlent);
-    if (!fits && !reply.meta.win && context.room != nullptr && context.room->make_room(unlent, Lack::value)) {
+    Got got;
+    bool fits = try_value(asker, peer, op, completion, got);
+    if (!fits && !got.reply.meta.win && context.room != nullptr && context.room->make_room(got.unlent, Lack::value)) {
         protocol::GetOp again = op;
         again.no_bump = true;
-        fits = try_value(asker, peer, again, completion, reply, lent, unlent);
-        unlent = 0;
+        fits = try_value(asker, peer, again, completion, got);
+        got.unlent = 0;
     }
     if (!fits) {
         context.counters.response_oom.add(1);
-        return completion.refused();
+        return completion.refused(), true;
     }
-    if (lent) completion.value_lent(reply.meta, std::move(lent));
-    completion.done(reply);
-    if (unlent != 0 && context.room != nullptr) [[unlikely]]
-        context.room->make_room(unlent, Lack::value);  // pins are spent
+    if (got.away != node::Place{}) [[unlikely]] {
+        if (completion.sends(got.reply.meta)) return get_from_disk<Completion>(asker, got, request), false;
+        completion.value_at(got.reply.meta);
+    }
+    if (got.lent) completion.value_lent(got.reply.meta, std::move(got.lent));
+    completion.done(got.reply);
+    if (got.unlent != 0 && context.room != nullptr) [[unlikely]]
+        context.room->make_room(got.unlent, Lack::value);  // pins are spent
+    return true;
 }
 
-template <class Completion>
-void get_locked(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion) {
+// True: answered at once.
+template <class Completion, class Record>
+bool get_locked(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
+                const Request<Record>& request) {
     if constexpr (reads_values<Completion>) {
-        if (completion.wants_value()) return get_value(asker, peer, op, completion);
+        if (completion.wants_value()) return get_value(asker, peer, op, completion, request);
     }
     auto sink = [&](const protocol::ItemMeta& meta) { return completion.value_at(meta); };
     protocol::GetReply reply = peer.node().get(op, asker.context.now, sink);
     completion.done(reply);
+    return true;
 }
 
 inline protocol::GetOp plain_get(const protocol::Key& key, bool tokens_matter) {
@@ -286,12 +314,12 @@ inline protocol::GetOp plain_get(const protocol::Key& key, bool tokens_matter) {
 // Apart from the lock-free read, which is short and needs registers. was_read: the lock-free read hit, and counted as an
 // access.
 template <class Completion, class Record>
-[[gnu::noinline]] void get_after_read(const Submitter& asker, LocalPeer& peer, const protocol::Key& key, bool tokens_matter,
+[[gnu::noinline]] bool get_after_read(const Submitter& asker, LocalPeer& peer, const protocol::Key& key, bool tokens_matter,
                                       bool was_read, const Request<Record>& request) {
     Completion completion(asker.target(), request.key, request.record, request.words);
     protocol::GetOp op = plain_get(key, tokens_matter);
     op.no_bump = was_read;
-    get_locked(asker, peer, op, completion);
+    return get_locked(asker, peer, op, completion, request);
 }
 
 // Keys behind links: mapped memory; then what proxy::Requests::get() tries in turn: pointer, index, two-sided.
@@ -338,8 +366,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     if constexpr (asking::reads_values<Completion>)
         if (completion.wants_value() || !op.touch.has_value()) note_local(asker.context, op.key.bytes);
     peer->record_accesses(asker.context.now);
-    asking::get_locked(asker, *peer, op, completion);
-    return true;
+    return asking::get_locked(asker, *peer, op, completion, request);
 }
 
 // A get of value, client flags and cas only. Each way that does not answer leaves the get to the next one.
@@ -364,8 +391,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
                                                   found, std::identity());
     if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
     if (read != asking::Read::hit) [[unlikely]] {
-        asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
-        return true;
+        return asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
     }
     completion.hit();
     return true;
@@ -376,7 +402,7 @@ template <class Record>
 void ask_stats(const Submitter& asker, const StatsNeed& need, std::string_view key, std::string_view words,
                const Record& record, ReplySlot::Complete write) {
     const protocol::StatsOp op{need.group};
-    asking::submit_to_links(asker, Request<Record>{key, record, words}, Verb::other, /* gets_value= */ true, write,
+    asking::submit_later(asker, Request<Record>{key, record, words}, Verb::other, /* gets_value= */ true, write,
                             [&](Ticket ticket) { return asker.context.router.links().ask(op, need.node, ticket); });
 }
 

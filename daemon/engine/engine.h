@@ -34,6 +34,7 @@ class Recorder;
 
 namespace farcached::daemon {
 
+class DiskGets;
 class HotKeys;
 class Latencies;
 class ReplyQueue;
@@ -115,6 +116,7 @@ struct Context {
     Recorder* recorder = nullptr;    // null: no records; else it records the request under execution
     SessionMemory* memory = nullptr;  // of all sessions; null: no limit
     RoomMaker* room = nullptr;       // null: no session ends to make room
+    DiskGets* disk = nullptr;        // null: the embedded node has no disk; else every session has a ReplyQueue
     size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
 
     // True: SessionMemory has room for `bytes` of a client's buffer, if need be after other sessions ended.
@@ -160,7 +162,7 @@ struct SessionState {
     uint32_t swallow = 0;         // bytes of a refused value still to be discarded
     GetLine line;                 // the input begins inside this line
     std::unique_ptr<PendingSet> pending;  // the input begins inside its value
-    ReplyQueue* replies = nullptr;  // borrowed; set if keys are behind links
+    ReplyQueue* replies = nullptr;  // borrowed; set if keys are behind links, or values on a disk
 };
 
 enum class Next : uint8_t {

@@ -164,6 +164,23 @@ node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, n
     return config;
 }
 
+node::DiskConfig disk_config(const conf::DiskSettings& disk) {
+    node::DiskConfig config;
+    config.bytes = disk.bytes;
+    config.segment_bytes = disk.page_bytes;
+    config.buffer_bytes = disk.write_buffer_bytes;
+    config.threads = disk.threads;
+    config.depth = disk.io_depth;
+    return config;
+}
+
+node::SpillRules spill_rules(const conf::DiskSettings& disk) {
+    return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s};
+}
+
+constexpr const char* unflushed_disk =
+    "ext_path: the last values could not be written; their items are lost at the next start: see the disk's errors above";
+
 EngineOptions engine_options(const conf::Settings& settings, const Passwords* passwords) {
     EngineOptions options;
     options.passwords = passwords;
@@ -200,18 +217,18 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity, con
 
 // Threads that did start are not joined when another cannot: the process ends at once.
 template <class Start>
-void start_or_exit(Start start) {
+auto start_or_exit(Start start) -> decltype(start()) {
     try {
-        start();
+        return start();
     } catch (const std::system_error& error) {
         process::say(Level::error, std::string("failed to start threads: ") + error.what());
         std::_Exit(conf::exit_system);
     }
 }
 
-// The files of -e and -Y. Paths are absolute, because -d changes the folder; empty: none.
+// The files of -e, ext_path and -Y. Paths are absolute, because -d changes the folder; empty: none.
 struct Files {
-    std::string memory, passwords;
+    std::string memory, disk, passwords;
     Passwords allowed;  // of `passwords`
 
     const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
@@ -222,6 +239,7 @@ std::string absolute(const std::string& path) { return path.empty() ? path : std
 
 // While the process may still have more rights than its final user.
 void find_files(const conf::Settings& settings, Files& files) {
+    files.disk = absolute(settings.disk.path);
     if (settings.proxy.nodes.empty())
         files.memory = absolute(settings.memory.file);
     else if (!settings.memory.file.empty())
@@ -240,12 +258,24 @@ std::unique_ptr<node::Restart> restart_or_exit(const std::string& path, const pr
     }
 }
 
+// nullptr: no values are on a disk.
+std::unique_ptr<node::DiskStore> disk_or_exit(const conf::Settings& settings, const Files& files, const node::Restart& restart) {
+    if (files.disk.empty()) return nullptr;
+    node::DiskConfig config = disk_config(settings.disk);
+    config.path = files.disk;
+    config.former_store = restart.former_disk();
+    config.say = [](const std::string& text) { process::say(Level::warning, text); };
+    return start_or_exit([&] { return or_fatal(node::DiskStore::open(config)); });
+}
+
 // nullptr: other nodes keep the items.
-std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node::Restart& restart) {
+std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node::Restart& restart, node::DiskStore* disk) {
     if (!settings.proxy.nodes.empty()) return nullptr;
     const auto make = [&] {
-        return std::make_unique<Embedded>(node_config(settings.memory, settings.session.threads, restart.file()),
-                                          crawler_options(settings.crawler), &process::node_now);
+        node::Config config = node_config(settings.memory, settings.session.threads, restart.file());
+        config.disk = disk;
+        config.spill = spill_rules(settings.disk);
+        return std::make_unique<Embedded>(config, crawler_options(settings.crawler), &process::node_now);
     };
     try {
         std::unique_ptr<Embedded> embedded = restart.made(make);
@@ -268,7 +298,8 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
 void limit_or_exit(const conf::Settings& settings, const Server& server) {
     if (!settings.process.drop_privileges) return;
     const conf::Refusal refused =
-        process::limit_system_calls({.ring = server.workers_on_ring() != 0, .rdma = uses_rdma(settings.proxy)});
+        process::limit_system_calls({.ring = server.workers_on_ring() != 0 || !settings.disk.path.empty(),
+                                     .rdma = uses_rdma(settings.proxy)});
     if (!refused) return;
     process::say(Level::error, refused->text);
     std::_Exit(refused->exit_status);
@@ -306,6 +337,15 @@ void change_crawler(const Running& running, const conf::CrawlerSettings& from, c
     running.engine.crawler_enabled = crawler.enabled();
 }
 
+void change_spill(const Running& running, const conf::DiskSettings& from, const conf::DiskSettings& to) {
+    if (running.embedded == nullptr) return;
+    node::SpillRules& rules = running.embedded->node.spill_rules();
+    if (from.item_bytes_min != to.item_bytes_min) rules.value_bytes_min = to.item_bytes_min;
+    if (from.recache_rate != to.recache_rate) rules.recache_rate = to.recache_rate;
+    if (from.drop_unread != to.drop_unread) rules.drop_unread = to.drop_unread;
+    if (from.item_age_s != to.item_age_s) rules.idle_s = to.item_age_s;
+}
+
 void change_commands(EngineOptions& engine, const conf::AdminSettings& from, const conf::AdminSettings& to) {
     if (from.flush != to.flush) engine.flush_enabled = to.flush;
     if (from.dump != to.dump) engine.dump_enabled = to.dump;
@@ -341,6 +381,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
         running.nodes->use(std::move(set));
     }
     change_crawler(running, from.crawler, to.crawler);
+    change_spill(running, from.disk, to.disk);
     change_commands(running.engine, from.admin, to.admin);
     running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
@@ -374,7 +415,8 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
            process::HttpListener* http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
-    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart);
+    const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
+    const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
     EngineOptions engine = engine_options(settings, files.list());
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
@@ -422,6 +464,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     if (http != nullptr) http->stop();
     if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
+    if (disk != nullptr && !disk->flush()) process::say(Level::warning, unflushed_disk);
     restart->stop(process::node_now());
 }
 

@@ -206,7 +206,14 @@ std::string_view tune_crawler(const TuneTargets& t, const LineWords& words) {
 
 // ---- extstore -----------------------------------------------------------------------------------------
 
-// Accepted and shown only, as the options of the same names.
+// Changes what the options of the same names set; those without an effect are shown only.
+void change_spill(node::SpillRules& rules, std::string_view name, uint32_t number) {
+    if (name == "item_size") rules.value_bytes_min = number;
+    if (name == "item_age") rules.idle_s = number;
+    if (name == "recache_rate") rules.recache_rate = number;
+    if (name == "drop_unread") rules.drop_unread = number != 0;
+}
+
 std::string_view tune_extstore(const TuneTargets& t, const LineWords& words) {
     constexpr std::string_view numbers[] = {"item_size",     "item_age",   "low_ttl",  "recache_rate",
                                             "compact_under", "drop_under", "max_sleep"};
@@ -222,6 +229,7 @@ std::string_view tune_extstore(const TuneTargets& t, const LineWords& words) {
     if (!parse_number(words[2], number)) return error;
     if (words[1] == "free_memchunks")
         return parse_number(words[3], limit) && number < 64 ? ok : error;
+    if (t.embedded != nullptr) change_spill(t.embedded->node.spill_rules(), words[1], number);
     if (words[1] == "drop_unread") {
         t.settings.set(name, yes_no(number != 0));
         return ok;

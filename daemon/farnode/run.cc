@@ -123,9 +123,35 @@ std::unique_ptr<Restart> restart_or_exit(const std::string& path, const process:
     }
 }
 
-std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart) {
+// path: absolute; empty: no values are on a disk, nullptr.
+std::unique_ptr<DiskStore> disk_or_exit(const conf::DiskSettings& disk, const std::string& path, const Restart& restart) {
+    if (path.empty()) return nullptr;
+    DiskConfig config;
+    config.path = path;
+    config.bytes = disk.bytes;
+    config.segment_bytes = disk.page_bytes;
+    config.buffer_bytes = disk.write_buffer_bytes;
+    config.threads = disk.threads;
+    config.depth = disk.io_depth;
+    config.former_store = restart.former_disk();
+    config.say = [](const std::string& text) { process::say(Level::warning, text); };
     try {
-        return restart.made([&] { return std::make_unique<Node>(node_config(settings, restart.file())); });
+        return or_fatal(DiskStore::open(config));
+    } catch (const std::system_error& error) {
+        fatal(std::string("failed to start threads: ") + error.what());
+    }
+}
+
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart, DiskStore* disk) {
+    const auto make = [&] {
+        Config config = node_config(settings, restart.file());
+        config.disk = disk;
+        config.spill = {settings.disk.item_bytes_min, settings.disk.recache_rate, settings.disk.drop_unread,
+                        settings.disk.item_age_s};
+        return std::make_unique<Node>(config);
+    };
+    try {
+        return restart.made(make);
     } catch (const std::exception& error) {
         fatal("failed to get " + std::to_string(settings.memory.bytes_max >> 20) +
                 " megabytes of memory: " + error.what());
@@ -226,7 +252,8 @@ ServiceLimits limits_of(const conf::NodeSettings& settings) {
 // Runs after threads have started, so exits without unwinding.
 void limit_or_exit(const conf::Settings& settings) {
     if (!settings.process.drop_privileges) return;
-    const conf::Refusal refused = process::limit_system_calls({.rdma = !settings.node.verbs_host.empty()});
+    const conf::Refusal refused =
+        process::limit_system_calls({.ring = !settings.disk.path.empty(), .rdma = !settings.node.verbs_host.empty()});
     if (!refused) return;
     process::say(Level::error, refused->text);
     std::_Exit(refused->exit_status);
@@ -243,14 +270,21 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches) {
     return offer;
 }
 
+struct Files {
+    std::string memory, disk;  // absolute; empty: none
+};
+
+std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
+
 // Runs in the final process, as the final user.
-void serve(process::Reloader& reloader, const std::string& memory_file, TcpListeners listeners, AdminSocket admin,
+void serve(process::Reloader& reloader, const Files& files, TcpListeners listeners, AdminSocket admin,
            process::HttpListener* http, process::Background& background, Signals& signals, process::ServiceManager& manager,
            process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
-    const std::unique_ptr<Restart> restart = restart_or_exit(memory_file, manager);
-    const std::unique_ptr<Node> owned = node_or_exit(settings, *restart);
+    const std::unique_ptr<Restart> restart = restart_or_exit(files.memory, manager);
+    const std::unique_ptr<DiskStore> disk = disk_or_exit(settings.disk, files.disk, *restart);
+    const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, disk.get());
     Node& node = *owned;
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
@@ -305,6 +339,10 @@ void serve(process::Reloader& reloader, const std::string& memory_file, TcpListe
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
     crawler.stop();
+    if (disk != nullptr && !disk->flush())
+        process::say(Level::warning,
+                     "ext_path: the last values could not be written; their items are lost at the next start: see the disk's "
+                     "errors above");
     restart->stop(process::node_now());
 }
 
@@ -332,15 +370,14 @@ int run(int argc, char** argv) {
     or_fatal(raise_limits(settings));
     Signals signals;
     // Absolute, because -d changes the folder.
-    const std::string memory_file =
-        settings.memory.file.empty() ? std::string() : std::filesystem::absolute(settings.memory.file).string();
+    const Files files{absolute(settings.memory.file), absolute(settings.disk.path)};
     process::Background background;
     if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
     TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(reloader, memory_file, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
+    serve(reloader, files, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

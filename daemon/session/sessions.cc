@@ -88,7 +88,8 @@ void Sessions::open(NewConnection connection) {
         session->state.own = connection.own;
         const bool known = connection.admin || connection.own;
         if (context_.options.passwords != nullptr && !known) session->protocol = SessionProtocol::locked;
-        if (context_.router.local() == nullptr) session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
+        if (context_.router.local() == nullptr || context_.disk != nullptr)
+            session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
         recorder_.note("opened connection", connection.fd);
         context_.now = node_now();
         session->last_command.store(context_.now, std::memory_order_relaxed);

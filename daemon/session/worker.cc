@@ -36,6 +36,9 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, *room, options.number, sessions_.io(), replies_);
     if (node != nullptr) local_.emplace(*node);
     context_.router = local_.has_value() ? Router(*local_) : Router(*links_);
+    if (node != nullptr && node->config().disk != nullptr)
+        disk_ = std::make_unique<DiskGets>(*node, sessions_.io(), replies_, context_);
+    context_.disk = disk_.get();
     inbox_.listen(sessions_.io(), [this] { woken(); });
     set_idle_check();
 }
@@ -49,12 +52,13 @@ void Worker::run() {
     if (options_.cpu >= 0) process::pin_this_thread(uint32_t(options_.cpu));
     sessions_.io().start();
     if (links_ != nullptr) links_->start();
+    if (disk_ != nullptr) disk_->start();
     do {
-        const bool awake = links_ != nullptr && replies_.begin_tick();
+        const bool awake = answers_later() && replies_.begin_tick();
         sessions_.io().turn(awake);
         sessions_.end_as_asked();
         sessions_.end_doomed();
-        if (links_ != nullptr)
+        if (answers_later())
             end_tick();
         else
             latencies_.end_tick();
@@ -65,6 +69,7 @@ void Worker::run() {
         serve_borrowers();
         links_->stop();
     }
+    if (disk_ != nullptr) disk_->stop();
     inbox_.shut();
 }
 
@@ -82,7 +87,7 @@ void Worker::serve_borrowers() {
 void Worker::end_tick() {
     if (must_take_ && !sessions_.stopping()) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
-        links_->end_tick();
+        if (links_ != nullptr) links_->end_tick();
         const std::span<ReplyQueue* const> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
         sessions_.read_clock();
@@ -92,7 +97,7 @@ void Worker::end_tick() {
             sessions_.deliver(*queue->session());
         }
     }
-    links_->end_tick();
+    if (links_ != nullptr) links_->end_tick();
     latencies_.end_tick();
 }
 

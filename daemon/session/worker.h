@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/recorder.h"
+#include "daemon/engine/disk_gets.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/mailroom.h"
@@ -138,6 +139,7 @@ class Worker final : private TurnTimer {
     void measure();
     void take_nodes();
     void set_idle_check();
+    bool answers_later() const { return links_ != nullptr || disk_ != nullptr; }
     void end_tick();
     void serve_borrowers();
 
@@ -157,6 +159,7 @@ class Worker final : private TurnTimer {
     Inbox inbox_;
     Mailroom* const room_;  // only with links_
     std::unique_ptr<Links> links_;  // to the nodes, instead of local_
+    std::unique_ptr<DiskGets> disk_;  // of the embedded node's values
     bool must_take_ = false;  // no memory to take the nodes of a reload: retry at the next tick
     uint64_t idle_check_at_ns_ = UINT64_MAX;  // both on boottime_ns(); UINT64_MAX: never
     uint64_t stopped_at_ns_ = UINT64_MAX;

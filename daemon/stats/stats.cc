@@ -69,6 +69,14 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
     out.number("get_misses", w.get_misses);
     out.number("get_expired", w.get_expired);
     out.number("get_flushed", w.get_flushed);
+    if (s.disk.has_value()) {
+        out.number("get_extstore", w.get_extstore);
+        out.number("get_aborted_extstore", 0);
+        out.number("get_oom_extstore", s.disk->reads_refused);
+        out.number("recache_from_extstore", s.node.recached);
+        out.number("miss_from_extstore", w.miss_from_extstore);
+        out.number("badcrc_from_extstore", s.disk->records_bad);
+    }
     out.number("delete_misses", w.delete_misses);
     out.number("delete_hits", c.delete_hits);
     out.number("incr_misses", w.incr_misses);
@@ -87,6 +95,13 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
     if (options.idle_timeout) out.number("idle_kicks", w.idle_kicks);
     out.number("bytes_read", w.bytes_read);
     out.number("bytes_written", w.bytes_written);
+}
+
+// memcached's names and order; those behind it are ours. No segment is compacted.
+void write_disk(StatWriter& out, const node::DiskStatistics& disk) {
+    for (const std::string_view name : {"compact_lost", "compact_rescues", "compact_skipped"})
+        out.number("extstore_" + std::string(name), 0);
+    for (const auto& row : node::DiskStatistics::rows()) out.number(row.name, row.of(disk));
 }
 
 void write_state(StatWriter& out, const Sample& s) {
@@ -119,6 +134,7 @@ void write_state(StatWriter& out, const Sample& s) {
     out.number("log_watcher_skipped", s.watch.skipped);
     out.number("log_watcher_sent", s.watch.sent);
     out.number("log_watchers", s.watch.watchers);
+    if (s.disk.has_value()) write_disk(out, *s.disk);
     out.number("unexpected_napi_ids", 0);
     out.number("round_robin_fallback", 0);
 }
@@ -189,6 +205,16 @@ void write_general(StatWriter out, const Sample& sample, const GeneralOptions& o
         out.text("farcached_io", io_in_use(sample));
     }
     if (options.nodes) out.number("nodes_unavailable", sample.nodes_unavailable);
+}
+
+void write_segments(StatWriter out, const node::DiskStore* disk) {
+    if (disk == nullptr) return;
+    disk->each_segment([&](uint32_t place, uint64_t number, uint64_t bytes) {
+        out.of_class("", place, "version", number);
+        out.of_class("", place, "bytes", bytes);
+        out.of_class("", place, "bucket", 0);
+        out.of_class("", place, "free_bucket", 0);
+    });
 }
 
 // ---- items, connections, latencies --------------------------------------------------------------------------------

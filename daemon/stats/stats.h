@@ -81,6 +81,9 @@ void write_proxy(StatWriter out, const Sample& sample);
 
 // Latencies of requests by the way of their answers; and the list of slow ones.
 void write_latency(StatWriter out, const LatencyTotals& latency, bool nodes);
+// Of each segment: its number, 0 if it is free, and the bytes of its records that are still needed. nullptr: no lines.
+void write_segments(StatWriter out, const node::DiskStore* disk);
+
 void write_slow(StatWriter out, const ServerView& server);
 // The most frequent keys by the way of their answers: daemon/stats/hot_keys.cc.
 void write_hot_keys(StatWriter out, ServerView& server);

@@ -250,6 +250,7 @@ Sample take_sample(const Embedded* embedded, const ServerView& server, const Wat
         add_nodes_counters(sample, *nodes);
     } else {
         sample.node = embedded->node.stats(sample.now);
+        if (const node::DiskStore* disk = embedded->node.config().disk) sample.disk = disk->statistics();
         for (const node::ClassStats& one : sample.node.classes) add_counters(sample.node_classes, one);
         sample.crawler_passes = embedded->crawler.passes();
         sample.crawler_running = embedded->crawler.running();
@@ -269,6 +270,9 @@ void subtract(Sample& sample, const Sample& earlier) {
     for (const auto counter : server_counters) less(sample.server.*counter, earlier.server.*counter);
     subtract(sample.node, earlier.node);
     subtract(sample.node_classes, earlier.node_classes);
+    if (sample.disk.has_value() && earlier.disk.has_value())
+        for (const auto& row : node::DiskStatistics::rows())
+            if (row.kind == StatKind::counter) less(row.of(*sample.disk), row.of(*earlier.disk));
     for (const auto counter : watch_counters) less(sample.watch.*counter, earlier.watch.*counter);
     sample.log_lines_lost -= std::min(sample.log_lines_lost, earlier.log_lines_lost);
     less(sample.crawler_passes, earlier.crawler_passes);

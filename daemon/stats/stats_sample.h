@@ -19,6 +19,7 @@
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
+#include "node/disk/disk_store.h"
 #include "node/store/crawler.h"
 #include "node/store/node.h"
 #include "proxy/link_counters.h"
@@ -96,6 +97,7 @@ struct Sample {
     LatencyTotals latency;
     ServerNumbers server;
     node::Stats node;                 // of the embedded node, or sums over nodes
+    std::optional<node::DiskStatistics> disk;  // of the embedded node's, if it has one
     node::ClassStats node_classes;    // counters of classes, summed over them
     std::vector<NodeTotals> nodes;    // as configured
     NodeTotals past_nodes;          // of removed nodes

@@ -63,6 +63,8 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(read_oom, "requests refused because all client buffers were in use")                        \
     X(response_oom, "replies refused because all client buffers were in use")                     \
     X(cmd_delete_prefix, "deletes by prefix")                                                     \
+    X(get_extstore, "keys requested whose values were on the disk")                               \
+    X(miss_from_extstore, "of these, values that the disk had lost")                              \
     X(cmd_touch, "touch and get-and-touch requests")                                              \
     X(cmd_meta, "meta commands")                                                                  \
     X(get_cmds, "keys requested")                                                                 \

@@ -29,6 +29,8 @@ namespace farcached::node {
 
 constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 
+class DiskValues;  // node/service/disk_values.h
+
 class FetchPool {
   public:
     // bytes: as in BufferPool.
@@ -97,6 +99,7 @@ struct Connection {
     ServiceCounters& counters;
     PeerBudget::Account& account;
     Seats::Seat& seat;
+    DiskValues* disk = nullptr;         // of the thread; nullptr: the node has no disk
     fabric::Channel* channel = nullptr;
     protocol::RegionAccess access = protocol::RegionAccess::none;
     protocol::FrameLimits limits = {};  // as agreed

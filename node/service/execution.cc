@@ -74,6 +74,7 @@ void Execution::clear() {
     sent_.clear();
     received_.clear();
     walks_.clear();
+    forget_disk();
 }
 
 // ---- frames of requests -------------------------------------------------------------------------------
@@ -199,10 +200,22 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         in_frame = turn.replies.room(head + meta.value_len);
         return in_frame + head;
     };
-    const protocol::GetReply reply = node_.get(op, turn.now, sink);
+    Place away{};
+    const protocol::GetReply reply = node_.get(op, turn.now, sink, /* lent= */ nullptr, connection_.disk != nullptr ? &away : nullptr);
     const bool hit = reply.status == protocol::GetReply::Status::hit;
     counters_.cmd_get.add(1);
     (hit ? counters_.get_hits : counters_.get_misses).add(1);
+    if (away != Place{} && !options.no_value) {
+        const RequestId id{turn.sequence, options.tag};
+        in_flight_[turn.sequence]++;
+        asked_disk_ = true;
+        try {
+            return connection_.disk->get(*this, id, options.want_grant, op.key.bytes, reply, away, turn.now);
+        } catch (const std::bad_alloc&) {
+            answered(turn.sequence);
+            throw;
+        }
+    }
     if (hit) {
         with.grant = reply.grant;
         with.denied = reply.denied;
@@ -215,6 +228,42 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         return refuse(turn, options.tag, RequestRefusal::no_memory);
     turn.replies.add(reply, with);
     if (apart.bytes != nullptr) send_later(turn, options.tag, std::move(apart));
+}
+
+// The value of a get that was executed in an earlier step. It came without a lease (node/store/stub.h, T2).
+void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) {
+    late_replies_ = true;
+    Turn turn = turn_of(id.sequence, connection_.shared.clock());
+    ReplyOptions with = reply_to(id.tag);
+    with.grant_room = want_grant;
+    if (reply.status == protocol::GetReply::Status::hit) {
+        with.denied = reply.denied;
+        reply_hit(turn, with, reply, value);
+    } else {
+        counters_.lost_on_disk.add(1);
+        turn.replies.add(reply, with);
+    }
+    turn.replies.end();
+    answered(id.sequence);
+}
+
+// E3: it waits outside of the channel if much waits there.
+void Execution::reply_hit(Turn& turn, const ReplyOptions& options, const protocol::GetReply& reply, std::string_view value) {
+    const size_t head = protocol::hit_head_bytes(options.grant_room);
+    ReplyOptions with = options;
+    if (may_send() && !turn.replies.must_follow(head, value.size())) {
+        with.value = ValueForm::here;
+        char* const to = turn.replies.room(head + value.size());
+        protocol::write_reply_head(to, reply, with);
+        value.copy(to + head, value.size());
+        return turn.replies.commit(head + value.size());
+    }
+    SentValues::Value apart = sent_.reserve(value.size());
+    if (apart.bytes == nullptr) return refuse(turn, with.tag, RequestRefusal::no_memory);
+    value.copy(apart.bytes.get(), value.size());
+    with.value = ValueForm::follows;
+    turn.replies.add(reply, with);
+    send_later(turn, with.tag, std::move(apart));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {

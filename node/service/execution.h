@@ -16,18 +16,23 @@
 #include <deque>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/recorder.h"
 #include "node/service/connection.h"
+#include "node/service/disk_values.h"
 #include "node/service/values.h"
 #include "protocol/frame_request.h"
 
 namespace farcached::node {
 
-class Execution {
+class Execution final : private DiskValues::Asker {
   public:
     explicit Execution(const Connection& connection)
         : connection_(connection), node_(connection.shared.node), counters_(connection.counters) {}
+    ~Execution() { forget_disk(); }
+    Execution(const Execution&) = delete;
+    Execution& operator=(const Execution&) = delete;
 
     // Gets the key being served; outlives this.
     void record_in(Recorder& recorder) { recorder_ = &recorder; }
@@ -56,6 +61,10 @@ class Execution {
     void walk();
     // More can be sent, or walked, without another event.
     bool pending() const { return !sent_.empty() || !walks_.empty(); }
+    // There was no memory for a reply outside of a step: the connection must end.
+    bool starved() const { return starved_; }
+    // Values from the disk made replies since the last step.
+    bool take_late_replies() { return std::exchange(late_replies_, false); }
     // No request is in progress.
     bool quiet() const { return !halted() && in_flight_.empty(); }
     // The connection ends: drops what is in progress.
@@ -93,6 +102,12 @@ class Execution {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
+    void reply_hit(Turn& turn, const protocol::ReplyOptions& options, const protocol::GetReply& reply, std::string_view value);
+    void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) override;
+    void starve() noexcept override { starved_ = late_replies_ = true; }
+    void forget_disk() {
+        if (std::exchange(asked_disk_, false)) connection_.disk->forget(*this);
+    }
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
@@ -116,6 +131,7 @@ class Execution {
     ReceivedValues received_{connection_};
     SentValues sent_{connection_};
     std::deque<Walk> walks_;
+    bool asked_disk_ = false, late_replies_ = false, starved_ = false;
 };
 
 }  // namespace farcached::node

@@ -52,6 +52,10 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     for (const ClassRow& row : class_sum_rows) put_row(row, sum_of(row, s.classes));
     for (const auto& row : ServiceCounters::rows()) put_row(row, total(row.where));
     for (const auto& row : fabric::ChannelCounters::rows()) put_row(row, channel_total(row.where));
+    if (const DiskStore* disk = node_.config().disk) {
+        const DiskStatistics numbers = disk->statistics();
+        for (const auto& row : DiskStatistics::rows()) put_row(row, row.of(numbers));
+    }
     each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
         out.number(Kind::counter, kind.family, kind.help, count, {{"reason", reason}});
     });

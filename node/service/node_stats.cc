@@ -168,6 +168,10 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     for (const auto& row : lease_rows) line(text, row.name, row.of(s));
     for (const ClassRow& row : class_sum_rows) line(text, row.name, sum_of(row, s.classes));
     for (const auto& row : ServiceCounters::rows()) line(text, row.name, total(row.where));
+    if (const DiskStore* disk = node_.config().disk) {
+        const DiskStatistics numbers = disk->statistics();
+        for (const auto& row : DiskStatistics::rows()) line(text, row.name, row.of(numbers));
+    }
 }
 
 void NodeStats::append_leases(NodeSeconds now, std::string& text) const {

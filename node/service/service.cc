@@ -49,10 +49,10 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
 
 }  // namespace
 
-NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker)
+NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker, DiskValues* disk)
     : waker_(waker),
       account_(shared.budget, *this),
-      connection_{shared, counters, account_, seat_},
+      connection_{shared, counters, account_, seat_, disk},
       seat_(shared.seats, *this) {}
 
 NodeService::~NodeService() {
@@ -78,6 +78,7 @@ void NodeService::attach(fabric::Channel& channel, protocol::RegionAccess access
 void NodeService::turn() {
     CHECK(connection_.channel != nullptr);
     if (state_ == State::over) return;
+    if (execution_.starved()) return starve();
     if (is_ousted()) {
         end_ousted();
         return advance();

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DiskValues: the gets of a thread's connections whose values are on the disk (node/store/away_gets.h).
+//
+// Owner: the thread's loop. The connections outlive it, or call forget().
+// G3  A connection that ended gets no value: its gets end without a reply.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+
+#include "node/service/values.h"
+#include "node/store/away_gets.h"
+
+namespace farcached::node {
+
+class DiskValues {
+  public:
+    // Whoever replies: a connection's Execution.
+    class Asker {
+      public:
+        virtual void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) = 0;
+        virtual void starve() noexcept = 0;  // instead: value_came() has thrown std::bad_alloc
+
+      protected:
+        ~Asker() = default;
+    };
+
+    // Of a node with a disk. Throws as AwayGets.
+    explicit DiskValues(Node& node)
+        : gets_(node, [this](uint64_t number, const auto& reply, std::string_view value) { over(number, reply, value); }) {}
+    DiskValues(const DiskValues&) = delete;
+    DiskValues& operator=(const DiskValues&) = delete;
+
+    int fd() const { return gets_.fd(); }
+    void ready(NodeSeconds now) { gets_.ready(now); }
+    // Throws std::bad_alloc without effect.
+    void get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
+             const Place& place, NodeSeconds now);
+    void forget(const Asker& asker) {
+        std::erase_if(asked_, [&](const auto& one) { return one.second.asker == &asker; });
+    }
+
+  private:
+    struct Asked {
+        Asker* asker;
+        RequestId id;
+        bool want_grant;
+    };
+
+    void over(uint64_t number, const protocol::GetReply& reply, std::string_view value);
+
+    std::unordered_map<uint64_t, Asked> asked_;
+    uint64_t next_ = 0;
+    AwayGets gets_;
+};
+
+}  // namespace farcached::node
