@@ -70,6 +70,12 @@ struct Request {
 
 struct NoRecord {};
 
+// A get answered here, where others may wait for the disk; without a disk Latencies counts them by itself.
+inline void measure_get(const Context& context) {
+    if (context.disk != nullptr && context.latencies != nullptr) [[unlikely]]
+        context.latencies->at_once(Verb::get);
+}
+
 // The base of a Completion with these members only. The record outlives it.
 template <class Record>
 class Completing {
@@ -286,6 +292,7 @@ bool get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& o
     }
     if (got.lent) completion.value_lent(got.reply.meta, std::move(got.lent));
     completion.done(got.reply);
+    if (!op.touch.has_value()) measure_get(context);
     if (got.unlent != 0 && context.room != nullptr) [[unlikely]]
         context.room->make_room(got.unlent, Lack::value);  // pins are spent
     return true;
@@ -394,6 +401,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
         return asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
     }
     completion.hit();
+    measure_get(context);
     return true;
 }
 

@@ -20,7 +20,7 @@ class DiskGets {
     DiskGets(node::Node& node, Waits& waits, ReplyPool& replies, Context& context)
         : context_(context),
           gets_(node, [&replies](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
-              replies.answer(Ticket(asker), reply, value, nullptr, Way::local);
+              replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
           }),
           ready_(waits.make_readiness([this] { ready(); })) {}
     DiskGets(const DiskGets&) = delete;

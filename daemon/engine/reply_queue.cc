@@ -363,7 +363,8 @@ void ReplyQueue::take_turn(OutBuffer& out) {
     if (!slot.available()) pool_.tell_failed(slot);
     if (pool_.context_.latencies != nullptr) measure(slot);
     HotKeys* const hot_keys = pool_.context_.hot_keys;
-    if (hot_keys != nullptr && slot.verb_ != Verb::other && slot.available() && hot_keys->due())
+    const bool samples = slot.verb_ != Verb::other && slot.way_ != Way::disk;  // those were sampled when they were executed
+    if (hot_keys != nullptr && samples && slot.available() && hot_keys->due())
         hot_keys->sample(slot.way_, slot.key());
     slot.complete_(slot, ReplyTarget{pool_.context_, fd_, out, &carry_});
     if (pool_.context_.options.trace)

@@ -38,7 +38,8 @@ namespace farcached::daemon {
     X(local, "answered in this process: by the embedded node, or from the mapped memory of a node")        \
     X(one_sided, "answered by a one-sided read through a remote pointer")                                  \
     X(index, "answered by one-sided reads of the node's index and the item")                               \
-    X(two_sided, "answered by the node, which was asked")
+    X(two_sided, "answered by the node, which was asked")                                                  \
+    X(disk, "answered in this process, with a value that was read from the disk")
 
 enum class Way : uint8_t {
 #define X(name, help) name,
@@ -59,6 +60,7 @@ constexpr std::array<std::string_view, 3> verb_names = {"get", "set", "other"};
 
 // True: requests of this kind can have this way. A store is never one-sided.
 constexpr bool can_be(Way way, Verb verb, bool nodes) {
+    if (way == Way::disk) return !nodes && verb == Verb::get;
     if (!nodes) return way == Way::local;
     return verb == Verb::get || way == Way::two_sided;
 }
@@ -96,12 +98,13 @@ struct LatencyTotals {
 
     void add(const LatencyCounters& counters);
     void subtract(const LatencyTotals& earlier);
-    // visit(verb's name, way's name, One) for what requests can have, with nodes or without.
+    // visit(verb's name, way's name, One) for what requests can have, with nodes or without. Most have no disk.
     template <class Visit>
     void each(bool nodes, Visit visit) const {
         for (size_t way = 0; way < of.size(); way++)
             for (size_t verb = 0; verb < verbs_measured; verb++)
-                if (can_be(Way(way), Verb(verb), nodes)) visit(verb_names[verb], way_names[way], of[way][verb]);
+                if (can_be(Way(way), Verb(verb), nodes) && (Way(way) != Way::disk || of[way][verb].count() != 0))
+                    visit(verb_names[verb], way_names[way], of[way][verb]);
     }
 };
 

@@ -75,7 +75,7 @@ void greetings() {
                 "the other does not");
     }
     tap::is(served.shared.seats.seated(), 0u, "its place is free when it has gone");
-    auto refused = [&](const char* what, Refusal reason, const char* words, auto change) {
+    auto refused = [&](const char* what, protocol::Refusal reason, const char* words, auto change) {
         Proxy proxy(served, /* greet= */ false);
         change(proxy);
         proxy.greet_now();
@@ -84,19 +84,19 @@ void greetings() {
         tap::ok(proxy.service.close_wanted(), "  and the connection ends");
         tap::is(served.counters.refusals[size_t(reason)].get(), 1u, "  which is counted");
     };
-    refused("another protocol version is refused", Refusal::protocol_mismatch, "proxy p speaks 9",
+    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 9",
             [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 9; });
-    refused("another layout is refused", Refusal::layout_mismatch, "proxy p has",
+    refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
-    refused("limits too small are refused", Refusal::limits, "node n1 needs",
+    refused("limits too small are refused", protocol::Refusal::limits, "node n1 needs",
             [](Proxy& p) { p.hello.credits = 0; });
-    refused("a node that stops refuses every proxy", Refusal::stopping, "stops",
+    refused("a node that stops refuses every proxy", protocol::Refusal::stopping, "stops",
             [](Proxy& p) { p.service.stop(Goodbye::stopping); });
     tap::is(served.counted(ServiceEnd::refused), 4u, "four refusals");
     served.facts.connections_max = 1;
     Proxy first(served);
     first.ask(get_of("used"));
-    refused("a node with all connections it may have is full", Refusal::full, "has the 1 connections",
+    refused("a node with all connections it may have is full", protocol::Refusal::full, "has the 1 connections",
             [](Proxy&) {});
     served.facts.connections_max = 2;
     Proxy second(served);
