@@ -165,6 +165,19 @@ uint64_t process_of(const Settings& settings) {
     return process_bytes + settings.memory.bytes_max / buffers_share + settings.session.threads * thread_bytes;
 }
 
+uint64_t disk_of(const Settings& settings) {
+    const DiskSettings& disk = settings.disk;
+    if (disk.path.empty()) return 0;
+    return disk_buffers * disk.write_buffer_bytes + settings.session.threads * disk_reads_bytes +
+           disk.bytes / disk.page_bytes * segment_bytes;
+}
+
+// Threads that read, the kernel's for io_uring or our own, and one that writes.
+uint64_t disk_tasks_of(const Settings& settings) {
+    if (settings.disk.path.empty()) return 0;
+    return settings.session.threads * settings.disk.io_depth + settings.disk.threads + 1;
+}
+
 uint64_t whole_mib(uint64_t bytes) { return (bytes + mib - 1) / mib * mib; }
 
 }  // namespace
@@ -173,24 +186,24 @@ ResourceLimits farcached_limits(const Settings& settings) {
     const uint64_t threads = settings.session.threads;
     const uint64_t nodes = settings.proxy.nodes.empty() ? 0 : std::max<uint64_t>(settings.proxy.nodes.size(), nodes_min);
     uint64_t bytes = items_bytes(settings.memory, settings.memory.chunk_bytes_min) + process_of(settings) +
-                     settings.session.connections_max * socket_bytes;
+                     disk_of(settings) + settings.session.connections_max * socket_bytes;
     if (nodes != 0)
         bytes += settings.proxy.pointer_table_entries * table_entry_bytes +
                  threads * (pools_bytes + nodes * (link_bytes + report_keys_bytes));
     const uint64_t ring = settings.session.io == SocketBackend::libevent ? 0 : tasks_of_ring;
-    return {whole_mib(bytes), threads * (1 + ring) + nodes + tasks_beside};
+    return {whole_mib(bytes), threads * (1 + ring) + nodes + tasks_beside + disk_tasks_of(settings)};
 }
 
 ResourceLimits farnode_limits(const Settings& settings) {
     uint64_t bytes = items_bytes(settings.memory, chunk_bytes_of_nodes) + process_of(settings) +
-                     settings.session.connections_max * link_bytes;
+                     disk_of(settings) + settings.session.connections_max * link_bytes;
     if (!settings.node.verbs_host.empty()) {
         const uint64_t more_slots = std::max(settings.node.rfp_slots, slots_of_link) - slots_of_link;
         bytes += fetch_pool_bytes + settings.session.connections_max * more_slots * 2 * limits::rfp_slot_bytes;
     }
     if (settings.node.access_tracking == AccessTracking::atomic)
         bytes += settings.memory.bytes_max / slot_bytes_min * counters_bytes;
-    return {whole_mib(bytes), settings.session.threads + tasks_beside};
+    return {whole_mib(bytes), settings.session.threads + tasks_beside + disk_tasks_of(settings)};
 }
 
 std::string limits_text(const ResourceLimits& limits) {

@@ -78,6 +78,11 @@ constexpr uint64_t fetch_pool_bytes = 16 * mib;   // of a node over RDMA
 constexpr uint64_t table_entry_bytes = 67;        // table of remote pointers, charged to the first process
 constexpr uint64_t nodes_min = 16;                // a reload may add nodes
 
+// Of values on a disk: write buffers, records being read by each thread, and the state of a segment.
+constexpr uint64_t disk_buffers = 4;
+constexpr uint64_t disk_reads_bytes = 16 * mib;
+constexpr uint64_t segment_bytes = 96;
+
 // Threads that do not serve (main, accept, watch, crawler, HTTP, supervisor, RDMA), name lookups, and a unit's commands.
 constexpr uint64_t tasks_beside = 128;
 constexpr uint64_t tasks_of_ring = 4;             // kernel threads per worker with io_uring

@@ -267,9 +267,9 @@ template <class Completion, class Record>
     });
 }
 
-// True: answered at once. A large value is sent from the slot, copied within SessionMemory, or refused. Room is made between attempts: an attempt holds
-// the partition's lock, and a session that ends may unpin values of that partition. A get that took a win token is not
-// repeated.
+// True: answered at once. A large value is sent from the slot, copied within SessionMemory, or refused. Room is made between
+// attempts: an attempt holds the partition's lock, and a session that ends may unpin values of that partition. A get that took a
+// win token is not repeated.
 template <class Completion, class Record>
 bool get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& op, Completion& completion,
                const Request<Record>& request) {

@@ -211,7 +211,9 @@ std::span<const AdminImpl::Group> AdminImpl::groups() {
          [](AdminImpl& admin, Told, Out out) { write_pointers(out, admin.survey_.result()); }, Group::Needs::pointer_table},
         {"groups", "this list", "", [](AdminImpl& admin, Told, Out out) { admin.write_groups(out); }},
         {"extstore", "segments of the disk (-o ext_path)", "",
-         [](AdminImpl& admin, Told, Out out) { write_segments(out, admin.embedded_ == nullptr ? nullptr : admin.embedded_->node.config().disk); }},
+         [](AdminImpl& admin, Told, Out out) {
+             if (admin.embedded_ != nullptr) write_segments(out, admin.embedded_->node.config().disk);
+         }},
     };
     return rows;
 }

@@ -55,7 +55,7 @@ namespace {
 // -- The options of each module -------------------------------------------------------------------------
 
 // Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
-constexpr uint64_t files_per_thread = 5;
+constexpr uint64_t files_per_thread = 7;  // two of these for reads of the disk
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
 
@@ -177,9 +177,6 @@ node::DiskConfig disk_config(const conf::DiskSettings& disk) {
 node::SpillRules spill_rules(const conf::DiskSettings& disk) {
     return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s};
 }
-
-constexpr const char* unflushed_disk =
-    "ext_path: the last values could not be written; their items are lost at the next start: see the disk's errors above";
 
 EngineOptions engine_options(const conf::Settings& settings, const Passwords* passwords) {
     EngineOptions options;
@@ -464,7 +461,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     if (http != nullptr) http->stop();
     if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
-    if (disk != nullptr && !disk->flush()) process::say(Level::warning, unflushed_disk);
+    if (disk != nullptr) (void)disk->flush();  // it has told of errors
     restart->stop(process::node_now());
 }
 

@@ -58,6 +58,7 @@ using AdminSocket = std::unique_ptr<process::AdminSocket>;
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
 constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
 constexpr uint64_t files_other = 256 + files_at_door + process::HttpListener::connections_max;
+constexpr uint64_t files_per_thread = 2;     // for reads of the disk
 constexpr uint32_t patience_ms = 1000;           // for proxies to disconnect when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
@@ -193,7 +194,8 @@ std::string started_text(const NodeFacts& facts, const FarnodeServer& server, co
 
 conf::Refusal raise_limits(const conf::Settings& settings) {
     return process::raise_file_limit(settings.session.connections_max,
-                                     settings.session.connections_max * (files_per_connection - 1) + files_other);
+                                     settings.session.connections_max * (files_per_connection - 1) +
+                                         settings.session.threads * files_per_thread + files_other);
 }
 
 // The grace after a lease was fixed at the start, from the longest term then.
@@ -339,10 +341,7 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
     crawler.stop();
-    if (disk != nullptr && !disk->flush())
-        process::say(Level::warning,
-                     "ext_path: the last values could not be written; their items are lost at the next start: see the disk's "
-                     "errors above");
+    if (disk != nullptr) (void)disk->flush();  // it has told of errors
     restart->stop(process::node_now());
 }
 

@@ -24,7 +24,8 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
                SessionEvents& events, const WorkerOptions& options)
     : options_(options),
       recorder_("worker " + std::to_string(options.number)),
-      latencies_(options.latency, counters_, watch, options.number, /* embedded= */ nodes == nullptr && node->config().disk == nullptr),
+      latencies_(options.latency, counters_, watch, options.number,
+                 /* embedded= */ nodes == nullptr && node->config().disk == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{Router(), counters_, engine, admin, watch, process::node_now(), process::node_started_unix(), nullptr, nullptr,
                &recorder_, options.memory},

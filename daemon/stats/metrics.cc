@@ -115,7 +115,8 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     rows.plain(gauge, "watchers", "connections of watchers", s.watch.watchers);
     rows.plain(counter, "log_lines_lost", "lines for stderr that were lost", s.log_lines_lost);
     if (s.disk.has_value())
-        for (const auto& row : node::DiskStatistics::rows()) out.stat(MetricsText::kind_of(row.kind), row.name, row.help, row.of(*s.disk));
+        for (const auto& row : node::DiskStatistics::rows())
+            out.stat(MetricsText::kind_of(row.kind), row.name, row.help, row.of(*s.disk));
 }
 
 void write_requests(MetricsText& out, const Sample& s) {

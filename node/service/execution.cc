@@ -201,7 +201,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         return in_frame + head;
     };
     Place away{};
-    const protocol::GetReply reply = node_.get(op, turn.now, sink, /* lent= */ nullptr, connection_.disk != nullptr ? &away : nullptr);
+    Place* const to_read = connection_.disk != nullptr ? &away : nullptr;
+    const protocol::GetReply reply = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool hit = reply.status == protocol::GetReply::Status::hit;
     counters_.cmd_get.add(1);
     (hit ? counters_.get_hits : counters_.get_misses).add(1);

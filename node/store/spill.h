@@ -3,8 +3,8 @@
 //
 // Owner: a Partition, under its lock.
 //
-// W1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its stub, it is evicted: a
-//     store never waits for the disk.
+// W1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its
+//     stub, it is evicted: a store never waits for the disk.
 // W2  The value's bytes are in a write buffer, and the item's guard is dead, before the stub lives (S7, S15).
 // W3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
 //     no earlier flush would hide its stub (S11).

@@ -8,6 +8,7 @@
 #include "daemon/engine/session_memory.h"
 #include "fabric/channel.h"
 #include "fabric/shm/shm_ring.h"
+#include "node/disk/disk_reads.h"
 #include "node/memory/descriptor.h"
 #include "node/service/connection.h"
 #include "node/service/ousting.h"
@@ -28,6 +29,9 @@ void sizes_of_items() {
     tap::is(reckoned::slot_bytes_min, uint64_t(layout::slot_bytes_min), "the smallest slot");
     tap::is(reckoned::descriptor_bytes, sizeof(node::Descriptor), "a descriptor");
     tap::is(reckoned::chunk_bytes_of_nodes, uint64_t(node::Config().chunk_bytes_min), "farnode's -n");
+    const node::DiskConfig disk;
+    tap::ok(reckoned::disk_buffers == disk.buffers && reckoned::disk_reads_bytes == node::DiskReads::bytes_max,
+            "buffers of a disk");
     tap::is(reckoned::counters_bytes, layout::counter_bytes + node::ReadCounters::seen_bytes,
             "a counter of reads, and what was seen of it");
     tap::is(layout::counters_per_page * layout::slot_bytes_min, uint64_t(layout::page_bytes), "one for each smallest slot");
