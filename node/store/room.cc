@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "node/store/stub.h"
 
 namespace farcached::node {
 
@@ -76,20 +77,25 @@ bool Room::evict_one(uint8_t size_class, NodeSeconds now, Ref keep) {
     return true;
 }
 
-// The class whose next victim was accessed longest ago; 0 if no other class has a page.
+// The class whose next victim was accessed longest ago; 0 if no other class has a page. Stubs are the oldest items, and a page of
+// them stands for many pages of values: they go only if there is nothing else.
 uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
-    uint8_t coldest = 0;
+    uint8_t coldest = 0, of_stubs = 0;
     age = 0;
     for (uint8_t i = 1; i <= layout::large_class; i++) {
         if (i == except || order_->next_to_go(i) == nil) continue;
         order_->see_reads(order_->next_to_go(i), now);
         Ref tail = order_->next_to_go(i);
+        if (is_stub(*arena_, tail) && !items_->lost(tail)) {
+            of_stubs = i;
+            continue;
+        }
         uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
         coldest = i;
         age = tail_age;
     }
-    return coldest;
+    return coldest != 0 ? coldest : of_stubs;
 }
 
 // Whether the class deserves a page: it evicts recently used items while another class keeps older ones.
@@ -155,7 +161,9 @@ double Room::page_heat(uint64_t page, NodeSeconds now, uint64_t& end) {
         Ref ref = make_ref(page, slot);
         if (arena_->descriptor(ref).state != SlotState::live) continue;
         order_->see_reads(ref, now);
-        heat += 1.0 / (1.0 + double(seconds_since(arena_->descriptor(ref).last_access, now)));
+        if (items_->lost(ref)) continue;
+        const double stands_for = is_stub(*arena_, ref) ? double(stub_of(*arena_, ref).value_len) / double(sizeof(Stub)) : 1.0;
+        heat += stands_for / (1.0 + double(seconds_since(arena_->descriptor(ref).last_access, now)));
     }
     return taken == 0 ? 0 : heat / taken;
 }

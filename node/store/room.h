@@ -57,8 +57,8 @@ class Room : private PartsOfRoom {
         empty_page(page, keep, now);
         pages_moved_++;
     }
-    // The loss if a page is emptied: share in use, weighted by recency, 0 to 1. For a page of a large item: times the item's
-    // pages, and `end` is behind its last page. Infinite: a slot is held.
+    // The loss if a page is emptied: share in use, weighted by recency, 0 to 1; a stub counts as its value. For a page of a
+    // large item: times the item's pages, and `end` is behind its last page. Infinite: a slot is held.
     double page_heat(uint64_t page, NodeSeconds now, uint64_t& end);
     void add_stats(Stats& sum) const { sum.pages_moved += pages_moved_; }
 
