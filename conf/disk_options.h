@@ -58,20 +58,20 @@ constexpr Option ext_wbuf_size(Where where) {
 constexpr Option ext_threads(Where where) {
     return placed(where, {.name = "ext_threads", .argument = "<num>", .initial = "1",
                           .kind = number<&Settings::disk, &D::threads>(1, 64),
-                          .help = "number of threads that read and write that file"});
+                          .help = "threads that read that file where there is no io_uring"});
 }
 
 constexpr Option ext_io_depth(Where where) {
     return placed(where, {.name = "ext_io_depth", .argument = "<num>", .initial = "32",
                           .kind = number<&Settings::disk, &D::io_depth>(1, 4096),
-                          .help = "maximum reads in progress per thread of ext_threads"});
+                          .help = "maximum reads in progress per thread of -t"});
 }
 
 constexpr Option ext_item_size(Where where) {
     return placed(where, {.name = "ext_item_size", .argument = "<bytes>", .initial = "512",
                           .kind = counted_in(Unit::bytes, number<&Settings::disk, &D::item_bytes_min>(0, any_u32)),
                           .live = true, .stat = "ext_item_size",
-                          .help = "smallest item whose value moves to that file"});
+                          .help = "smallest value that moves to that file"});
 }
 
 constexpr Option ext_item_age(Where where) {

@@ -287,7 +287,11 @@ bool get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& o
         return completion.refused(), true;
     }
     if (got.away != node::Place{}) [[unlikely]] {
-        if (completion.sends(got.reply.meta)) return get_from_disk<Completion>(asker, got, request), false;
+        if (completion.sends(got.reply.meta)) {
+            if (context.has_room(asker.out.leaves() - asker.out.size())) return get_from_disk<Completion>(asker, got, request), false;
+            context.counters.response_oom.add(1);
+            return completion.refused(), true;
+        }
         completion.value_at(got.reply.meta);
     }
     if (got.lent) completion.value_lent(got.reply.meta, std::move(got.lent));
@@ -308,6 +312,7 @@ bool get_locked(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& 
     auto sink = [&](const protocol::ItemMeta& meta) { return completion.value_at(meta); };
     protocol::GetReply reply = peer.node().get(op, asker.context.now, sink);
     completion.done(reply);
+    if (!op.touch.has_value()) measure_get(asker.context);
     return true;
 }
 

@@ -2,7 +2,7 @@
 // DiskGets: a worker's gets whose values are on the embedded node's disk (node/store/away_gets.h). Their replies wait in the
 // sessions' ReplyQueues.
 //
-// Owner: a Worker. One thread. The node and the ReplyPool outlive it.
+// Owner: a Worker's thread, from its start to its end. The node and the ReplyPool outlive it.
 #pragma once
 
 #include <memory>
@@ -19,26 +19,30 @@ class DiskGets {
     // Throws std::bad_alloc and std::system_error.
     DiskGets(node::Node& node, Waits& waits, ReplyPool& replies, Context& context)
         : context_(context),
-          gets_(node, [&replies](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
-              replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
-          }),
+          gets_(
+              node,
+              [&replies](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
+                  replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
+              },
+              [&replies](uint64_t asker) { return replies.is_awaited(Ticket(asker)); }),
           ready_(waits.make_readiness([this] { ready(); })) {}
     DiskGets(const DiskGets&) = delete;
     DiskGets& operator=(const DiskGets&) = delete;
 
+    ~DiskGets() { ready_->stop(); }
+
     void start() { ready_->await(gets_.fd(), /* writable= */ false); }
-    // At the end of the worker's thread.
-    void stop() { ready_->stop(); }
     // As AwayGets::get().
     void get(Ticket ticket, std::string_view key, const protocol::GetReply& reply, const node::Place& place) {
         context_.counters.get_extstore.add(1);
-        gets_.get(uint64_t(ticket), key, reply, place, context_.now);
+        gets_.get(uint64_t(ticket), key, reply, place);
     }
 
   private:
     void ready() {
         gets_.ready(context_.now);
         context_.counters.miss_from_extstore.set(gets_.lost());
+        context_.counters.get_oom_extstore.set(gets_.refused());
     }
 
     Context& context_;

@@ -144,6 +144,11 @@ uint64_t ReplyPool::session_of(Ticket ticket) {
     return slot->session_;
 }
 
+bool ReplyPool::is_awaited(Ticket ticket) {
+    const ReplySlot* slot = find(ticket);
+    return slot != nullptr && slot->queue_ != nullptr && !slot->queue_->abandoned_;
+}
+
 bool ReplyPool::names_nodes() const { return lists_slow() || context_.watch.wants(watch_proxyevents); }
 
 bool ReplyPool::lists_slow() const { return context_.latencies != nullptr && context_.latencies->lists_slow(); }

@@ -137,6 +137,8 @@ class ReplyPool {
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
     // why: a literal, for watch lines.
     void unavailable(Ticket ticket, std::string_view why = {});
+    // Whether a session waits for the answer of that unanswered ticket.
+    bool is_awaited(Ticket ticket);
     // The session of an unanswered ticket: a number per queue, never 0.
     uint64_t session_of(Ticket ticket);
     // lists_slow(): the list of slow requests is on. asked_of() and asked_at() record a request's node and send time, for that

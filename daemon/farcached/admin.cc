@@ -210,7 +210,8 @@ std::span<const AdminImpl::Group> AdminImpl::groups() {
         {"pointers", "contents of the pointer table", "",
          [](AdminImpl& admin, Told, Out out) { write_pointers(out, admin.survey_.result()); }, Group::Needs::pointer_table},
         {"groups", "this list", "", [](AdminImpl& admin, Told, Out out) { admin.write_groups(out); }},
-        {"extstore", "segments of the disk (-o ext_path)", "",
+        // memcached's: the disk's segments. Empty without a disk, and so not listed.
+        {"extstore", "", "",
          [](AdminImpl& admin, Told, Out out) {
              if (admin.embedded_ != nullptr) write_segments(out, admin.embedded_->node.config().disk);
          }},

@@ -214,9 +214,9 @@ void settle(const conf::ProcessSettings& settings, const Identity& identity, con
 
 // Threads that did start are not joined when another cannot: the process ends at once.
 template <class Start>
-auto start_or_exit(Start start) -> decltype(start()) {
+void start_or_exit(Start start) {
     try {
-        return start();
+        start();
     } catch (const std::system_error& error) {
         process::say(Level::error, std::string("failed to start threads: ") + error.what());
         std::_Exit(conf::exit_system);
@@ -262,7 +262,11 @@ std::unique_ptr<node::DiskStore> disk_or_exit(const conf::Settings& settings, co
     config.path = files.disk;
     config.former_store = restart.former_disk();
     config.say = [](const std::string& text) { process::say(Level::warning, text); };
-    return start_or_exit([&] { return or_fatal(node::DiskStore::open(config)); });
+    try {
+        return or_fatal(node::DiskStore::open(config));
+    } catch (const std::exception& error) {
+        fatal({conf::exit_system, "ext_path: " + std::string(error.what()) + "\n"});
+    }
 }
 
 // nullptr: other nodes keep the items.

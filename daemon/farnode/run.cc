@@ -80,6 +80,10 @@ uint64_t uniques_above() {
     return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
 }
 
+SpillRules spill_rules(const conf::DiskSettings& disk) {
+    return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s};
+}
+
 Config node_config(const conf::Settings& settings, MemoryFile* file) {
     Config config;
     config.file = file;
@@ -138,8 +142,8 @@ std::unique_ptr<DiskStore> disk_or_exit(const conf::DiskSettings& disk, const st
     config.say = [](const std::string& text) { process::say(Level::warning, text); };
     try {
         return or_fatal(DiskStore::open(config));
-    } catch (const std::system_error& error) {
-        fatal(std::string("failed to start threads: ") + error.what());
+    } catch (const std::exception& error) {
+        fatal(std::string("ext_path: ") + error.what());
     }
 }
 
@@ -147,8 +151,7 @@ std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& rest
     const auto make = [&] {
         Config config = node_config(settings, restart.file());
         config.disk = disk;
-        config.spill = {settings.disk.item_bytes_min, settings.disk.recache_rate, settings.disk.drop_unread,
-                        settings.disk.item_age_s};
+        config.spill = spill_rules(settings.disk);
         return std::make_unique<Node>(config);
     };
     try {
@@ -222,6 +225,7 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
                 " megabytes are outside the range reserved at the start; a restart applies them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
+    node.spill_rules() = spill_rules(to.disk);
     server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);
     process::set_verbosity(to.process.verbosity);
     process::set_log(to.process.log_level, to.process.log_format);

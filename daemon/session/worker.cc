@@ -70,7 +70,8 @@ void Worker::run() {
         serve_borrowers();
         links_->stop();
     }
-    if (disk_ != nullptr) disk_->stop();
+    context_.disk = nullptr;
+    disk_.reset();  // the node's disk may end before the worker
     inbox_.shut();
 }
 

@@ -72,7 +72,7 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
     if (s.disk.has_value()) {
         out.number("get_extstore", w.get_extstore);
         out.number("get_aborted_extstore", 0);
-        out.number("get_oom_extstore", s.disk->reads_refused);
+        out.number("get_oom_extstore", w.get_oom_extstore);
         out.number("recache_from_extstore", s.node.recached);
         out.number("miss_from_extstore", w.miss_from_extstore);
         out.number("badcrc_from_extstore", s.disk->records_bad);
@@ -99,7 +99,8 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
 
 // memcached's names and order; those behind it are ours. No segment is compacted.
 void write_disk(StatWriter& out, const node::DiskStatistics& disk) {
-    for (const std::string_view name : {"compact_lost", "compact_rescues", "compact_skipped"})
+    out.text("extstore_memory_pressure", "0.00");
+    for (const std::string_view name : {"compact_lost", "compact_rescues", "compact_resc_cold", "compact_resc_old", "compact_skipped"})
         out.number("extstore_" + std::string(name), 0);
     for (const auto& row : node::DiskStatistics::rows()) out.number(row.name, row.of(disk));
 }

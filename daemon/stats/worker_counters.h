@@ -65,6 +65,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(cmd_delete_prefix, "deletes by prefix")                                                     \
     X(get_extstore, "keys requested whose values were on the disk")                               \
     X(miss_from_extstore, "of these, values that the disk had lost")                              \
+    X(get_oom_extstore, "of these, values for which there was no memory")                         \
     X(cmd_touch, "touch and get-and-touch requests")                                              \
     X(cmd_meta, "meta commands")                                                                  \
     X(get_cmds, "keys requested")                                                                 \

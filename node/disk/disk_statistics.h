@@ -15,7 +15,6 @@ namespace farcached::node {
 //    name                  kind     help
 #define DISK_STATISTICS(X)                                                                                       \
     X(page_allocs, counter, "disk segments taken into use")                                                      \
-    X(page_count, gauge, "disk segments")                                                                        \
     X(page_evictions, counter, "disk segments dropped with records that were still needed")                      \
     X(page_reclaims, counter, "disk segments reused because none of their records was needed any more")          \
     X(pages_free, gauge, "disk segments not in use")                                                             \
@@ -31,6 +30,7 @@ namespace farcached::node {
     X(bytes_fragmented, gauge, "bytes of disk segments in use without a record that is needed")                  \
     X(limit_maxbytes, gauge, "bytes of all disk segments")                                                       \
     X(io_queue, gauge, "reads of the disk under way")                                                            \
+    X(page_count, gauge, "disk segments")                                                                        \
     X(buffers_waiting, gauge, "write buffers that wait for the disk")                                            \
     X(dropped_no_buffer, counter, "records dropped because all write buffers waited for the disk")               \
     X(dropped_too_large, counter, "records dropped because they exceed a write buffer")                          \

@@ -107,7 +107,7 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
     constexpr int64_t seconds_max = INT64_C(1) << 40;
     const auto possible = [](int64_t seconds) { return seconds > -seconds_max && seconds < seconds_max; };
     if (notes.magic != Notes::magic_word) return "its notes are damaged";
-    if (notes.version != Notes::version_now) return "another version of this program wrote it";
+    if (notes.version != Notes::version_now) return "it was written by another version of farcached";
     if (notes.state != Notes::State::serving && notes.state != Notes::State::stopped) return "it was never complete";
     if (notes.state == Notes::State::serving && !same_boot(notes.boot, boot))
         return "the system went down while it was in use, so a part of it may be lost";

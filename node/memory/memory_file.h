@@ -154,6 +154,7 @@ class FormerRun {
         uint64_t expired = 0;
         uint64_t unfinished = 0;  // being written when the process ended, or damaged
         uint64_t unreadable = 0;  // pages
+        uint64_t on_disk = 0;     // stubs whose value is not on the present disk
     };
     struct Scratch {  // of one thread
         std::vector<uint64_t> page;

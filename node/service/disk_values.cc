@@ -6,11 +6,11 @@
 namespace farcached::node {
 
 void DiskValues::get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
-                     const Place& place, NodeSeconds now) {
+                     const Place& place) {
     const uint64_t number = next_++;
     asked_[number] = {&asker, id, want_grant};
     try {
-        gets_.get(number, key, reply, place, now);
+        gets_.get(number, key, reply, place);
     } catch (const std::bad_alloc&) {
         asked_.erase(number);
         throw;
@@ -19,7 +19,7 @@ void DiskValues::get(Asker& asker, const RequestId& id, bool want_grant, std::st
 
 void DiskValues::over(uint64_t number, const protocol::GetReply& reply, std::string_view value) {
     const auto found = asked_.find(number);
-    if (found == asked_.end()) return;  // G3
+    if (found == asked_.end()) return;  // G1
     const Asked asked = found->second;
     asked_.erase(found);
     try {

@@ -2,7 +2,7 @@
 // DiskValues: the gets of a thread's connections whose values are on the disk (node/store/away_gets.h).
 //
 // Owner: the thread's loop. The connections outlive it, or call forget().
-// G3  A connection that ended gets no value: its gets end without a reply.
+// G1  A connection that ended gets no value: its gets end without a reply.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace farcached::node {
 
 class DiskValues {
   public:
-    // Whoever replies: a connection's Execution.
+    // A connection's Execution, which replies.
     class Asker {
       public:
         virtual void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) = 0;
@@ -28,7 +28,8 @@ class DiskValues {
 
     // Of a node with a disk. Throws as AwayGets.
     explicit DiskValues(Node& node)
-        : gets_(node, [this](uint64_t number, const auto& reply, std::string_view value) { over(number, reply, value); }) {}
+        : gets_(node, [this](uint64_t number, const auto& reply, std::string_view value) { over(number, reply, value); },
+                [this](uint64_t number) { return asked_.contains(number); }) {}
     DiskValues(const DiskValues&) = delete;
     DiskValues& operator=(const DiskValues&) = delete;
 
@@ -36,7 +37,7 @@ class DiskValues {
     void ready(NodeSeconds now) { gets_.ready(now); }
     // Throws std::bad_alloc without effect.
     void get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
-             const Place& place, NodeSeconds now);
+             const Place& place);
     void forget(const Asker& asker) {
         std::erase_if(asked_, [&](const auto& one) { return one.second.asker == &asker; });
     }

@@ -210,9 +210,11 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         const RequestId id{turn.sequence, options.tag};
         in_flight_[turn.sequence]++;
         asked_disk_ = true;
+        from_disk_++;
         try {
-            return connection_.disk->get(*this, id, options.want_grant, op.key.bytes, reply, away, turn.now);
+            return connection_.disk->get(*this, id, options.want_grant, op.key.bytes, reply, away);
         } catch (const std::bad_alloc&) {
+            from_disk_--;
             answered(turn.sequence);
             throw;
         }
@@ -234,6 +236,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
 // The value of a get that was executed in an earlier step. It came without a lease (node/store/stub.h, T2).
 void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) {
     late_replies_ = true;
+    from_disk_--;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     ReplyOptions with = reply_to(id.tag);
     with.grant_room = want_grant;

@@ -6,7 +6,7 @@
 // E1  No call waits. A partition's lock is held for one operation at a time.
 // E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
-//     copied out to be sent in pieces. The unexecuted bytes stay in the channel, which then stops receiving.
+//     copied out to be sent in pieces, or from_disk_max gets wait for values from the disk. The unexecuted bytes stay in the channel, which then stops receiving.
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
 //     complete (values.h), and a delete by prefix is replied to in a later step.
 #pragma once
@@ -53,7 +53,7 @@ class Execution final : private DiskValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return sent_.may_parse(); }
+    bool may_parse() const { return sent_.may_parse() && from_disk_ < from_disk_max; }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -131,6 +131,8 @@ class Execution final : private DiskValues::Asker {
     ReceivedValues received_{connection_};
     SentValues sent_{connection_};
     std::deque<Walk> walks_;
+    static constexpr uint32_t from_disk_max = 512;
+    uint32_t from_disk_ = 0;  // gets that wait for their value
     bool asked_disk_ = false, late_replies_ = false, starved_ = false;
 };
 

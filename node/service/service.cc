@@ -101,7 +101,7 @@ void NodeService::turn() {
 }
 
 bool NodeService::turn_wanted() const {
-    return !ends() && execution_.may_send() && (stalled_ || execution_.pending());
+    return !ends() && execution_.may_send() && ((stalled_ && execution_.may_parse()) || execution_.pending());
 }
 
 // Completes an ending. Does not wait until a misbehaving proxy reads the last bytes.

@@ -8,12 +8,13 @@
 
 namespace farcached::node {
 
-AwayGets::AwayGets(Node& node, Over over) : node_(node), over_(std::move(over)), reads_(*node.config().disk) {}
+AwayGets::AwayGets(Node& node, Over over, Wanted wanted)
+    : node_(node), over_(std::move(over)), wanted_(std::move(wanted)), reads_(*node.config().disk) {}
 
-void AwayGets::get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place, NodeSeconds now) {
+void AwayGets::get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place) {
     CHECK(reply.status == protocol::GetReply::Status::hit);
     waiting_.push_back({asker, std::string(key), reply, place});
-    read_next(now);
+    if (waiting_.size() == 1 && !start_next() && reads_.under_way() == 0) reads_.wake();  // G1
 }
 
 // False: no memory for one more read.
@@ -30,19 +31,26 @@ bool AwayGets::add_room() {
     return true;
 }
 
-void AwayGets::read_next(NodeSeconds now) {
+// Starts the first one's read. False: there is no room, or no memory.
+bool AwayGets::start_next() {
+    Get& next = waiting_.front();
+    if (!reads_.has_room(next.place) || (free_.empty() && !add_room())) return false;
+    if (!reads_.get(next.place, free_.back())) return false;
+    reading_[free_.back()] = std::move(next);
+    free_.pop_back();
+    waiting_.pop_front();
+    return true;
+}
+
+void AwayGets::read_next() {
     while (!waiting_.empty()) {
-        const bool room = !free_.empty() || add_room();
-        if (room && reads_.get(waiting_.front().place, free_.back())) {
-            reading_[free_.back()] = std::move(waiting_.front());
-            free_.pop_back();
-            waiting_.pop_front();
-            continue;
-        }
-        if (reads_.under_way() != 0) return;  // the next complete one makes room
-        const Get refused = std::move(waiting_.front());
+        const bool wanted = wanted_(waiting_.front().asker);
+        if (wanted && start_next()) continue;
+        if (wanted && reads_.under_way() != 0) return;  // the next complete one makes room
+        const uint64_t asker = waiting_.front().asker;
         waiting_.pop_front();
-        finish(refused, nullptr, now);
+        if (wanted) refused_++;
+        over_(asker, protocol::GetReply(), {});
     }
 }
 
@@ -52,7 +60,7 @@ void AwayGets::ready(NodeSeconds now) {
         free_.push_back(uint32_t(cookie));
         finish(get, record, now);
     });
-    read_next(now);
+    read_next();
 }
 
 void AwayGets::finish(const Get& get, const DiskRecord* record, NodeSeconds now) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AwayGets: the gets of one thread whose values are on the disk. The node has executed each of them; what is missing is the value.
 //
-//   get() -> waits for room -> DiskReads -> over(): the node's reply with the value, or a miss
+//   get() -> waits for room -> DiskReads -> ready() -> over(): the node's reply with the value, or a miss
 //
 // Owner: a serving thread, the only one that calls it. The node and its disk outlive it.
 //
-// G1  Each get() is over once. One that finds too many reads under way waits for them, in order.
+// G1  Each get() is over once, in ready(). One that finds too many reads under way waits for them, in order. Those that nobody
+//     waits for any more are not read.
 // G2  It ends with what the node said when it executed the get, and the bytes of that very item; or with a miss, if the disk has
-//     lost them. Requests executed in between, of any client, change neither: the get was under way.
+//     lost them, or if there is no memory for them. Requests executed in between, of any client, change neither: the get was under way.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,16 @@ class AwayGets {
   public:
     // asker: as in get(). value: of a hit; valid during the call.
     using Over = std::function<void(uint64_t asker, const protocol::GetReply& reply, std::string_view value)>;
+    using Wanted = std::function<bool(uint64_t asker)>;  // does it wait still?
     // Of a node with a disk. Throws std::bad_alloc and std::system_error.
-    AwayGets(Node& node, Over over);
+    AwayGets(Node& node, Over over, Wanted wanted);
 
     int fd() const { return reads_.fd(); }  // readable: call ready()
     // reply: the hit whose value is at that place. Throws std::bad_alloc without effect.
-    void get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place, NodeSeconds now);
+    void get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place);
     void ready(NodeSeconds now);
-    uint64_t lost() const { return lost_; }  // gets that became misses
+    uint64_t lost() const { return lost_; }        // gets that became misses, because the disk had lost the value
+    uint64_t refused() const { return refused_; }  // the same for lack of memory
 
   private:
     struct Get {
@@ -46,15 +49,17 @@ class AwayGets {
     };
 
     bool add_room();
-    void read_next(NodeSeconds now);
+    bool start_next();
+    void read_next();
     void finish(const Get& get, const DiskRecord* record, NodeSeconds now);
 
     Node& node_;
     const Over over_;
+    const Wanted wanted_;
     std::deque<Get> waiting_;     // for their reads to begin
     std::vector<Get> reading_;    // by the cookie of the read
     std::vector<uint32_t> free_;  // numbers of reading_ that are not in use
-    uint64_t lost_ = 0;
+    uint64_t lost_ = 0, refused_ = 0;
     DiskReads reads_;
 };
 

@@ -135,7 +135,7 @@ uint64_t* Index::add_overflow(layout::Bucket* last) {
     return &added.slots[0];
 }
 
-bool Index::insert(uint64_t hash, layout::Slot slot) {
+bool Index::insert(uint64_t hash, layout::Slot slot, bool grows) {
     layout::Bucket* bucket = first(hash);
     uint32_t hops = 0;
     for (;; hops++) {
@@ -154,7 +154,7 @@ bool Index::insert(uint64_t hash, layout::Slot slot) {
         break;
     }
     items_++;
-    if (items_ > count_ * items_per_bucket)
+    if (grows && items_ > count_ * items_per_bucket)
         if (count_ < entry_->buckets_max)
             if (overflow_fresh_ + hops + overflow_spare <= entry_->overflow_max)
                 if (back_overflow(overflow_fresh_ + hops + overflow_spare) && back_added()) split();

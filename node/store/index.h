@@ -39,7 +39,7 @@ class Index {
     Place find(uint64_t hash, std::string_view key) const;
     // False: the chain is full and may not have, or cannot get, another bucket. The caller evicts an item of for_chain() and
     // tries again.
-    bool insert(uint64_t hash, layout::Slot slot);
+    bool insert(uint64_t hash, layout::Slot slot, bool grows = true);
     static void replace(uint64_t* place, layout::Slot slot);
     void erase(uint64_t* place);
     // Visits each item of the chain that `hash` belongs to. `visit` changes nothing here.

@@ -99,6 +99,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     if (place != nullptr) index_.erase(place);
     broken::step();
     count_gone(ref, why, now);
+    if (is_stub(*arena_, ref)) stub_bytes_ -= arena_->capacity(ref);
     if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
@@ -114,6 +115,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
 
 void Items::evict_or_reclaim(Ref ref, NodeSeconds now) {
     const Index::Place place = place_of(ref);
+    if (lost(ref)) return kill(ref, place.slot, Gone::met, now);  // the disk has counted it
     const bool gone = dead(ref, now);
     if (gone) tally(ref).reclaimed++;
     kill(ref, place.slot, gone ? Gone::reclaimed : Gone::evicted, now);
@@ -136,6 +138,11 @@ void Items::count_gone(Ref ref, Gone why, NodeSeconds now) {
     if (!fetched) mine.evicted_unfetched++;
     if ((item.flags & item_referenced) != 0) mine.evicted_active++;
     if (observer_ != nullptr) observer_->evicted(key_of(*arena_, ref), meta(ref), now);
+}
+
+void Items::count_evicted(uint8_t size_class) {
+    tally_[size_class].evicted++;
+    evictions_++;
 }
 
 // The slot's content is needed only by its holders.
@@ -194,13 +201,14 @@ void Items::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old)
     else
         order_->replace(ref, arena_->descriptor(old.ref), item.same_item, now);
     tally(ref).requested += item.bytes();
+    if ((item.format & layout::format_stub) != 0) stub_bytes_ += arena_->capacity(ref);
     items_++;
     if (item.counts_as_new) items_total_++;
     bytes_ += item.bytes();
     const layout::Slot word = slot_word(ref, item.key.hash);
     if (old.slot != nullptr) return replace(ref, generation, revived, word, old, now);
     writer_.bring_to_life(ref, generation);
-    while (!index_.insert(item.key.hash, word)) evict_of_chain(item.key.hash, now);
+    while (!index_.insert(item.key.hash, word, !item.moves_no_other)) evict_of_chain(item.key.hash, now);
 }
 
 void Items::replace(Ref ref, uint64_t generation, bool revived, layout::Slot word, Index::Place old, NodeSeconds now) {
@@ -246,6 +254,7 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
     CHECK(descriptor.state == SlotState::live);
     order_->see_reads(ref, now);  // they were reads of the old item
     const uint64_t bytes_before = bytes_of(*arena_, ref), bytes = item.bytes();
+    if (is_stub(*arena_, ref) && (item.format & layout::format_stub) == 0) stub_bytes_ -= arena_->capacity(ref);
     const bool leased = leases_->begin_write(ref, now);
     if (broken::s1_receive_live && bytes <= layout::page_bytes) writer_.receive_live(ref, item);
     writer_.halfway();

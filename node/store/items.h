@@ -95,6 +95,9 @@ class Items : private PartsOfItems {
     Turnover turnover() const { return {items_, evictions_}; }
     // Counts a store that found no memory, and an item that a sweep looked at.
     void count_no_memory(uint64_t bytes) { tally_[arena_->classes().of(bytes)].out_of_memory++; }
+    // Counts an item that left its slot to move elsewhere, and found no room there.
+    void count_evicted(uint8_t size_class);
+    uint64_t stub_bytes() const { return stub_bytes_; }  // of slots
     void count_checked(uint8_t size_class) { tally_[size_class].crawler_checked++; }
     void add_stats(Stats& sum) const;
 
@@ -128,6 +131,7 @@ class Items : private PartsOfItems {
     std::array<Tally, class_numbers> tally_;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t evictions_ = 0, overflow_evictions_ = 0;
+    uint64_t stub_bytes_ = 0;
 };
 
 }  // namespace farcached::node

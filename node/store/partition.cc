@@ -44,6 +44,10 @@ void Partition::keep(Notes& notes, uint32_t number) {
     items_.keep(&notes.generation_ceilings[number], &notes.cas_ceilings[number]);
 }
 
+bool Partition::stub_lives(std::string_view value) const {
+    return disk_ != nullptr && value.size() == sizeof(Stub) && disk_->alive(stub_from(value).place);
+}
+
 bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
                         uint64_t& need_pages) {
     need_pages = 0;
@@ -52,7 +56,7 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
         items_.kill(other.ref, other.slot, Gone::replaced, now);
     }
     const bool stub = (former.format & layout::format_stub) != 0;
-    if (stub && (disk_ == nullptr || !disk_->alive(stub_from(former.value).place))) return true;
+    if (stub && !stub_lives(former.value)) return true;
     NewItem item;
     item.key = key;
     item.value = former.value;
@@ -290,11 +294,9 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     slots_.for_live(page, [&](Ref ref) {
         swept.checked++;
         items_.count_checked(arena_->page(page).size_class);
-        if (!items_.dead(ref, now)) {
-            if (spill_.idle(ref, now)) spill_.take_from_page(ref, now);
-            return;
-        }
-        items_.kill(ref, items_.place_of(ref).slot, hidden_.hides_by_prefix(ref) ? Gone::deleted : Gone::crawled, now);
+        if (!items_.dead(ref, now)) return spill_.take_idle(ref, now);
+        const Gone why = hidden_.hides_by_prefix(ref) ? Gone::deleted : items_.lost(ref) ? Gone::met : Gone::crawled;
+        items_.kill(ref, items_.place_of(ref).slot, why, now);
         swept.removed++;
     });
     return swept;

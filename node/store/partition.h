@@ -61,6 +61,8 @@ class alignas(64) Partition {
     // Stores an item of the former run. Of two with one key the later one stays. nil as in room_for().
     bool restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
                  uint64_t& need_pages);
+    // Of the value of a stub: the disk has what it stands for.
+    bool stub_lives(std::string_view value) const;
     // That many items follow: the index gets its buckets at once.
     void expect(uint64_t items) { items_.expect(items); }
     // The same item with another header, or a value that is not longer: in place, or in another slot.

@@ -36,7 +36,8 @@ struct Pages {
 };
 
 // Unless it is too large now, or there is no room.
-void store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& key, NodeSeconds now) {
+void store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& key, NodeSeconds now, FormerRun::Lost& lost) {
+    if ((item.format & layout::format_stub) != 0 && !impl.partition(key.hash).stub_lives(item.value)) lost.on_disk++;
     if (layout::item_bytes(item.key.size(), item.value.size()) > impl.config.item_bytes_max) return;
     impl.with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         return partition.restore(item, key, now, reserved, need_pages);
@@ -54,7 +55,7 @@ void store_pages(Node& node, Pages& pages, NodeSeconds now, Stored& done, Functi
             keys.push_back(node.key(item.key));
             fabric::prefetch_bucket(node.view(), keys.back().hash);
         }
-        for (size_t i = 0; i < items.size(); i++) store(node.impl(), items[i], keys[i], now);
+        for (size_t i = 0; i < items.size(); i++) store(node.impl(), items[i], keys[i], now, done.lost);
         done.items += items.size();
         pages.former.discard(pages.list[next], scratch);
         told(next + 1);
@@ -143,10 +144,12 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
         lost.expired += part.lost.expired;
         lost.unfinished += part.lost.unfinished;
         lost.unreadable += part.lost.unreadable;
+        lost.on_disk += part.lost.on_disk;
     }
     const Stats stats = node.stats(now);
     items_ = stats.items;
-    tell_stored(stats, lost, returning - std::min(returning, stats.items), boottime_ns() - begun_ns);
+    const uint64_t here = stats.items + lost.on_disk;
+    tell_stored(stats, lost, returning - std::min(returning, here), boottime_ns() - begun_ns);
 }
 
 void Restart::tell_stored(const Stats& stats, const FormerRun::Lost& lost, uint64_t over, uint64_t ns) {
@@ -155,6 +158,7 @@ void Restart::tell_stored(const Stats& stats, const FormerRun::Lost& lost, uint6
     if (!file_->former()->stopped_cleanly()) text += "; the process before was killed";
     if (lost.expired != 0) text += "; " + counted(lost.expired, "item", "items") + " expired";
     if (lost.unfinished != 0) text += "; " + counted(lost.unfinished, "item", "items") + " being written then, or damaged, lost";
+    if (lost.on_disk != 0) text += "; " + counted(lost.on_disk, "value", "values") + " of ext_path's file lost";
     if (over != 0) text += "; " + counted(over, "item has", "items have") + " no room with the present -m and -I";
     if (lost.unreadable != 0) text += "; " + counted(lost.unreadable, "page", "pages") + " cannot be read";
     tell_(lost.unreadable != 0, text);

@@ -129,7 +129,7 @@ bool Room::move_page(uint8_t to, NodeSeconds now, Ref keep) {
 
 void Room::empty_page(uint64_t page, Ref keep, NodeSeconds now) {
     slots_->for_live(page, [&](Ref ref) {
-        if (ref != keep && !spill_->take_from_page(ref, now)) items_->evict_or_reclaim(ref, now);
+        if (ref != keep && !spill_->take_from_page(ref, keep, now)) items_->evict_or_reclaim(ref, now);
     });
 }
 

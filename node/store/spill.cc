@@ -28,22 +28,26 @@ bool Spill::moves(Ref ref, NodeSeconds now) const {
     return !items_->dead(ref, now) && !leases_->runs(ref, now) && !held(*arena_, ref);
 }
 
+bool Spill::may_go(Ref ref, Ref keep, NodeSeconds now) const {
+    return ref != keep && !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
+}
+
 bool Spill::take(Ref ref, Ref keep, NodeSeconds now) {
     if (disk_ == nullptr) return false;
     order_->see_reads(ref, now);
     if (!moves(ref, now)) return false;
     const uint8_t size_class = stub_class(ref);
-    Ref to = slot_for_stub(size_class, now);
-    if (to == nil && has_share(size_class)) return free_page(ref, keep, now);
+    Ref to = slot_for_stub(size_class, keep, now);
+    if (to == nil && has_share()) return free_page(ref, keep, now);
     if (to == nil) to = slot_of_oldest(size_class, keep, now);
     return to != nil && replace(ref, to, now);
 }
 
-bool Spill::take_from_page(Ref ref, NodeSeconds now) {
+bool Spill::take_from_page(Ref ref, Ref keep, NodeSeconds now) {
     if (disk_ == nullptr) return false;
     order_->see_reads(ref, now);
     if (!moves(ref, now)) return false;
-    if (const Ref to = slot_for_stub(stub_class(ref), now); to != nil) return replace(ref, to, now);
+    if (const Ref to = slot_for_stub(stub_class(ref), keep, now); to != nil) return replace(ref, to, now);
     if (size_class_of(*arena_, ref) != layout::large_class) return false;
     // Its own pages have room for its stub, and for those of the next items.
     std::vector<Moved> moved;
@@ -53,19 +57,21 @@ bool Spill::take_from_page(Ref ref, NodeSeconds now) {
         return false;
     }
     leave(ref, moved, now);
-    for (const Moved& item : moved) insert(item, now);
+    for (const Moved& item : moved) insert(item, keep, now);
     return true;
 }
 
-bool Spill::idle(Ref ref, NodeSeconds now) const {
-    if (disk_ == nullptr || rules_->idle_s == UINT32_MAX) return false;
-    return seconds_since(arena_->descriptor(ref).last_access, now) >= rules_->idle_s && moves(ref, now);
+void Spill::take_idle(Ref ref, NodeSeconds now) {
+    if (disk_ == nullptr || rules_->idle_s == UINT32_MAX) return;
+    order_->see_reads(ref, now);
+    if (seconds_since(arena_->descriptor(ref).last_access, now) < rules_->idle_s || !moves(ref, now)) return;
+    if (const Ref to = slot_for_stub(stub_class(ref), nil, now); to != nil) replace(ref, to, now);
 }
 
 // ---- slots for stubs --------------------------------------------------------------------------------------
 
 // A free slot, or that of a lost stub; nil: none.
-Ref Spill::slot_for_stub(uint8_t size_class, NodeSeconds now) {
+Ref Spill::slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now) {
     constexpr uint32_t tails_max = 4;  // stubs of one age are lost together
     const auto take = [&]() -> Ref {
         if (const Ref ref = slots_->take(size_class, /* in_zone= */ false); ref != nil) return ref;
@@ -75,28 +81,27 @@ Ref Spill::slot_for_stub(uint8_t size_class, NodeSeconds now) {
     };
     if (const Ref ref = take(); ref != nil) return ref;
     const bool reclaimed = order_->walk(size_class, tails_max, now, [&](Ref ref) {
-        if (!items_->lost(ref) || held(*arena_, ref)) return false;
+        if (!items_->lost(ref) || !may_go(ref, keep, now)) return false;
         items_->evict_or_reclaim(ref, now);
         return true;
     });
     return reclaimed ? take() : nil;
 }
 
+// nil: the class has no stub that may go.
 Ref Spill::slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now) {
-    const auto may_go = [&](Ref ref) {
-        return ref != keep && !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
-    };
-    const Ref oldest = order_->victim(size_class, now, may_go);
+    const auto stub = [&](Ref ref) { return is_stub(*arena_, ref) && may_go(ref, keep, now); };
+    const Ref oldest = order_->victim(size_class, now, stub);
     if (oldest == nil) return nil;
     items_->evict_or_reclaim(oldest, now);
-    return slot_for_stub(size_class, now);
+    return slot_for_stub(size_class, keep, now);
 }
 
-// Whether the class may have one more page of the partition (W4).
-bool Spill::has_share(uint8_t size_class) const {
+// Whether stubs may have one more page of the partition (X4).
+bool Spill::has_share() const {
     uint64_t pages = 0;
     for (uint8_t i = 1; i < class_numbers; i++) pages += slots_->pages(i);
-    return slots_->pages(size_class) < pages / 2;
+    return items_->stub_bytes() < pages * layout::page_bytes / 2;
 }
 
 // ---- moving -----------------------------------------------------------------------------------------------
@@ -119,7 +124,24 @@ bool Spill::replace(Ref ref, Ref to, NodeSeconds now) {
     return true;
 }
 
-// W4. The next victims leave the class; those on other pages make room for what stays on the victim's page.
+// The next victims of the victim's class, as many as its page has items; `here` are those on that page, the victim first. Both
+// lists have room for as many.
+void Spill::next_to_move(Ref victim, Ref keep, NodeSeconds now, std::vector<Ref>& here, std::vector<Ref>& elsewhere) {
+    const uint64_t page = page_of(victim);
+    const uint32_t items = arena_->page(page).live;
+    here.push_back(victim);
+    for (const bool spares_read : {true, false}) {  // those read since they were passed over come last
+        order_->walk(size_class_of(*arena_, victim), 4 * items, now, [&](Ref ref) {
+            if (here.size() + elsewhere.size() >= items) return true;
+            const bool read = (arena_->descriptor(ref).flags & item_referenced) != 0;
+            if (ref == victim || read == spares_read || !may_go(ref, keep, now)) return false;
+            (page_of(ref) == page ? here : elsewhere).push_back(ref);
+            return false;
+        });
+    }
+}
+
+// X4. The next victims leave the class; those on other pages make room for what stays on the victim's page.
 bool Spill::free_page(Ref victim, Ref keep, NodeSeconds now) {
     const uint64_t page = page_of(victim);
     const uint8_t size_class = size_class_of(*arena_, victim);
@@ -130,42 +152,38 @@ bool Spill::free_page(Ref victim, Ref keep, NodeSeconds now) {
     try {
         for (auto* list : {&elsewhere, &here, &room}) list->reserve(items);
         moved.reserve(items);
-        here.push_back(victim);
-        order_->walk(size_class, 4 * items, now, [&](Ref ref) {
-            const bool may_go = ref != keep && ref != victim && !draining_->drains(ref) && !leases_->runs(ref, now);
-            if (may_go && !held(*arena_, ref)) (page_of(ref) == page ? here : elsewhere).push_back(ref);
-            return here.size() + elsewhere.size() == items;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    next_to_move(victim, keep, now, here, elsewhere);
+    for (const Ref ref : elsewhere) leave(ref, moved, now);
+    while (room.size() < elsewhere.size()) {
+        Ref ref = slots_->take(size_class, /* in_zone= */ false);
+        if (ref == nil) ref = slots_->take(size_class, /* in_zone= */ true);
+        if (ref == nil) break;
+        room.push_back(ref);
+    }
+    for (const Ref ref : here) leave(ref, moved, now);
+    if (slots_->owns(page)) {
+        slots_->for_live(page, [&](Ref ref) {
+            if (room.empty() || items_->dead(ref, now)) return leave(ref, moved, now);
+            const std::string_view key = key_of(*arena_, ref);
+            NewItem item = copy_of(*arena_, ref, {key, hash_key(key, region_->view().hash_seed)});
+            item.counts_as_new = false;
+            item.same_item = true;
+            items_->put(room.back(), item, now, items_->place_of(ref));
+            room.pop_back();
         });
-        for (const Ref ref : elsewhere) leave(ref, moved, now);
-        while (room.size() < elsewhere.size()) {
-            Ref ref = slots_->take(size_class, /* in_zone= */ false);
-            if (ref == nil) ref = slots_->take(size_class, /* in_zone= */ true);
-            if (ref == nil) break;
-            room.push_back(ref);
-        }
-        for (const Ref ref : here) leave(ref, moved, now);
-        if (slots_->owns(page)) {
-            slots_->for_live(page, [&](Ref ref) {
-                if (room.empty() || items_->dead(ref, now)) return leave(ref, moved, now);
-                const std::string_view key = key_of(*arena_, ref);
-                NewItem item = copy_of(*arena_, ref, {key, hash_key(key, region_->view().hash_seed)});
-                item.counts_as_new = false;
-                item.same_item = true;
-                items_->put(room.back(), item, now, items_->place_of(ref));
-                room.pop_back();
-            });
-        }
-    } catch (const std::bad_alloc&) {  // those that left are inserted
     }
     for (const Ref ref : room) items_->free_slot(ref);
-    for (const Moved& item : moved) insert(item, now);
+    for (const Moved& item : moved) insert(item, keep, now);
     return true;
 }
 
 // The item leaves its slot: moved, if its value reaches a write buffer.
 void Spill::leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now) {
     order_->see_reads(ref, now);
-    if (!moves(ref, now)) return items_->evict_or_reclaim(ref, now);
+    if (!moves(ref, now) || moved.size() == moved.capacity()) return items_->evict_or_reclaim(ref, now);
     const layout::ItemHeader& header = arena_->header(ref);
     const Descriptor& descriptor = arena_->descriptor(ref);
     Moved& item = moved.emplace_back();
@@ -188,13 +206,17 @@ void Spill::leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now) {
     item.format = uint16_t(header.format | layout::format_stub);
     item.access_count = descriptor.access_count;
     item.descriptor_flags = descriptor.flags;
+    item.left_class = size_class_of(*arena_, ref);
     items_->kill(ref, items_->place_of(ref).slot, Gone::replaced, now);
 }
 
-void Spill::insert(const Moved& moved, NodeSeconds now) {
+void Spill::insert(const Moved& moved, Ref keep, NodeSeconds now) {
     const uint8_t size_class = arena_->classes().of(layout::item_bytes(moved.key.size(), sizeof(Stub)));
-    const Ref to = slot_for_stub(size_class, now);
-    if (to == nil) return disk_->forget(moved.stub.place);  // another partition took the page
+    const Ref to = slot_for_stub(size_class, keep, now);
+    if (to == nil) {  // another partition took the page
+        disk_->forget(moved.stub.place);
+        return items_->count_evicted(moved.left_class);
+    }
     NewItem item;
     item.key = {moved.key, hash_key(moved.key, region_->view().hash_seed)};
     item.value = moved.stub.bytes();
@@ -204,6 +226,7 @@ void Spill::insert(const Moved& moved, NodeSeconds now) {
     item.format = moved.format;
     item.descriptor_flags = moved.descriptor_flags;
     item.counts_as_new = false;
+    item.moves_no_other = true;
     items_->put(to, item, now, {});
     if (moved.access_count != 0) order_->access(to, now, moved.access_count);
     Descriptor& descriptor = arena_->descriptor(to);

@@ -3,14 +3,15 @@
 //
 // Owner: a Partition, under its lock.
 //
-// W1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its
-//     stub, it is evicted: a store never waits for the disk.
-// W2  The value's bytes are in a write buffer, and the item's guard is dead, before the stub lives (S7, S15).
-// W3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
+// X1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its
+//     stub, the former is evicted, and the latter stays: nothing waits for the disk.
+// X2  The value's bytes are in a write buffer, and the item's guard is dead, before the stub lives (S7, S15).
+// X3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
 //     no earlier flush would hide its stub (S11).
-// W4  Slots for stubs come from free slots, from lost stubs, and from whole pages of the class that evicts: as many of its next
-//     victims move as such a page has items, and the page's other items take their slots. At most half of the partition's pages
-//     become pages for stubs so; then the oldest stub is evicted for the next.
+// X4  Slots for stubs come from free slots, from lost stubs, and from whole pages of the class that evicts: as many of its next
+//     victims move as such a page has items, and the page's other items take their slots. Stubs get at most half of the
+//     partition's pages so; then the oldest stub is evicted for the next.
+// X5  The item `keep`, which the caller is about to replace, neither moves nor dies, and no other item's place in the index changes.
 #pragma once
 
 #include <cstdint>
@@ -44,12 +45,12 @@ class Spill : private PartsOfRoom {
     // Both are borrowed; nullptr: no disk.
     void attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules);
 
-    // Instead of the eviction of `ref`, unless it is false. `keep` is neither moved nor evicted.
+    // Instead of the eviction of `ref`, unless it is false.
     bool take(Ref ref, Ref keep, NodeSeconds now);
     // The same, while the item's page is being emptied: it takes no other page for it.
-    bool take_from_page(Ref ref, NodeSeconds now);
-    // For sweeps: nobody read the item for SpillRules::idle_s.
-    bool idle(Ref ref, NodeSeconds now) const;
+    bool take_from_page(Ref ref, Ref keep, NodeSeconds now);
+    // For sweeps: if nobody read the item for SpillRules::idle_s, and there is room.
+    void take_idle(Ref ref, NodeSeconds now);
 
   private:
     // An item without its slot: its value is on the disk.
@@ -60,18 +61,20 @@ class Spill : private PartsOfRoom {
         uint32_t flags;
         NodeSeconds exptime, last_access;
         uint16_t format, access_count;
-        uint8_t descriptor_flags;
+        uint8_t descriptor_flags, left_class;
     };
 
     bool moves(Ref ref, NodeSeconds now) const;
+    bool may_go(Ref ref, Ref keep, NodeSeconds now) const;
     uint8_t stub_class(Ref ref) const;
-    Ref slot_for_stub(uint8_t size_class, NodeSeconds now);
+    Ref slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now);
     Ref slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now);
-    bool has_share(uint8_t size_class) const;
+    bool has_share() const;
     bool replace(Ref ref, Ref to, NodeSeconds now);
     bool free_page(Ref victim, Ref keep, NodeSeconds now);
+    void next_to_move(Ref victim, Ref keep, NodeSeconds now, std::vector<Ref>& here, std::vector<Ref>& elsewhere);
     void leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now);
-    void insert(const Moved& item, NodeSeconds now);
+    void insert(const Moved& item, Ref keep, NodeSeconds now);
 
     DiskStore* disk_ = nullptr;
     const SpillRules* rules_ = nullptr;

@@ -553,20 +553,23 @@ Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& ke
 void Node::found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
     const uint32_t rate = impl_->config.spill.recache_rate;
     if (rate == 0 || impl_->found_on_disk.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
-    impl_->with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-        if (at.slot == nullptr) return true;
-        NewItem item = copy_of(impl_->arena, at.ref, key);
-        item.value = value;
-        item.format = uint16_t(item.format & ~layout::format_stub);
-        item.counts_as_new = false;
-        item.same_item = true;
-        const Ref ref = partition.room_for(item, at, now, reserved, need_pages, /* made_of_old= */ true);
-        if (ref == nil) return need_pages == 0;
-        partition.items().put(ref, item, now, at);
-        impl_->recached.fetch_add(1, std::memory_order_relaxed);
-        return true;
-    });
+    Partition& partition = impl_->partition(key.hash);
+    std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
+    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
+    if (at.slot == nullptr) return;
+    NewItem item = copy_of(impl_->arena, at.ref, key);
+    item.value = value;
+    item.format = uint16_t(item.format & ~layout::format_stub);
+    item.counts_as_new = false;
+    item.same_item = true;
+    if (item.bytes() > layout::page_bytes) return;  // no page is emptied for it
+    Reservation none;
+    uint64_t need_pages = 0;
+    const Ref ref = partition.room_for(item, at, now, none, need_pages, /* made_of_old= */ true);
+    if (ref == nil) return;
+    partition.items().put(ref, item, now, at);
+    impl_->recached.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Node::lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now) {

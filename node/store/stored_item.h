@@ -29,6 +29,7 @@ struct NewItem {
     uint8_t descriptor_flags = 0;
     bool counts_as_new = true;  // in items_total; false where memcached changes the item in place
     uint64_t generation = 0;    // of an item of the former run, below all of this one; 0: the next
+    bool moves_no_other = false;  // every other item keeps its place in the index
     bool same_item = false;     // keeps the history of the replaced item; otherwise that item counts as touched
 
     uint64_t bytes() const {
