@@ -290,6 +290,10 @@ test_scripts += t/conversation/connections.py t/conversation/connection_limits.p
 test_scripts += t/conversation/uring.py t/conversation/uring_suites.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py
 
+# Values on a disk.
+test_scripts += t/conversation/disk.py
+EXTRA_DIST += t/lib/disk.py
+
 # Both daemons with no more system calls than they need.
 test_scripts += t/conversation/drop_privileges.py
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values on the disk (-o ext_path): their bytes, and how a test gets them there.
+
+    with Disk() as disk, Daemon("-m", "4", "-I", "512k", "-o", disk.options(recache_rate=0)) as d, d.client() as c:
+        stored = to_disk(c, {"k%d" % i: 2000 for i in range(10)})    # {key: value}
+
+V1  A value names its key and its version, and all of its bytes follow from these two and its length. So one value is never taken
+    for another, or for a part of another.
+"""
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+
+from daemon import until
+
+
+def value(key, size, version=1):
+    """Bytes of a value of that size."""
+    name = ("%s#%d:" % (key, version)).encode()
+    return (name + hashlib.shake_128(name).digest(size))[:size]
+
+
+class Disk:
+    """The file of a disk tier, in a folder of its own."""
+
+    def __init__(self, megabytes=64, folder=None):
+        self.megabytes = megabytes
+        self.within = folder
+
+    def __enter__(self):
+        self.folder = tempfile.mkdtemp(prefix="farcached-disk-", dir=self.within)
+        self.path = os.path.join(self.folder, "values")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _options(self, **more):
+        all_of_them = {"page_size": 1, "wbuf_size": 1, **more}
+        return [("ext_path", "%s:%dM" % (self.path, self.megabytes))] + [("ext_" + name, n) for name, n in all_of_them.items()]
+
+    def options(self, *more, **numbers):
+        """For farcached's -o. more: whole options; numbers: recache_rate=0, ..."""
+        return ",".join(["%s=%s" % one for one in self._options(**numbers)] + list(more))
+
+    def long_options(self, *more, **numbers):
+        """For farnode."""
+        return ["--%s=%s" % one for one in self._options(**numbers)] + ["--" + one for one in more]
+
+
+def pipelined(client, requests, ends):
+    """Sends all requests at once; returns the replies, each up to one of its last lines."""
+    client.send(*requests)
+    replies = []
+    for _ in requests:
+        lines = [client.line()]
+        while not lines[-1].startswith(ends):
+            lines.append(client.line())
+        replies.append(b"".join(lines))
+    return replies
+
+
+def store_and_read(client, values, at_once=10):
+    """Stores the values and reads each of them once, a few at a time: an item that was never read is evicted, not moved."""
+    pairs = list(values.items())
+    for i in range(0, len(pairs), at_once):
+        some = pairs[i:i + at_once]
+        told = pipelined(client, [b"set %s 5 0 %d\r\n%s\r\n" % (k.encode(), len(v), v) for k, v in some], (b"",))
+        if set(told) - {b"STORED\r\n"}:
+            raise AssertionError("set: %s" % told)
+        pipelined(client, [b"mg %s\r\n" % k.encode() for k, _ in some], (b"",))
+
+
+def reads(client):
+    """The number of gets that the disk was asked for."""
+    return int(client.stats()["get_extstore"])
+
+
+def classes(client, keys):
+    """{key: its size class}, of the keys that exist. Nothing is read. An item whose value is on the disk is in a smaller class."""
+    client.send(*[b"me %s\r\n" % key.encode() for key in keys])
+    found = {}
+    for key in keys:
+        line = client.line().decode()
+        if line != "EN\r\n":
+            found[key] = int(re.search(r" cls=(\d+)", line).group(1))
+    return found
+
+
+def to_disk(client, sizes, version=1, most=200):
+    """Stores a value of each key, and other items until all of them are on the disk; {key: value}. sizes: {key: bytes}. A few
+    are evicted on their way, and stored again."""
+    values = {key: value(key, size, version) for key, size in sizes.items()}
+    for size in sorted(set(sizes.values())):
+        some = {key: v for key, v in values.items() if len(v) == size}
+        store_and_read(client, some)
+        whole = max(classes(client, some).values())
+        for turn in range(most):
+            now = classes(client, some)
+            store_and_read(client, {key: v for key, v in some.items() if key not in now})
+            if sum(now[key] < whole for key in now) == len(some):
+                break
+            count = max(1, 300_000 // size)
+            store_and_read(client, {"fill-%d-%d-%d" % (size, turn, i): b"f" * size for i in range(count)})
+        else:
+            raise AssertionError("values of %d bytes do not leave memory" % size)
+    missing = set(sizes) - set(classes(client, sizes))
+    if missing:
+        raise AssertionError("%d of %d values are lost" % (len(missing), len(sizes)))
+    return values
+
+
+def settled(daemon):
+    """Waits until no read of the disk is under way; their number."""
+    return until(lambda: int(daemon.stats()["extstore_io_queue"]), lambda n: n == 0)
