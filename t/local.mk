@@ -179,7 +179,7 @@ test_scripts += t/conversation/binary.py t/conversation/binary_options.py
 test_scripts += t/conversation/size_shift.py t/conversation/memory_limit.py t/conversation/large_values.py \
 	t/conversation/hoarders.py
 test_scripts += t/conversation/idle.py t/conversation/client_stats_tools.py
-test_scripts += t/load/consistency.py t/load/soak_churn.py
+test_scripts += t/load/consistency.py t/load/soak_churn.py t/load/consistency_disk.py
 check_PROGRAMS += t/load/consistency
 t_load_consistency_SOURCES = t/load/consistency.cc t/load/consistency_client.cc t/load/consistency_client.h \
 	t/load/consistency_history.h t/load/consistency_load.cc t/load/consistency_load.h t/load/consistency_mix.h \

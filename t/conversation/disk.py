@@ -24,11 +24,11 @@ FAR = 100_000  # seconds
 @contextlib.contextmanager
 def daemon(io="libevent", megabytes=64, memory=4, **rules):
     """A daemon with a disk from which no value returns to memory."""
-    with Disk(megabytes) as disk, Daemon("-m", memory, "-I", "512k", "--admin", os.path.join(disk.folder, "admin"), "-o",
-                                         disk.options("io=" + io, **{"recache_rate": 0, **rules}), threads=2) as d:
-        d.admin = os.path.join(disk.folder, "admin")
-        d.disk = disk
-        yield d
+    with Disk(megabytes, **{"recache_rate": 0, **rules}) as disk:
+        admin = os.path.join(disk.folder, "admin")
+        with Daemon("-m", memory, "-I", "512k", "--admin", admin, "-o", disk.options("io=" + io), threads=2) as d:
+            d.admin = admin
+            yield d
 
 
 def hit(key, v, flags=5, cas=None):
@@ -451,7 +451,7 @@ def unread(io):
             got = {key.decode(): v for key, _, v, _ in c.get_many(["n%d" % i for i in range(0, 2000, 10)])}
             tap.ok(all(v == value(key, 2000) for key, v in got.items()), "%s, %s: values" % (io, command))
             tap.is_(int(s["extstore_objects_written"]) > 0, not drops, "%s, %s: unread values move, or not" % (io, command))
-    with Disk() as disk, Daemon("-m", "2", "-o", disk.options("no_ext_drop_unread", "io=" + io), "-I", "512k") as d:
+    with Disk(drop_unread=False) as disk, Daemon("-m", "2", "-o", disk.options("io=" + io), "-I", "512k") as d:
         tap.is_(d.stats("settings")["ext_drop_unread"], "no", "%s: no_ext_drop_unread" % io)
 
 
@@ -477,8 +477,8 @@ def wrapped(io):
 
 def without_io_uring():
     """Threads read the disk where the system has no io_uring."""
-    with WithoutCall("io_uring_setup", default_binary()) as binary, Disk() as disk:
-        with Daemon("-m", "4", "-I", "512k", "-v", "-o", disk.options(recache_rate=0, threads=2), binary=binary, threads=2) as d:
+    with WithoutCall("io_uring_setup", default_binary()) as binary, Disk(recache_rate=0, threads=2) as disk:
+        with Daemon("-m", "4", "-I", "512k", "-v", "-o", disk.options(), binary=binary, threads=2) as d:
             tap.like(d.stderr(), "no io_uring", "without io_uring: the log says so")
             protocols(d, "without io_uring")
             same_key(d, "without io_uring")

@@ -27,6 +27,7 @@ import tempfile
 
 from binary_client import BinaryClient, op
 from daemon import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
+from disk import BUSY, Disk
 from farnode import Farnode
 
 MIXES = {"mix": ("shm", "tcp", "shm"), "rdma": ("verbs", "tcp", "verbs")}
@@ -72,10 +73,12 @@ def faulty(program, faults):
 class Node:
     """One node's address, and its current process."""
 
-    def __init__(self, name, channel, folder, args, faults=None, env=None, kept=False):
+    def __init__(self, name, channel, folder, args, faults=None, env=None, kept=False, disk=None):
         self.name, self.channel, self.args = name, channel, [str(a) for a in args]
         if kept:
             self.args += ["-e", os.path.join(folder, name + ".items")]
+        if disk is not None:
+            self.args += Disk.at(os.path.join(folder, name + ".values"), **disk).long_options()
         self.env = env or {}
         self.faults = faults
         self.path = os.path.join(folder, name + ".sock")
@@ -120,14 +123,17 @@ class Node:
 
 class Nodes:
     """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, for example "shm=verbs tcp=verbs",
-    replaces channels by others. kept, or $FARCACHED_KEPT: each keeps its items over a restart, in a file."""
+    replaces channels by others. kept, or $FARCACHED_KEPT: each keeps its items over a restart, in a file. disk: rules of a Disk; or
+    $FARCACHED_DISK, the megabytes of each node's memory: each has a disk, and all values move there and back."""
 
-    def __init__(self, channels, args=(), faults=None, env=None, kept=False):
+    def __init__(self, channels, args=(), faults=None, env=None, kept=False, disk=None):
         kept = kept or bool(os.environ.get("FARCACHED_KEPT"))
+        if os.environ.get("FARCACHED_DISK") and disk is None and "-I" not in args:
+            disk, args = BUSY, [*args, "-m", os.environ["FARCACHED_DISK"]]
         instead = dict(pair.split("=") for pair in os.environ.get("FARCACHED_OVER", "").split())
         channels = [instead.get(channel, channel) for channel in channels]
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-", dir="/dev/shm" if kept else None)
-        self.all = [Node("n%d" % i, channel, self.folder, args, faults, env, kept) for i, channel in enumerate(channels)]
+        self.all = [Node("n%d" % i, channel, self.folder, args, faults, env, kept, disk) for i, channel in enumerate(channels)]
 
     def start(self):
         try:
@@ -235,12 +241,12 @@ class Cluster:
     assigned to the proxies in turn."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2, faults=None, proxy_env=None, node_env=None, tables=1, kept=False):
+                 threads=2, faults=None, proxy_env=None, node_env=None, tables=1, kept=False, disk=None):
         self.tables = [Table() for _ in range(tables)]
         self.table = self.tables[0]
         self.proxy_env = proxy_env or {}
         self.faults = faults if isinstance(faults, list) else [faults]
-        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env, kept)
+        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env, kept, disk)
         self.nodes = self.nodes_behind.all
         self.proxy_args = ["-o", ",".join(["hash_tag={}", *options]), "-t", threads, *proxy_args]
         self.local_read = local_read if isinstance(local_read, list) else [local_read]

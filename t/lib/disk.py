@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values on the disk (-o ext_path): their bytes, and how a test gets them there.
 
-    with Disk() as disk, Daemon("-m", "4", "-I", "512k", "-o", disk.options(recache_rate=0)) as d, d.client() as c:
+    with Disk(recache_rate=0) as disk, Daemon("-m", "4", "-I", "512k", "-o", disk.options()) as d, d.client() as c:
         stored = to_disk(c, {"k%d" % i: 2000 for i in range(10)})    # {key: value}
 
 V1  A value names its key and its version, and all of its bytes follow from these two and its length. So one value is never taken
@@ -22,32 +22,44 @@ def value(key, size, version=1):
     return (name + hashlib.shake_128(name).digest(size))[:size]
 
 
-class Disk:
-    """The file of a disk tier, in a folder of its own."""
+# Rules by which every value moves to the disk, and back when it is read.
+BUSY = {"megabytes": 24, "item_size": 0, "item_age": 0, "recache_rate": 2, "drop_unread": False}
 
-    def __init__(self, megabytes=64, folder=None):
-        self.megabytes = megabytes
-        self.within = folder
+
+class Disk:
+    """The file of a disk tier, in a folder of its own. rules: recache_rate=0, ..., by the names of the options."""
+
+    def __init__(self, megabytes=64, drop_unread=True, **rules):
+        self.megabytes, self.drop_unread = megabytes, drop_unread
+        self.rules = {"page_size": 1, "wbuf_size": 1, **rules}
+
+    @classmethod
+    def at(cls, path, **rules):
+        """At that path, in a folder of the caller's."""
+        disk = cls(**rules)
+        disk.path = path
+        return disk
 
     def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="farcached-disk-", dir=self.within)
+        self.folder = tempfile.mkdtemp(prefix="farcached-disk-")
         self.path = os.path.join(self.folder, "values")
         return self
 
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _options(self, **more):
-        all_of_them = {"page_size": 1, "wbuf_size": 1, **more}
-        return [("ext_path", "%s:%dM" % (self.path, self.megabytes))] + [("ext_" + name, n) for name, n in all_of_them.items()]
+    def _options(self):
+        named = [("ext_" + name, rule) for name, rule in self.rules.items()]
+        return ["%s=%s" % one for one in [("ext_path", "%s:%dM" % (self.path, self.megabytes)), *named]] + \
+            ([] if self.drop_unread else ["no_ext_drop_unread"])
 
-    def options(self, *more, **numbers):
-        """For farcached's -o. more: whole options; numbers: recache_rate=0, ..."""
-        return ",".join(["%s=%s" % one for one in self._options(**numbers)] + list(more))
+    def options(self, *more):
+        """For farcached's -o, with other options of it."""
+        return ",".join(self._options() + list(more))
 
-    def long_options(self, *more, **numbers):
+    def long_options(self):
         """For farnode."""
-        return ["--%s=%s" % one for one in self._options(**numbers)] + ["--" + one for one in more]
+        return ["--" + one for one in self._options()]
 
 
 def pipelined(client, requests, ends):

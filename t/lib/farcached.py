@@ -16,6 +16,7 @@ H3  A daemon fails the test if it exits with an unexpected status, or if its std
 H4  The kernel chooses ports; every file is in a temporary folder that is removed.
 H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (see cluster.py).
 H6  With $FARCACHED_IO=BACKEND every Daemon gets `-o io=BACKEND`.
+H7  With $FARCACHED_DISK=MEGABYTES every node, embedded or not, has so much memory and a disk, where all values move to and fro.
 
 daemon.py describes the choice of the tested program. `FARCACHED=/usr/bin/memcached python3 t/conversation/x.py` runs a test against
 memcached.
@@ -31,6 +32,7 @@ from conversation import conversations, converse  # noqa: F401
 from daemon import (SANITIZER_REPORT, Client, Closed, StartFailed, TimedOut, connect, deadline,  # noqa: F401
                     default_binary, gone, is_sanitized, raise_descriptor_limit, run_binary, select_nothing, slow_factor,
                     stat_words, test_program, until, user_args)
+from disk import BUSY, Disk
 from tap_output import show, tap, to_bytes  # noqa: F401
 
 
@@ -42,6 +44,17 @@ def remaining(seconds):
 
 class Daemon(daemon.Daemon):
     """daemon.Daemon, with nodes behind it if $FARCACHED_NODES asks for them. Subclasses have none."""
+
+    # Options that do not go with that memory, or with the disk's write buffers.
+    NOT_WITH_A_DISK = {"-e", "-I", "-M", "--config", "--node"}
+
+    def command(self):
+        memory, args = os.environ.get("FARCACHED_DISK"), super().command()
+        if not memory or self.behind or type(self) is not Daemon or self.binary != default_binary():
+            return args
+        if self.NOT_WITH_A_DISK & set(args) or any("ext_path" in a for a in args):
+            return args
+        return args + ["-o", Disk.at(os.path.join(self.folder, "values"), **BUSY).options(), "-m", memory]
 
     def _start_nodes(self):
         mode = Behind.wanted(self) if type(self) is Daemon else None

@@ -12,6 +12,7 @@
 //                 [--mix NAME]      the shares of the operations (consistency_mix.h); default: everything
 //                 [--outages 1]      nodes behind the ports may not answer
 //                 [--failover 1]     and others then answer for them
+//                 [--disk 1]         values are on a disk
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
 // Started by consistency.py, which starts the daemon. The seed determines each thread's operations.
@@ -363,6 +364,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--mix"        ? (options.mix = mix_of(argv[i + 1])) != nullptr
                           : name == "--outages"    ? flag_of(argv[i + 1], options.outages)
                           : name == "--failover"   ? flag_of(argv[i + 1], options.failover)
+                          : name == "--disk"       ? flag_of(argv[i + 1], options.disk)
                           : name == "--admin"      ? paths_of(argv[i + 1], options.admins)
                           : name == "--value-bytes"
                               ? number_of(argv[i + 1], options.value_bytes_max)
@@ -383,7 +385,7 @@ int main(int argc, char** argv) {
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
                      "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] "
                      "[--admin PATH[,PATH]] [--mix NAME] [--outages 1] "
-                     "[--failover 1] | --self\n");
+                     "[--failover 1] [--disk 1] | --self\n");
         return 64;
     }
     return consistency::run(options);

@@ -34,7 +34,7 @@ namespace consistency {
 enum class Kind : uint8_t { get, set, add, append, remove, cas, touch, flush };
 enum class Outcome : uint8_t {
     done,
-    refused,  // NOT_STORED of add, EXISTS of cas
+    refused,  // NOT_STORED of add, EXISTS of cas; NOT_STORED of append if values are on a disk
     absent,
     unknown,  // carried out, or not, or later
 };
@@ -67,6 +67,7 @@ inline bool step(const Operation& op, uint64_t state, uint64_t& next) {
             if (done) next = mix(0, op.record);
             return done || state != 0;
         case Kind::append:
+            if (op.outcome == Outcome::refused) return true;
             next = mix(state, op.record);
             return done && state != 0;
         case Kind::remove:

@@ -193,6 +193,7 @@ void Worker::add_to(uint32_t key, Own& own, uint64_t sequence) {
     const Verb verb = random_.one_in(3) ? Verb::prepend : Verb::append;
     const std::string name = key_name(shared_, key);
     const Answer answer = client_.store(any_wire(), verb, name, value, 0, 0);
+    if (answer == Answer::refused && shared_.options.disk) return;  // C9
     if (!settle(answer, key, sequence)) return;
     if (answer != Answer::ok) {
         own = {};
@@ -447,7 +448,7 @@ Answer Worker::history_change(Operation& op, uint32_t key, uint64_t what, const 
     if (what < 8) {
         op.kind = Kind::append;
         const Answer answer = client_.store(wire, Verb::append, name, value, 0, 0);
-        return answer == Answer::refused ? Answer::absent : answer;
+        return answer == Answer::refused && !shared_.options.disk ? Answer::absent : answer;
     }
     if (what < 10) {
         op.kind = Kind::remove;

@@ -17,6 +17,7 @@
 // C7  Where failover is on (Options::failover) a key has several nodes. Older values may be seen: they are counted, but
 //     are no fault. Torn, foreign and expired bytes are faults. (A touch may have reached one node alone.)
 // C8  The shares of a thread's operations are a mix (consistency_mix.h); the checks do not depend on it.
+// C9  Where values are on a disk (Options::disk) append and prepend are refused for them, and change nothing.
 #pragma once
 
 #include <algorithm>
@@ -57,6 +58,7 @@ struct Options {
     const Mix* mix = &mixes[0];
     bool outages = false;
     bool failover = false;
+    bool disk = false;
 };
 
 enum class Fault : uint8_t { torn, stale, history, counter, expired, reply, count };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two farcached in front of three nodes, short of memory, under the load that checks every reply. Channels are shm and tcp; reads
 go to mapped memory, by pointers, or by request; the farcached are on one host or on two. Every mix runs. Then nodes are killed,
-started again, stopped and drained during the load.
+started again, stopped and drained during the load. Some nodes have a disk, to which values move, and back.
 
 Guarantees without failover: all checks of the load (consistency_load.h, C1 to C6). No torn or foreign byte, no value older than
 acknowledged, and linearizable histories. There a mutation answered as unavailable has an unknown outcome, and a miss may mean that
@@ -19,6 +19,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import consistency_load as load  # noqa: E402
 from cluster import AWRY, Cluster, Faults, nodes_shown, reads_over  # noqa: E402
+from disk import BUSY  # noqa: E402
 from farcached import deadline, tap, until  # noqa: E402
 from trouble import Trouble  # noqa: E402
 
@@ -36,11 +37,19 @@ def hot(mix):
     return ["--mix", mix, "--keys", "64", "--value-bytes", "5000" if mix == "sizes" else "1000"]
 
 
+def cold(mix):
+    """More keys than the nodes' memory has room for."""
+    return ["--mix", mix, "--keys", "6000", "--value-bytes", "6000", "--ttl-keys", "50"]
+
+
 FAST = ["node_timeout_ms=300"]
 # A little of every fault that t/faulty/faulty.cc can inject without breaking a rule.
-FAULTS = Faults("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,"
-                "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
-                "hold_up_us=300,fetch_always=1")
+FAULTY = ("tear_read=0.3,tear_words=0.4,delay_read=0.3,shuffle_read=0.3,fail_read=0.01,delay_send=0.05,delay_receive=0.05,"
+          "split_receive=0.2,delay_end=0.5,delay_ms=3,tag_mask=255,probing=0.001,reading=0.0001,replacing=0.01,"
+          "hold_up_us=300,fetch_always=1")
+FAULTS = Faults(FAULTY)
+SLOW_DISK = Faults(FAULTY + ",slow_disk=0.3")
+SMALL_DISK = {**BUSY, "megabytes": 3}
 PATIENT = ["node_timeout_ms=30000"]  # every node answers in time, also on a busy machine
 INDEX = ["pointer_miss=index"]
 SHARED = ["links_per_node=1"]
@@ -68,6 +77,13 @@ SHORT_RUNS = [
     ("nodes end, mixed", "shm tcp shm", cluster(True, FAST), hot("everything"), "end drain"),
     ("nodes end and keep their items", "shm tcp shm", cluster([True, False], FAST, kept=True), hot("everything"), "end"),
     ("nodes end and keep their items, by pointers", "shm shm shm", cluster(False, FAST, kept=True), hot("refill"), "end"),
+    ("shm, sizes, values on disks", "shm shm shm", cluster(True, disk=BUSY), cold("sizes"), None),
+    ("shm by pointers, values on disks", "shm shm shm", cluster(False, disk=BUSY), cold("everything"), None),
+    ("shm by index, values on disks, late and torn", "shm shm shm",
+     cluster(False, PATIENT + INDEX, disk=SMALL_DISK, faults=SLOW_DISK), cold("everything"), None),
+    ("tcp, values on disks", "tcp tcp tcp", cluster(True, PATIENT + SHARED, disk=BUSY), large("everything"), None),
+    ("nodes end and keep their items, on disks", "shm tcp shm", cluster([True, False], FAST, kept=True, disk=BUSY),
+     cold("ttl"), "end"),
     ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
     ("tcp, shared links, late and torn", "tcp tcp tcp", cluster(True, PATIENT + SHARED, faults=FAULTS), hot("sizes"), None),
     ("nodes end and stop, tcp, shared links", "tcp tcp tcp", cluster(True, FAST + SHARED), large("refill"), "end stop"),
@@ -103,6 +119,9 @@ def summed(c, names):
     return {name: sum(int(s[name]) for s in shown) for name in names}
 
 
+MOVED = ("extstore_objects_written", "extstore_page_allocs", "extstore_objects_read", "recached", "lost_on_disk")
+
+
 def check_reads(title, c):
     """Checks the farcached's counters of reads."""
     tap.ok(all(reads_over(until(lambda p=p: nodes_shown(p), reads_over)) for p in c.proxies),
@@ -116,12 +135,22 @@ def check_reads(title, c):
         tap.is_(summed(c, AWRY), dict.fromkeys(AWRY, 0), "%s: no pointer led elsewhere while its lease ran" % title)
 
 
+def check_disks(title, c):
+    """Checks that values moved to the disks and back."""
+    shown = [c.proxies[0].stats("node " + node.name) for node in c.nodes]
+    moved = {name: sum(int(of_node[name]) for of_node in shown) for name in MOVED}
+    tap.diag(", ".join("%s %d" % one for one in moved.items()))
+    tap.ok(moved["recached"] > 0 and moved["extstore_objects_read"] > 0, "%s: values moved to the disks and back" % title)
+
+
 def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
     """Returns the number of operations."""
     args = ["--seed", seed, "--seconds", seconds, *of_load]
     args += ["--outages", "1"] if meanwhile else []
+    args += ["--disk", "1"] if "disk" in of_cluster or os.environ.get("FARCACHED_DISK") else []
     args += ["--failover", "1"] if "failover" in of_cluster["options"] else []
-    with Cluster(channels, node_args=["-m", "8", "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
+    memory = 4 if "disk" in of_cluster else 8
+    with Cluster(channels, node_args=["-m", memory, "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
         ports = ",".join(str(p.port) for p in c.proxies)
         args += ["--admin", ",".join(c.admin(i) for i in range(len(c.proxies)))]
         started = load.Load(ports, *args, timeout=seconds * 10 + deadline() * 3)
@@ -134,6 +163,8 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
                    "drained %d times" % (title, trouble.ended, trouble.stopped, trouble.drained))
         tap.ok(all(p.alive() for p in c.proxies) and all(n.process.alive() for n in c.nodes), "%s: all live" % title)
         check_reads(title, c)
+        if "disk" in of_cluster:
+            check_disks(title, c)
     found = re.search(r"# (\d+) gets, \d+ hits, (\d+) mutations", text)
     return int(found.group(1)) + int(found.group(2)) if found else 0
 
