@@ -22,7 +22,10 @@ class DiskGets {
           gets_(
               node,
               [&replies](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
-                  replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
+                  if (reply.status == protocol::GetReply::Status::no_memory)
+                      replies.unavailable(Ticket(asker), "no memory for a value from the disk");
+                  else
+                      replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
               },
               [&replies](uint64_t asker) { return replies.is_awaited(Ticket(asker)); }),
           ready_(waits.make_readiness([this] { ready(); })) {}

@@ -243,6 +243,8 @@ void Execution::value_came(const RequestId& id, bool want_grant, const protocol:
     if (reply.status == protocol::GetReply::Status::hit) {
         with.denied = reply.denied;
         reply_hit(turn, with, reply, value);
+    } else if (reply.status == protocol::GetReply::Status::no_memory) {
+        refuse(turn, id.tag, RequestRefusal::no_memory);
     } else {
         counters_.lost_on_disk.add(1);
         turn.replies.add(reply, with);

@@ -50,7 +50,7 @@ void AwayGets::read_next() {
         const uint64_t asker = waiting_.front().asker;
         waiting_.pop_front();
         if (wanted) refused_++;
-        over_(asker, protocol::GetReply(), {});
+        refuse(asker);
     }
 }
 
@@ -63,6 +63,12 @@ void AwayGets::ready(NodeSeconds now) {
     read_next();
 }
 
+void AwayGets::refuse(uint64_t asker) {
+    protocol::GetReply reply;
+    reply.status = protocol::GetReply::Status::no_memory;
+    over_(asker, reply, {});
+}
+
 void AwayGets::finish(const Get& get, const DiskRecord* record, NodeSeconds now) {
     const protocol::Key key = node_.key(get.key);
     const bool whole = record != nullptr && record->key == get.key && record->value.size() == get.reply.meta.value_len;
@@ -70,9 +76,35 @@ void AwayGets::finish(const Get& get, const DiskRecord* record, NodeSeconds now)
         over_(get.asker, get.reply, record->value);
         return node_.found_on_disk(key, get.place, record->value, now);
     }
-    lost_++;
     node_.lost_on_disk(key, get.place, now);
-    over_(get.asker, protocol::GetReply(), {});
+    ask_again(get, now);
+}
+
+// G3.
+void AwayGets::ask_again(const Get& get, NodeSeconds now) {
+    protocol::GetReply reply;
+    std::string value;
+    try {
+        protocol::GetOp op;
+        op.key = node_.key(get.key);
+        op.no_bump = true;
+        Place place{};
+        const auto sink = [&](const protocol::ItemMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        };
+        reply = node_.get(op, now, sink, /* lent= */ nullptr, &place);
+        if (reply.status == protocol::GetReply::Status::hit && reply.meta.cas == get.reply.meta.cas) {
+            reply.meta.win = get.reply.meta.win;
+            reply.meta.win_sent = get.reply.meta.win_sent;
+        }
+        if (place != Place{}) return waiting_.push_back({get.asker, get.key, reply, place});
+    } catch (const std::bad_alloc&) {
+        refused_++;
+        return refuse(get.asker);
+    }
+    if (reply.status != protocol::GetReply::Status::hit) lost_++;
+    over_(get.asker, reply, value);
 }
 
 }  // namespace farcached::node

@@ -7,8 +7,10 @@
 //
 // G1  Each get() is over once, in ready(). One that finds too many reads under way waits for them, in order. Those that nobody
 //     waits for any more are not read.
-// G2  It ends with what the node said when it executed the get, and the bytes of that very item; or with a miss, if the disk has
-//     lost them, or if there is no memory for them. Requests executed in between, of any client, change neither: the get was under way.
+// G2  It ends with what the node said when it executed the get, and the bytes of that very item. Requests executed in between, of
+//     any client, change neither: the get was under way. Without memory for the bytes it ends with no_memory.
+// G3  If the disk has lost these bytes, it ends with what the key has then, or with a miss. The item may have moved: it was in
+//     memory meanwhile, or is elsewhere on the disk. A miss would be followed by a hit of the same item (S7).
 #pragma once
 
 #include <cstdint>
@@ -52,6 +54,8 @@ class AwayGets {
     bool start_next();
     void read_next();
     void finish(const Get& get, const DiskRecord* record, NodeSeconds now);
+    void ask_again(const Get& get, NodeSeconds now);
+    void refuse(uint64_t asker);
 
     Node& node_;
     const Over over_;
