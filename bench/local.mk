@@ -95,6 +95,7 @@ dist_pkgdata_DATA = \
 	bench/compare/compare_memory.py \
 	bench/compare/compare_report.py \
 	bench/compare/compare_servers.py \
+	bench/compare/compare_tiers.py \
 	bench/compare/compare_verbs.py \
 	bench/compare/compare_verbs_guest.py \
 	bench/hitratio/hitratio_chart.py \

@@ -50,10 +50,11 @@ const OptionOf<C> table[] = {
     {{"parts", "P,...", "direct,proxied,memory,idle,exhaustion,workers,verbs",
       "direct: servers by themselves; proxied: in front of two servers; memory: of an item; idle: with idle connections; "
       "exhaustion: with clients that hold memory; workers: one worker to several; verbs: over RDMA between two virtual "
-      "machines, where contrib/vm can boot them"},
+      "machines, where contrib/vm can boot them. Not by default: tiers: look-aside caches of 1, 2 and 8 times as much data as "
+      "memory, with and without a file for evicted values (ext_path), in $TMPDIR"},
      [](C& c, S& t) {
-         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "exhaustion", "workers", "verbs"},
-                       "has a word other than direct, proxied, memory, idle, exhaustion, workers, verbs");
+         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "exhaustion", "workers", "verbs", "tiers"},
+                       "has a word other than direct, proxied, memory, idle, exhaustion, workers, verbs, tiers");
      }},
     {{"generator", "G,...", "farbench,memtier,crusher",
       "load generators, if installed: farbench, memtier (memtier_benchmark) or crusher (mc-crusher). A failure of one "
@@ -78,8 +79,10 @@ const OptionOf<C> table[] = {
      [](C& c, S& t) { return number<uint32_t>(c, "idle", t, 1, 50'000); }},
     {{"keys", "N", "500000", "values of 64 bytes; a fifth as many of 1 KiB"},
      [](C& c, S& t) { return number<uint32_t>(c, "keys", t, 100, 100'000'000); }},
-    {{"megabytes", "N", "512", "-m of all servers"},
+    {{"megabytes", "N", nullptr, "-m of all servers; default: 512, and 64 in the part tiers"},
      [](C& c, S& t) { return number<uint32_t>(c, "megabytes", t, 16, 1'000'000); }},
+    {{"tier-rate", "N", "4000", "requests per second of the part tiers"},
+     [](C& c, S& t) { return number<uint32_t>(c, "tier-rate", t, 1, 10'000'000); }},
     {{"protocol", "P", "text", "protocol of farbench's load: text, meta or binary"},
      [](C& c, S& t) { return one_of(c, "protocol", t, {"text", "meta", "binary"}, "is not one of text, meta, binary"); }},
     {{"self", nullptr, nullptr, "add a second farcached, \"farcached again\": its difference from the first is noise"},

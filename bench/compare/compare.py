@@ -19,6 +19,7 @@ import compare_aims as aims  # noqa: E402
 import compare_exhaustion as exhaustion  # noqa: E402
 import compare_memory as memory_of  # noqa: E402
 import compare_report as report  # noqa: E402
+import compare_tiers as tiers  # noqa: E402
 import compare_verbs as verbs  # noqa: E402
 from compare_contest import PEER, Contest  # noqa: E402
 from compare_contestants import (URING, direct_contestants, proxied_contestants, uses,  # noqa: E402
@@ -28,6 +29,7 @@ from compare_servers import Failed, machine, share_cpus, version_of  # noqa: E40
 
 BUSY_MACHINE = 0.5     # load average above which other processes disturb the measurement
 OPEN_LOOP_SHARE = 0.7  # share of memcached's own maximum
+MEGABYTES = 512
 WORKERS_MOST = 4
 CLIENT_CPUS = 2
 PATIENT_BESIDE = 400   # connections in addition to those of the load
@@ -54,7 +56,9 @@ def read_options(settings):
     o = types.SimpleNamespace(**{name.replace("-", "_"): settings.get(name) for name in (
         "contestant", "workload", "old", "farcached", "farnode", "memcached", "nutcracker", "mcrouter", "json", "csv", "svg",
         "charts", "protocol", "farbench")})
-    for name in ("rounds", "threads", "back-threads", "connections", "idle", "keys", "megabytes"):
+    o.tier_megabytes = int(settings.get("megabytes") or tiers.MEGABYTES)
+    o.megabytes = int(settings.get("megabytes") or MEGABYTES)
+    for name in ("rounds", "threads", "back-threads", "connections", "idle", "keys", "tier-rate"):
         setattr(o, name.replace("-", "_"), int(settings[name]))
     o.seconds, o.warmup = float(settings["seconds"]), float(settings["warmup"])
     o.parts, o.generators = settings["parts"].split(","), settings["generator"].split(",")
@@ -63,7 +67,9 @@ def read_options(settings):
     if o.quick:
         o.rounds, o.seconds, o.warmup = 1, min(o.seconds, 0.2), 0.0
         o.keys, o.item_keys, o.idle = min(o.keys, 1000), 2000, min(o.idle, 50)
-        o.connections, o.megabytes = min(o.connections, 8), min(o.megabytes, 64)
+        o.connections, o.megabytes, o.tier_megabytes = min(o.connections, 8), min(o.megabytes, 64), min(o.tier_megabytes, 16)
+    if o.parts == ["tiers"]:
+        o.megabytes = o.tier_megabytes
     o.wanted_contestants = o.contestant.split(",") if o.contestant else []
     o.wanted_workloads = o.workload.split(";") if o.workload else []
     return o
@@ -133,9 +139,9 @@ class Run:
 
     def work(self):
         parts = {"direct": self.direct, "proxied": self.proxied, "memory": self.of_items, "idle": self.idle,
-                 "exhaustion": self.exhaustion, "workers": self.workers, "verbs": self.verbs}
+                 "exhaustion": self.exhaustion, "workers": self.workers, "verbs": self.verbs, "tiers": self.tiers}
         known = [c.label for c in direct_contestants(self.setup, None, self.o.threads, [self.small], self.o.again) +
-                 proxied_contestants(self.setup, None, self.o.threads)] + verbs.labels()
+                 proxied_contestants(self.setup, None, self.o.threads)] + verbs.labels() + tiers.labels(self.setup, self.o)
         for text in self.o.wanted_contestants:
             if not any(text in label for label in known):
                 raise Failed("no contestant is called %s; there are: %s" % (text, "; ".join(known)))
@@ -283,6 +289,19 @@ class Run:
         if wrong is not None:
             raise Failed(wrong)
 
+    def tiers(self):
+        """Look-aside caches of more data than memory, with and without a file for evicted values."""
+        self.notes += tiers.what_is_missing(self.setup)
+        for case in tiers.cases(self.o):
+            if self.asked_for([case]):
+                contestants = self.chosen(tiers.contestants(self.setup, self.server_cpus, self.o))
+                load = tiers.TierLoad(self.o, self.client_cpus)
+                self.contest.start(contestants, load, [case.data])
+                self.notes += load.warm(self.contest, contestants, case)
+                self.contest.run(contestants, [case], [load])
+                load.settle(self.contest.find(case.name))
+                self.contest.stop()
+
     def efficiency(self, one, several, workers):
         for label in one.labels:
             if label in several.labels:
@@ -328,6 +347,7 @@ def show(run, short, words, took):
         report.write_svg(o.svg, contest, short)
     if o.charts:
         report.write_charts(o.charts, contest, short)
+        tiers.write_chart(o.charts, contest, short)
 
 
 def main():

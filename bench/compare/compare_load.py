@@ -27,9 +27,13 @@ class Data:
 
 
 class Workload:
-    """name and parameters. connections, threads: None: the defaults of the load. rate: keys per second of an open loop."""
+    """name and parameters. connections, threads: None: the defaults of the load. rate: keys per second of an open loop.
 
-    def __init__(self, name, data, pipeline=1, multiget=1, ratio="5:95", connections=None, threads=None, rate=None):
+    more: further arguments of `farbench load`. fills: a get that misses is followed by a set.
+    """
+
+    def __init__(self, name, data, pipeline=1, multiget=1, ratio="5:95", connections=None, threads=None, rate=None, more=(),
+                 fills=False):
         self.name = name
         self.data = data
         self.pipeline = pipeline
@@ -38,6 +42,8 @@ class Workload:
         self.connections = connections
         self.threads = threads
         self.rate = rate
+        self.fills = fills
+        self.more = list(more) + (["--fill-misses"] if fills else [])
 
 
 def run_to_its_end(command, seconds, cpus):
@@ -67,6 +73,7 @@ class Load:
     """farbench load. tool: path of farbench."""
 
     name = "farbench"
+    whose = "all"  # requests whose latencies count, as `farbench load` reports them
 
     def __init__(self, tool, protocol, threads, connections, cpus):
         self.tool = tool
@@ -95,15 +102,18 @@ class Load:
         self._farbench(contestant, data, "--threads", self.threads, "--connections", 8, "--preload", "--requests", 1,
                        seconds=PRELOAD_SECONDS)
 
-    def measure(self, contestant, workload, seconds, warmup):
-        threads = workload.threads or self.threads
+    def run(self, contestant, workload, *bounds, seconds):
+        """What `farbench load` reports."""
         pace = ["--rate", workload.rate / workload.multiget] if workload.rate else []
-        got = self._farbench(contestant, workload.data, "--threads", threads, "--connections",
-                             workload.connections or self.connections, "--pipeline", workload.pipeline, "--multiget",
-                             workload.multiget, "--ratio", workload.ratio, "--seconds", seconds, "--warmup", warmup, *pace,
-                             seconds=seconds + warmup)
-        return {"keys_per_s": got["keys_per_s"], "mean_us": got["all_mean_us"], "p50_us": got["all_p50_us"],
-                "p99_us": got["all_p99_us"], "p999_us": got["all_p999_us"],
+        return self._farbench(contestant, workload.data, "--threads", workload.threads or self.threads, "--connections",
+                              workload.connections or self.connections, "--pipeline", workload.pipeline, "--multiget",
+                              workload.multiget, "--ratio", workload.ratio, *workload.more, *pace, *bounds, seconds=seconds)
+
+    def measure(self, contestant, workload, seconds, warmup, *more):
+        threads = workload.threads or self.threads
+        got = self.run(contestant, workload, "--seconds", seconds, "--warmup", warmup, *more, seconds=seconds + warmup)
+        latency = {name: got["%s_%s" % (self.whose, name)] for name in ("mean_us", "p50_us", "p99_us", "p999_us")}
+        return {"keys_per_s": got["keys_per_s"], **latency,
                 "cpu_s_per_million": got["server_cpu_s_per_million_keys"] + got["back_cpu_s_per_million_keys"],
                 "front_cpu_s_per_million": got["server_cpu_s_per_million_keys"],
                 "back_cpu_s_per_million": got["back_cpu_s_per_million_keys"],

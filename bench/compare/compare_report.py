@@ -8,12 +8,13 @@ import os
 import compare_chart as chart
 import compare_verbs as verbs
 from compare_chart import Drawing
-from compare_contest import FLOOR, METRICS, OLD, PEER, RATIOS, Spread
+from compare_contest import ALIKE, FLOOR, METRICS, OLD, PEER, RATIOS, Spread
 
 
 def baselines(row):
     """The baselines of ours: memcached and the floor, or the best proxy (None); then the old build."""
-    there = [label for label in (PEER, FLOOR) if label in row.labels]
+    alike = any(getattr(c, "alike", None) in row.labels for c in row.contestants)
+    there = [ALIKE] if alike else [label for label in (PEER, FLOOR) if label in row.labels]
     old = [OLD] if any(label.startswith(OLD) for label in row.labels) else []
     return (there or ([None] if any(not c.ours for c in row.contestants) else [])) + old
 
@@ -28,13 +29,13 @@ def table(contest):
         if not row.rounds:
             continue
         w = row.workload
-        lines += ["", "%s: %s, set:get %s, %d connections%s; medians of %d rounds, CPU in s per million keys" % (
+        lines += ["", "%s: %s, set:get %s, %d connections%s; medians of %d rounds, CPU in us per key" % (
             row.name, w.data.name, w.ratio, w.connections or contest.options.connections,
             ", %.0f keys/s" % w.rate if w.rate else "", len(row.rounds)),
-            "  %-40s" % "" + "".join("%11s" % title for _, title, _, _ in METRICS)]
+            "  %-40s" % "" + "".join("%11s" % title for _, title, _, _ in row.metrics)]
         for label in row.labels:
             lines.append("  %-40s" % label + "".join(
-                "%11s" % number(row.spread(label, key).median, decimals) for key, _, decimals, _ in METRICS))
+                "%11s" % number(row.spread(label, key).median, decimals) for key, _, decimals, _ in row.metrics))
         for to in baselines(row):
             lines += ratio_lines(row, to)
     return "\n".join(lines)
@@ -46,7 +47,7 @@ def number(x, decimals):
 
 def ratio_lines(row, to):
     lines = []
-    for key, title, _, _ in (m for m in METRICS if m[0] in RATIOS):
+    for key, title, _, _ in (m for m in row.metrics if m[0] in row.ratios):
         shown = [(label, row.ratio(label, key, row.peer_of(label, key, to))) for label in row.ours]
         if any(ratio.known for _, ratio in shown):
             lines.append("  ratio of %s to that of %s" % (title, name_of(to) if to else row.best_peer(key)))
@@ -71,7 +72,7 @@ def finite(x):
 
 def as_json(contest, memory):
     """An object for each contestant and workload."""
-    found = []
+    found, known = [], {m[0] for m in METRICS}
     for row in contest.measured:
         for label in row.labels if row.rounds else []:
             def median(metric):
@@ -82,9 +83,10 @@ def as_json(contest, memory):
                    "cpu_back_s_per_mop": median("back_cpu_s_per_million"),
                    "generator": row.generator.name, "rounds": len(row.rounds)}
             for to in baselines(row):
-                beside = {key: row.peer_of(label, key, to) for key in RATIOS}
+                beside = {key: row.peer_of(label, key, to) for key in row.ratios}
                 one["ratios to " + name_of(to)] = {
-                    key: row.ratio(label, key, beside[key]).as_json() for key in RATIOS if beside[key]}
+                    key: row.ratio(label, key, beside[key]).as_json() for key in row.ratios if beside[key]}
+            one.update({key: median(key) for key, _, _, _ in row.metrics if key not in known})
             one.update(verbs.more_for_json(row, label) if row.name in verbs.NAMES else {})
             for what, taken in memory.items():
                 if label in taken:
@@ -102,11 +104,12 @@ def write_json(path, contest, memory):
 def write_csv(path, contest):
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["workload", "generator", "contestant", "round"] + [m[0] for m in METRICS])
+        keys = list(dict.fromkeys(m[0] for columns in [METRICS] + [row.metrics for row in contest.measured] for m in columns))
+        rows.writerow(["workload", "generator", "contestant", "round"] + keys)
         for row in contest.measured:
             for turn, got in enumerate(row.rounds, 1):
                 for label in row.labels:
-                    rows.writerow([row.workload.name, row.generator.name, label, turn] + [got[label][m[0]] for m in METRICS])
+                    rows.writerow([row.workload.name, row.generator.name, label, turn] + [got[label].get(key) for key in keys])
 
 
 def write_charts(folder, contest, about):
@@ -153,8 +156,8 @@ def groups_of(contest):
         for to in baselines(row) if row.rounds else []:
             shown = []
             for label in row.ours:
-                for key, title, _, more_is_better in METRICS:
-                    beside = row.peer_of(label, key, to) if key in RATIOS else None
+                for key, title, _, more_is_better in row.metrics:
+                    beside = row.peer_of(label, key, to) if key in row.ratios else None
                     ratio = row.ratio(label, key, beside) if beside else Spread([])
                     if ratio.known and ratio.low > 0:
                         shown.append(Drawn("%s, %s" % (label, title), ratio, more_is_better))

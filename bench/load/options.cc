@@ -132,9 +132,11 @@ const Option table[] = {
     {{"warmup-reads", "N", "0", "read every key N times after --preload and before the load, without counting"},
      [](L& l, S& t) { return to_number<uint32_t>(t, 0, warmup_reads_max, l.mix.warmup_reads); }},
     {{"delete-share", "X", "0",
-      "share of the operations that are deletes, from 0 to 1; --ratio divides the others. A key missed by a get is stored at "
-      "once, over the same connection and beyond --requests"},
+      "share of the operations that are deletes, from 0 to 1; --ratio divides the others. Implies --fill-misses"},
      [](L& l, S& t) { return to_number<double>(t, 0, 1, l.mix.delete_share); }},
+    {{"fill-misses", nullptr, nullptr,
+      "store a key that a get misses at once, over the same connection and beyond --requests: the server is a look-aside cache"},
+     [](L& l, S&) { return to_flag(l.mix.fill_misses); }},
     {{"verify", nullptr, nullptr,
      "values carry key, sequence number and checksum, and gets check them"},
      [](L& l, S&) { return to_flag(l.mix.verify); }},
@@ -157,6 +159,7 @@ std::string settle(LoadOptions& options) {
     if (bounds.seconds == 0) bounds.seconds = bounds.requests == 0 ? 10 : seconds_if_requests;
     Shape& shape = options.shape;
     shape.threads = std::min(shape.threads, shape.connections);
+    if (options.mix.delete_share > 0) options.mix.fill_misses = true;
     for (const ValueSizes& one : options.mix.values)
         if (options.mix.verify && one.bytes_min < Values::verified_bytes_min)
             return "--verify needs --value-bytes of at least " + std::to_string(Values::verified_bytes_min);

@@ -60,6 +60,7 @@ struct Mix {
     bool preload = false;
     uint32_t warmup_reads = 0;  // per key
     double delete_share = 0;    // of operations
+    bool fill_misses = false;
     uint64_t seed = 0;
 };
 

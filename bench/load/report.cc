@@ -72,6 +72,7 @@ void add_options(Fields& fields, const LoadOptions& options) {
     fields["distribution"] = options.mix.zipf ? form("zipf %g", options.mix.theta) : "uniform";
     fields["value_bytes"] = text_of(options.mix.values);
     fields["delete_share"] = options.mix.delete_share;
+    fields["fill_misses"] = options.mix.fill_misses ? "yes" : "no";
     fields["warmup_reads"] = options.mix.warmup_reads;
     fields["verify"] = options.mix.verify ? "yes" : "no";
     fields["seed"] = options.mix.seed;
@@ -199,7 +200,8 @@ std::string text_report(const LoadOptions& options, const Results& results) {
     text += form("%llu keys, %s, ", (unsigned long long)mix.keys, mix.zipf ? form("zipf %g", mix.theta).c_str() : "uniform");
     text += "values of " + text_of(mix.values) + (mix.verify ? " bytes, verified\n" : " bytes\n");
     if (options.pace.rate > 0) text += pace_lines(options, results);
-    if (mix.delete_share > 0) text += form("deletes are %g of the operations, and what a get misses is stored\n", mix.delete_share);
+    if (mix.delete_share > 0) text += form("deletes are %g of the operations\n", mix.delete_share);
+    if (mix.fill_misses) text += "a get that misses is followed by a set\n";
     if (mix.preload) text += form("preloaded in %.2f s\n", results.preload_s);
     if (mix.warmup_reads > 0) text += form("every key read %u times in %.2f s\n", mix.warmup_reads, results.warmup_reads_s);
     text += form("measured for %.2f s\n\n", results.measured_s);

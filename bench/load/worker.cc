@@ -113,7 +113,7 @@ void Worker::add_request(Connection& connection) {
 
 // Stores the missed keys. False: none are missing. In an open loop a refill counts as due now.
 bool Worker::refill(Connection& connection) {
-    if (plan_.options.mix.delete_share == 0 || connection.batch.missed().empty() || stopped()) return false;
+    if (!plan_.options.mix.fill_misses || connection.batch.missed().empty() || stopped()) return false;
     const std::vector<uint64_t> missed(connection.batch.missed().begin(), connection.batch.missed().end());
     connection.batch.clear();
     connection.due_ns.clear();

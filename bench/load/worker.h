@@ -11,7 +11,7 @@
 // K1  load() ends. No batch begins after its window; in an open loop, no request due later is sent.
 //     load() gives up after stall_s without a reply, stall_s after the window, or when any worker has a broken connection.
 // K2  In an open loop every request due in the window is counted: by its latency since it was due, or as unsent.
-// K3  With deletes, the next batch of the same connection stores the keys that a batch of gets missed.
+// K3  With fill_misses, the next batch of the same connection stores the keys that a batch of gets missed.
 #pragma once
 
 #include <atomic>
