@@ -215,7 +215,7 @@ TESTS += t/unit/bench/rnic
 t_unit_bench_rnic_SOURCES = t/unit/bench/rnic.cc t/lib/tap.h
 t_unit_bench_rnic_LDADD = bench/libbench.a $(LDADD)
 test_scripts += t/bench/smoke.py t/bench/charts.py t/bench/hitratio.py t/bench/rnic.py t/bench/capacity.py \
-	t/bench/reports.py t/bench/transport.py
+	t/bench/reports.py t/bench/tiers.py t/bench/transport.py
 
 # RDMA tests, in guests that have it: contrib/check runs them and `make check` does not.
 check_PROGRAMS += t/guest/verbs_relay

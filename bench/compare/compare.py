@@ -299,7 +299,7 @@ class Run:
                 self.contest.start(contestants, load, [case.data])
                 self.notes += load.warm(self.contest, contestants, case)
                 self.contest.run(contestants, [case], [load])
-                load.settle(self.contest.find(case.name))
+                self.notes += load.settle(self.contest.find(case.name))
                 self.contest.stop()
 
     def efficiency(self, one, several, workers):

@@ -46,13 +46,14 @@ class Workload:
         self.more = list(more) + (["--fill-misses"] if fills else [])
 
 
-def run_to_its_end(command, seconds, cpus):
+def run_to_its_end(command, seconds, cpus, statuses=(0,)):
+    """statuses: exit statuses of a load that did its work."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds + GRACE_SECONDS,
                               preexec_fn=child_setup(cpus))
     except subprocess.TimeoutExpired:
         raise Failed("this load did not end in time: %s" % " ".join(command)) from None
-    if done.returncode != 0:
+    if done.returncode not in statuses:
         raise Failed("this load failed: %s\n%s" % (" ".join(command),
                                                   (done.stdout + done.stderr).decode("utf-8", "replace")[-2000:]))
 
@@ -74,6 +75,7 @@ class Load:
 
     name = "farbench"
     whose = "all"  # requests whose latencies count, as `farbench load` reports them
+    statuses = (0,)  # of a `farbench load` whose report counts
 
     def __init__(self, tool, protocol, threads, connections, cpus):
         self.tool = tool
@@ -93,7 +95,7 @@ class Load:
                             str(data.value_bytes), "--json", path] +
                            (["--server-pid", str(contestant.pid)] if contestant.pid else []) +
                            (["--back-pid", ",".join(str(pid) for pid in contestant.back_pids)]
-                            if contestant.back_pids else []) + [str(a) for a in args], seconds, self.cpus)
+                            if contestant.back_pids else []) + [str(a) for a in args], seconds, self.cpus, self.statuses)
             with open(path) as file:
                 return json.load(file)
 

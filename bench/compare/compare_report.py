@@ -84,8 +84,9 @@ def as_json(contest, memory):
                    "generator": row.generator.name, "rounds": len(row.rounds)}
             for to in baselines(row):
                 beside = {key: row.peer_of(label, key, to) for key in row.ratios}
-                one["ratios to " + name_of(to)] = {
-                    key: row.ratio(label, key, beside[key]).as_json() for key in row.ratios if beside[key]}
+                if any(beside.values()):
+                    one["ratios to " + name_of(to)] = {
+                        key: row.ratio(label, key, beside[key]).as_json() for key in row.ratios if beside[key]}
             one.update({key: median(key) for key, _, _, _ in row.metrics if key not in known})
             one.update(verbs.more_for_json(row, label) if row.name in verbs.NAMES else {})
             for what, taken in memory.items():

@@ -16,7 +16,7 @@ from chart import Axis, Line, Panel, figure
 from compare_contest import PEER
 from compare_contestants import Direct, builds, help_of
 from compare_load import Data, Load, Workload
-from compare_servers import stats
+from compare_servers import Failed, stats
 
 MEGABYTES = 64
 DISK = 16              # times the memory
@@ -28,7 +28,7 @@ VALUES, VALUE_MEAN = "1000:4000", 2500
 TIMES = (1, 2, 8)      # data, in memories
 DISTRIBUTIONS = (("zipf 0.99", ["--distribution", "zipf", "--theta", "0.99"]), ("uniform", []))
 CONNECTIONS_MOST = 50
-WARM_PIPELINE = 4
+WARM_CONNECTIONS = 16  # a memcached whose extstore is behind refuses more than a few of these requests
 STEADY, CHUNKS_MIN, CHUNKS_MAX = 0.004, 4, 40  # two changes of the hit ratio this small end a warm-up
 WARM_SEED = 1000
 CHUNK_MIN, CHUNK_SECONDS = 20_000, 300
@@ -117,14 +117,22 @@ class TierLoad(Load):
     """Loads at a rate. Each measurement makes other requests, the same ones for all contestants. Latencies are those of GETs.
 
     sums: {(workload, label): [bytes written, SETs, measurements]}
+    refused: {label: error replies}; they count as misses
     """
 
-    metrics, ratios, whose = METRICS, COMPARED, "get"
+    metrics, ratios, whose, statuses = METRICS, COMPARED, "get", (0, 1)
 
     def __init__(self, o, cpus):
         super().__init__(o.farbench, o.protocol, o.threads, o.connections, cpus)
         self.quick = o.quick
-        self.sums = {}
+        self.sums, self.refused = {}, {}
+
+    def _farbench(self, contestant, *args, **more):
+        got = super()._farbench(contestant, *args, **more)
+        if got["wrong_values"] or got["broken_connections"]:
+            raise Failed(got["first_error"])
+        self.refused[contestant.label] = self.refused.get(contestant.label, 0) + got["error_replies"]
+        return got
 
     def preload(self, contestant, data):
         self._farbench(contestant, data, "--threads", 1, "--connections", 8, "--verify", "--preload", "--requests", 1,
@@ -134,7 +142,7 @@ class TierLoad(Load):
         """Loads each contestant until its hit ratio is steady. Returns sentences about those whose hit ratio is not."""
         notes = []
         closed = copy.copy(case)
-        closed.pipeline, closed.rate = WARM_PIPELINE, None
+        closed.connections, closed.rate = min(WARM_CONNECTIONS, case.connections), None
         chunk = max(CHUNK_MIN, case.data.keys // 2) if not self.quick else 2000
         for contestant in list(contestants_of):
             seen = []
@@ -163,11 +171,13 @@ class TierLoad(Load):
         return one
 
     def settle(self, row):
-        """T2."""
+        """T2. Returns sentences about error replies."""
         for got in row.rounds if row is not None else []:
             for label, one in got.items():
                 bytes_written, sets, _ = self.sums[row.workload.name, label]
                 one["written_per_set"] = bytes_written / sets if sets and ON_DISK in label else None
+        return ["%s: %s refused %d requests, with the warm-up." % (row.name, label, count)
+                for label, count in self.refused.items() if count and row is not None]
 
 
 def steady(seen):
