@@ -94,7 +94,8 @@ constexpr Option ext_drop_unread(Where where) {
     return placed(where, {.name = "ext_drop_unread", .negatable = where == Where::suboption, .initial = "yes",
                           .kind = toggle<&Settings::disk, &D::drop_unread>(), .live = true, .stat = "ext_drop_unread",
                           .help = "drop of evicted values that were never read since they\n"
-                                  "were stored, which spares the SSD (default);\n"
+                                  "were stored, unless their keys return soon after such\n"
+                                  "a drop, which spares the SSD (default);\n"
                                   "no_ext_drop_unread: they move, too"});
 }
 

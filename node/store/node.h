@@ -40,7 +40,7 @@ struct Place;
 struct SpillRules {
     Adjustable<uint32_t> value_bytes_min = 512;
     Adjustable<uint32_t> recache_rate = 2000;  // one read in so many returns the item to memory; 0: none
-    Adjustable<bool> drop_unread = true;       // an item that was never read is evicted
+    Adjustable<bool> drop_unread = true;       // an item that was never read is evicted, unless its key returned (X6 of Spill)
     Adjustable<uint32_t> idle_s = UINT32_MAX;  // a sweep moves values that nobody read for so long; UINT32_MAX: none
 };
 

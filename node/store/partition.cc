@@ -34,7 +34,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     items_.writer().attach(arena, region.header().arena_offset, secret,
                            config.offered || config.lease.enabled || config.file != nullptr, generation);
     const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
-    spill_.attach(parts, config.disk, &config.spill);
+    spill_.attach(parts, config.disk, &config.spill, private_seed);
     room_.attach(parts, spill_);
     zone_.attach(parts, room_);
 }

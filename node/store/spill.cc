@@ -1,30 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/store/spill.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/hash.h"
 
 namespace farcached::node {
 
-void Spill::attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules) {
+void Spill::attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules, uint64_t private_seed) {
     PartsOfRoom::operator=(parts);
     disk_ = disk;
     rules_ = rules;
+    dropped_ = Ghosts(private_seed);
 }
 
 uint8_t Spill::stub_class(Ref ref) const {
     return arena_->classes().of(layout::item_bytes(arena_->header(ref).key_len, sizeof(Stub)));
 }
 
+bool Spill::was_read(Ref ref) const { return (arena_->descriptor(ref).flags & (item_fetched | item_read)) != 0; }
+
+// X6. A key is remembered from its first drop on.
+bool Spill::returned(Ref ref) {
+    constexpr uint64_t ghosts_min = 64;
+    const uint64_t hash = hash_key(key_of(*arena_, ref), region_->view().hash_seed);
+    const bool known = dropped_.take(hash) != 0;
+    dropped_.add(hash, 1, std::max(ghosts_min, items_->turnover().items));
+    return known;
+}
+
 // Whether the value of this item, which leaves memory, goes to the disk.
-bool Spill::moves(Ref ref, NodeSeconds now) const {
+bool Spill::moves(Ref ref, NodeSeconds now) {
+    return may_move(ref, now) && (!rules_->drop_unread || was_read(ref) || returned(ref));
+}
+
+bool Spill::may_move(Ref ref, NodeSeconds now) const {
     if (disk_ == nullptr || is_stub(*arena_, ref)) return false;
     const layout::ItemHeader& header = arena_->header(ref);
     if (header.value_len < rules_->value_bytes_min) return false;
     if (uint64_t(header.key_len) + header.value_len > disk_->record_bytes_max()) return false;
     if (stub_class(ref) >= size_class_of(*arena_, ref)) return false;  // no memory would be gained
-    if (rules_->drop_unread && (arena_->descriptor(ref).flags & (item_fetched | item_read)) == 0) return false;
     return !items_->dead(ref, now) && !leases_->runs(ref, now) && !held(*arena_, ref);
 }
 
@@ -64,7 +80,8 @@ bool Spill::take_from_page(Ref ref, Ref keep, NodeSeconds now) {
 void Spill::take_idle(Ref ref, NodeSeconds now) {
     if (disk_ == nullptr || rules_->idle_s == UINT32_MAX) return;
     order_->see_reads(ref, now);
-    if (seconds_since(arena_->descriptor(ref).last_access, now) < rules_->idle_s || !moves(ref, now)) return;
+    if (seconds_since(arena_->descriptor(ref).last_access, now) < rules_->idle_s || !may_move(ref, now)) return;
+    if (rules_->drop_unread && !was_read(ref)) return;
     if (const Ref to = slot_for_stub(stub_class(ref), nil, now); to != nil) replace(ref, to, now);
 }
 

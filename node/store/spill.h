@@ -12,12 +12,15 @@
 //     victims move as such a page has items, and the page's other items take their slots. Stubs get at most half of the
 //     partition's pages so; then the oldest stub is evicted for the next.
 // X5  The item `keep`, which the caller is about to replace, neither moves nor dies, and no other item's place in the index changes.
+// X6  With drop_unread, a value that was never read moves only if its key's last one was dropped for that reason: a look-aside
+//     cache stores again what a get missed. As many such keys are remembered as there are items, stubs included.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "node/policy/policy.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/items.h"
@@ -43,7 +46,8 @@ struct PartsOfRoom {
 class Spill : private PartsOfRoom {
   public:
     // Both are borrowed; nullptr: no disk.
-    void attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules);
+    // private_seed: see Ghosts.
+    void attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules, uint64_t private_seed);
 
     // Instead of the eviction of `ref`, unless it is false.
     bool take(Ref ref, Ref keep, NodeSeconds now);
@@ -64,7 +68,10 @@ class Spill : private PartsOfRoom {
         uint8_t descriptor_flags, left_class;
     };
 
-    bool moves(Ref ref, NodeSeconds now) const;
+    bool moves(Ref ref, NodeSeconds now);
+    bool may_move(Ref ref, NodeSeconds now) const;
+    bool was_read(Ref ref) const;
+    bool returned(Ref ref);
     bool may_go(Ref ref, Ref keep, NodeSeconds now) const;
     uint8_t stub_class(Ref ref) const;
     Ref slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now);
@@ -78,6 +85,7 @@ class Spill : private PartsOfRoom {
 
     DiskStore* disk_ = nullptr;
     const SpillRules* rules_ = nullptr;
+    Ghosts dropped_;  // keys whose values were dropped unread (W5)
 };
 
 }  // namespace farcached::node
