@@ -47,6 +47,7 @@ class Index {
     // Whether the chain has chain_buckets_max buckets and no free slot.
     bool chain_full(uint64_t hash) const;
 
+    uint64_t items() const { return items_; }
     uint64_t bucket_count() const { return count_; }
     uint64_t buckets_used() const { return count_ + overflow_used_; }
 

@@ -63,6 +63,7 @@ class Items : private PartsOfItems {
     Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
     // The index slot that refers to a live item (I1).
     Index::Place place_of(Ref ref) const;
+    uint64_t indexed() const { return index_.items(); }
     bool chain_full(uint64_t hash) const { return index_.chain_full(hash); }
     bool hidden(Ref ref) const { return hidden_->hides(ref); }
     // A stub whose value the disk has dropped.

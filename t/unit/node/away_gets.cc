@@ -37,11 +37,12 @@ struct Cache {
         config.spill.recache_rate = 1;
         config.spill.drop_unread = false;
         node = std::make_unique<Node>(config);
-        gets = std::make_unique<AwayGets>(*node, [this](uint64_t asker, const GetReply& reply, std::string_view value) {
+        const auto note = [this](uint64_t asker, const GetReply& reply, std::string_view value) {
             CHECK(!over.contains(asker));
             over[asker] = reply.status == GetReply::Status::hit ? std::optional<std::string>(value) : std::nullopt;
             cas[asker] = reply.meta.cas;
-        });
+        };
+        gets = std::make_unique<AwayGets>(*node, note, [](uint64_t) { return true; });
     }
 
     static std::string value(std::string_view key) {
@@ -103,7 +104,7 @@ struct Cache {
         Place place;
         get(key, reply, place);
         if (place == Place{}) return false;
-        gets->get(asker, key, reply, place, now);
+        gets->get(asker, key, reply, place);
         return true;
     }
     // What another session's get of it does when its value comes.

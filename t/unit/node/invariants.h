@@ -44,6 +44,8 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
         }
         sum.items++;
         if (!alive) return "what is live is dead";
+        const std::string_view key = key_of(impl.arena, ref);
+        if (owner.items().locate(node.key(key)).ref != ref) return "an item is not in the index";
         if (!owner.lease_runs(ref, now)) continue;
         sum.leased_bytes += impl.arena.capacity(ref);
         sum.slack_bytes += impl.arena.capacity(ref) - bytes_of(impl.arena, ref);
@@ -70,6 +72,9 @@ inline std::string wrong_in(Node& node, NodeSeconds now, bool zone_is_fixed = tr
     uint64_t queued = 0;
     for (const uint64_t length : stats.queues) queued += length;
     if (sum.items != stats.items || queued != sum.items) return "queues, items and slots differ";
+    uint64_t indexed = 0;
+    impl.each_partition([&](Partition& partition) { indexed += partition.items().indexed(); });
+    if (indexed != sum.items) return "the index has other items than the slots";
     if (sum.leased_bytes != stats.leases.bytes) return "leased bytes differ";
     if (sum.slack_bytes != stats.leases.slack_bytes) return "slack bytes differ";
     if (sum.dead_slots != stats.leases.dead_slots) return "dead slots differ";

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Values that move to a small disk while several threads read, store and delete (node/store/spill.h). The disk drops segments all
+// the time, so stubs die in the middle of other stores. A value names its key and version: no get has another key's, or an older
+// one than its thread stored last under its own keys.
+#include "node/store/spill.h"
+
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "node/store/away_gets.h"
+#include "t/lib/tap.h"
+#include "t/unit/node/disk_fixture.h"
+#include "t/unit/node/invariants.h"
+
+namespace farcached::node {
+
+namespace {
+
+using namespace disk_tests;
+
+constexpr NodeSeconds now = 100;
+constexpr int threads = 4, keys_of_each = 3000, rounds = 40'000;
+
+struct Worker {
+    Worker(Node& of, int with_number) : node(of), number(with_number) {}
+
+    Node& node;
+    const int number;
+    std::array<uint32_t, keys_of_each> last{};  // version stored last; 0: deleted, or never stored
+    uint64_t wrong = 0, hits = 0, from_disk = 0, refused = 0;
+    std::vector<std::pair<int, uint32_t>> asked;  // key, and its version then
+
+    std::string key_of(int key) const { return "thread" + std::to_string(number) + ":" + std::to_string(key); }
+    static std::string value_of(const std::string& key, uint32_t version) {
+        std::string value = key + "=" + std::to_string(version) + ".";
+        while (value.size() < 600 + version % 7 * 300) value += value.substr(0, 200);
+        return value;
+    }
+    void check(const std::string& key, uint32_t version, std::string_view value) {
+        hits++;
+        if (value != value_of(key, version)) wrong++;
+    }
+    void run() {
+        std::minstd_rand random(unsigned(number) + 1);
+        AwayGets gets(
+            node,
+            [this](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
+                const auto [key, version] = asked[asker];
+                from_disk++;
+                if (reply.status == protocol::GetReply::Status::hit) check(key_of(key), version, value);
+            },
+            [](uint64_t) { return true; });
+        for (int round = 0; round < rounds; round++) {
+            const int number_of_key = int(random() % keys_of_each);
+            const std::string key = key_of(number_of_key);
+            switch (random() % 8) {
+                case 0: {
+                    protocol::DeleteOp op;
+                    op.key = node.key(key);
+                    node.remove(op, now);
+                    last[size_t(number_of_key)] = 0;
+                    break;
+                }
+                case 1:
+                case 2:
+                case 3: {
+                    protocol::StoreOp op;
+                    op.key = node.key(key);
+                    const std::string value = value_of(key, uint32_t(round + 1));
+                    op.value = value;
+                    op.forget = true;
+                    const bool stored = node.store(op, now).status == protocol::StoreReply::Status::stored;
+                    last[size_t(number_of_key)] = stored ? uint32_t(round + 1) : 0;
+                    refused += !stored;
+                    break;
+                }
+                default: get(gets, number_of_key);
+            }
+        }
+    }
+    void get(AwayGets& gets, int number_of_key) {
+        const std::string key = key_of(number_of_key);
+        protocol::GetOp op;
+        op.key = node.key(key);
+        std::string value;
+        Place place{};
+        const protocol::GetReply reply = node.get(
+            op, now,
+            [&](const protocol::ItemMeta& meta) {
+                value.resize(meta.value_len);
+                return value.data();
+            },
+            nullptr, &place);
+        const uint32_t version = last[size_t(number_of_key)];
+        if (reply.status != protocol::GetReply::Status::hit) return;
+        if (place == Place{}) return check(key, version, value);
+        const uint64_t before = from_disk;
+        asked.emplace_back(number_of_key, version);
+        gets.get(asked.size() - 1, key, reply, place);
+        while (from_disk == before) {
+            pollfd ready{gets.fd(), POLLIN, 0};
+            CHECK(poll(&ready, 1, 60'000) == 1);
+            gets.ready(now);
+        }
+    }
+};
+
+void run(bool drop_unread, uint32_t recache_rate) {
+    Folder folder;
+    const std::unique_ptr<DiskStore> disk = open(small(folder, /* ring= */ true));
+    Config config;
+    config.memory_bytes = 4 << 20;
+    config.item_bytes_max = 64 << 10;
+    config.partitions = 8;
+    config.disk = disk.get();
+    config.spill.drop_unread = drop_unread;
+    config.spill.recache_rate = recache_rate;
+    Node node(config);
+    std::vector<Worker> workers;
+    for (int i = 0; i < threads; i++) workers.emplace_back(node, i);
+    std::vector<std::thread> running;
+    for (Worker& worker : workers) running.emplace_back([&worker] { worker.run(); });
+    for (std::thread& one : running) one.join();
+    uint64_t wrong = 0, hits = 0, from_disk = 0, refused = 0;
+    for (const Worker& worker : workers) {
+        wrong += worker.wrong;
+        hits += worker.hits;
+        from_disk += worker.from_disk;
+        refused += worker.refused;
+    }
+    const std::string with = std::string(drop_unread ? "unread values dropped" : "all values moved") + ", " +
+                             std::to_string(recache_rate) + ": ";
+    tap::is(wrong, 0u, with + "no wrong value; stores without memory: " + std::to_string(refused));
+    tap::ok(hits > 1000 && from_disk > 100, with + "hits " + std::to_string(hits) + ", from the disk " + std::to_string(from_disk));
+    tap::ok(disk->statistics().page_evictions > 10, with + "the disk dropped segments");
+    tap::is(wrong_in(node, now), "", with + "index, slots and counters agree");
+}
+
+}  // namespace
+
+}  // namespace farcached::node
+
+int main() {
+    farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 3);
+    farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 0);
+    farcached::node::run(/* drop_unread= */ true, /* recache_rate= */ 1);
+    return tap::done();
+}
