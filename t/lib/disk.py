@@ -8,12 +8,14 @@ V1  A value names its key and its version, and all of its bytes follow from thes
     for another, or for a part of another.
 """
 import hashlib
+import itertools
 import os
 import re
 import shutil
 import tempfile
+import time
 
-from daemon import until
+from daemon import deadline, until
 
 
 def value(key, size, version=1):
@@ -86,7 +88,7 @@ def store_and_read(client, values, at_once=10):
 
 
 def reads(client):
-    """The number of gets that the disk was asked for."""
+    """The number of gets that the embedded node's disk was asked for."""
     return int(client.stats()["get_extstore"])
 
 
@@ -101,23 +103,31 @@ def classes(client, keys):
     return found
 
 
-def to_disk(client, sizes, version=1, most=200):
+def fill(client, size, key_bytes, numbers):
+    """Other items of the class of such an item."""
+    names = ["fill-%d-%d" % (size, next(numbers)) for _ in range(max(1, 300_000 // size))]
+    store_and_read(client, {name: b"f" * (size + key_bytes - len(name)) for name in names})
+
+
+def to_disk(client, sizes, version=1):
     """Stores a value of each key, and other items until all of them are on the disk; {key: value}. sizes: {key: bytes}. A few
     are evicted on their way, and stored again."""
     values = {key: value(key, size, version) for key, size in sizes.items()}
+    numbers = itertools.count()
     for size in sorted(set(sizes.values())):
         some = {key: v for key, v in values.items() if len(v) == size}
         store_and_read(client, some)
         whole = max(classes(client, some).values())
-        for turn in range(most):
+        end = time.monotonic() + deadline()
+        while True:
+            fill(client, size, len(next(iter(some))), numbers)
             now = classes(client, some)
             store_and_read(client, {key: v for key, v in some.items() if key not in now})
             if sum(now[key] < whole for key in now) == len(some):
                 break
-            count = max(1, 300_000 // size)
-            store_and_read(client, {"fill-%d-%d-%d" % (size, turn, i): b"f" * size for i in range(count)})
-        else:
-            raise AssertionError("values of %d bytes do not leave memory" % size)
+            if time.monotonic() > end:
+                stay = {key: one for key, one in now.items() if one >= whole}
+                raise AssertionError("values of %d bytes do not leave memory: %s" % (size, stay))
     missing = set(sizes) - set(classes(client, sizes))
     if missing:
         raise AssertionError("%d of %d values are lost" % (len(missing), len(sizes)))

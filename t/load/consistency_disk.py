@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sixteen threads against a daemon with little memory and a disk, so that values move there and back all the time: no torn value,
-no foreign value, none older than acknowledged. t/load/consistency.py does the same without a disk; lib/consistency_load.py lists
-the environment variables.
+"""Sixteen threads against a daemon with little memory and a disk, so that values move there and back all the time: no torn
+value, no foreign value, none older than acknowledged. t/load/consistency.py does the same without a disk.
+lib/consistency_load.py lists the environment variables.
 """
 import os
 import shutil
