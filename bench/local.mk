@@ -133,6 +133,7 @@ EXTRA_DIST += \
 	bench/charts/rpc-figure-7.svg \
 	bench/charts/rpc-figure-8.svg \
 	bench/charts/rpc-figure-9.svg \
+	bench/charts/tiers.svg \
 	bench/hitratio/hitratio_cluster.py \
 	bench/hitratio/latencies \
 	bench/hitratio/processes \

@@ -291,11 +291,12 @@ class Run:
 
     def tiers(self):
         """Look-aside caches of more data than memory, with and without a file for evicted values."""
-        self.notes += tiers.what_is_missing(self.setup)
+        server_cpus, client_cpus, placement = tiers.share_cpus(self.server_cpus, self.client_cpus)
+        self.notes += tiers.what_is_missing(self.setup) + placement
         for case in tiers.cases(self.o):
             if self.asked_for([case]):
-                contestants = self.chosen(tiers.contestants(self.setup, self.server_cpus, self.o))
-                load = tiers.TierLoad(self.o, self.client_cpus)
+                contestants = self.chosen(tiers.contestants(self.setup, server_cpus, self.o))
+                load = tiers.TierLoad(self.o, client_cpus)
                 self.contest.start(contestants, load, [case.data])
                 self.notes += load.warm(self.contest, contestants, case)
                 self.contest.run(contestants, [case], [load])

@@ -90,6 +90,14 @@ def labels(setup, o):
     return [c.label for c in contestants(setup, None, o)] if "tiers" in o.parts else []
 
 
+def share_cpus(servers, clients):
+    """(CPUs of the servers, CPUs of the client, sentences): the client has one thread, which polls, so it gets a CPU of its own."""
+    if servers.isdisjoint(clients) or len(servers) == 1:
+        return servers, clients, []
+    last = max(servers)
+    return servers - {last}, {last}, ["The part tiers: servers on %d of the CPUs, the client on CPU %d." % (len(servers) - 1, last)]
+
+
 def what_is_missing(setup):
     if setup.memcached and not has_disk(setup.memcached):
         return ["%s has no extstore: farcached's disk has no peer." % setup.memcached]
@@ -192,7 +200,7 @@ def written(contestant):
 
 # ------------------------------------------------------------------------------------------------- drawn
 
-COLORS = {"farcached": "pale_blue", "farcached" + ON_DISK: "blue", "farcached" + ON_DISK + ALL: "cyan", PEER: "gray",
+COLORS = {"farcached": "green", "farcached" + ON_DISK: "blue", "farcached" + ON_DISK + ALL: "purple", PEER: "gray",
           PEER + ON_DISK: "red"}
 DRAWN = (("hit_ratio", "hit ratio", 1.0), ("p50_us", "p50 of GET, us", None), ("p99_us", "p99 of GET, us", None),
          ("cpu_s_per_million", "server CPU, us/operation", None), ("written_per_set", "bytes written to the disk/SET", None))
@@ -212,7 +220,9 @@ def write_chart(folder, contest, about):
                                 high))
     if panels:
         os.makedirs(folder, exist_ok=True)
-        figure(os.path.join(folder, "tiers.svg"), "A look-aside cache with and without a disk", about, panels, len(DRAWN))
+        figure(os.path.join(folder, "tiers.svg"),
+               "A look-aside cache with and without a disk: medians of the rounds, and bars as long as their range", about, panels,
+               len(DRAWN))
 
 
 def points(found, label, key):
