@@ -282,17 +282,15 @@ bool get_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& o
         fits = try_value(asker, peer, again, completion, got);
         got.unlent = 0;
     }
+    if (got.away != node::Place{}) [[unlikely]] {
+        const bool sends = completion.sends(got.reply.meta);
+        fits = !sends || context.has_room(asker.out.leaves() - asker.out.size());  // borrowed bytes become own ones
+        if (sends && fits) return get_from_disk<Completion>(asker, got, request), false;
+        if (!sends) completion.value_at(got.reply.meta);
+    }
     if (!fits) {
         context.counters.response_oom.add(1);
         return completion.refused(), true;
-    }
-    if (got.away != node::Place{}) [[unlikely]] {
-        if (completion.sends(got.reply.meta)) {
-            if (context.has_room(asker.out.leaves() - asker.out.size())) return get_from_disk<Completion>(asker, got, request), false;
-            context.counters.response_oom.add(1);
-            return completion.refused(), true;
-        }
-        completion.value_at(got.reply.meta);
     }
     if (got.lent) completion.value_lent(got.reply.meta, std::move(got.lent));
     completion.done(got.reply);

@@ -100,7 +100,8 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
 // memcached's names and order; those behind it are ours. No segment is compacted.
 void write_disk(StatWriter& out, const node::DiskStatistics& disk) {
     out.text("extstore_memory_pressure", "0.00");
-    for (const std::string_view name : {"compact_lost", "compact_rescues", "compact_resc_cold", "compact_resc_old", "compact_skipped"})
+    for (const std::string_view name :
+         {"compact_lost", "compact_rescues", "compact_resc_cold", "compact_resc_old", "compact_skipped"})
         out.number("extstore_" + std::string(name), 0);
     for (const auto& row : node::DiskStatistics::rows()) out.number(row.name, row.of(disk));
 }

@@ -6,9 +6,10 @@
 // E1  No call waits. A partition's lock is held for one operation at a time.
 // E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
-//     copied out to be sent in pieces, or from_disk_max gets wait for values from the disk. The unexecuted bytes stay in the channel, which then stops receiving.
+//     copied out to be sent in pieces, or from_disk_max gets wait for values from the disk. The unexecuted bytes stay in the
+//     channel, which then stops receiving.
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
-//     complete (values.h), and a delete by prefix is replied to in a later step.
+//     complete (values.h). A delete by prefix, and a get whose value is on the disk, are replied to in a later step.
 #pragma once
 
 #include <array>

@@ -85,7 +85,7 @@ class Spill : private PartsOfRoom {
 
     DiskStore* disk_ = nullptr;
     const SpillRules* rules_ = nullptr;
-    Ghosts dropped_;  // keys whose values were dropped unread (W5)
+    Ghosts dropped_;  // keys whose values were dropped unread (X6)
 };
 
 }  // namespace farcached::node

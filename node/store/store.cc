@@ -537,52 +537,6 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     return reply;
 }
 
-// ---- values on the disk -------------------------------------------------------------------------------
-
-namespace {
-
-// The item, if its value is still at that place of the disk.
-Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& key, const Place& place, NodeSeconds now) {
-    const Items::Found found = partition.items().find(key, now);
-    if (found.place.slot == nullptr || !is_stub(arena, found.place.ref)) return {};
-    return stub_of(arena, found.place.ref).place == place ? found.place : Index::Place();
-}
-
-}  // namespace
-
-void Node::found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
-    const uint32_t rate = impl_->config.spill.recache_rate;
-    if (rate == 0 || impl_->found_on_disk.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
-    Partition& partition = impl_->partition(key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot == nullptr) return;
-    NewItem item = copy_of(impl_->arena, at.ref, key);
-    item.value = value;
-    item.format = uint16_t(item.format & ~layout::format_stub);
-    item.counts_as_new = false;
-    item.same_item = true;
-    if (item.bytes() > layout::page_bytes) return;  // no page is emptied for it
-    Reservation none;
-    uint64_t need_pages = 0;
-    const Ref ref = partition.room_for(item, at, now, none, need_pages, /* made_of_old= */ true);
-    if (ref == nil) return;
-    partition.items().put(ref, item, now, at);
-    impl_->recached.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Node::lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now) {
-    Partition& partition = impl_->partition(key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    impl_->lost_on_disk.fetch_add(1, std::memory_order_relaxed);
-    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot != nullptr) partition.items().kill(at.ref, at.slot, Gone::evicted, now);
-}
-
-SpillRules& Node::spill_rules() { return impl_->config.spill; }
-
 bool Node::too_large(size_t key_bytes, uint64_t value_bytes) const {
     return layout::item_bytes(key_bytes, value_bytes) > impl_->config.item_bytes_max;
 }
