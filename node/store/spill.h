@@ -9,8 +9,8 @@
 // X3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
 //     no earlier flush would hide its stub (S11).
 // X4  Slots for stubs come from free slots, from lost stubs, and from whole pages of the class that evicts: as many of its next
-//     victims move as such a page has items, and the page's other items take their slots. Stubs get at most half of the
-//     partition's pages so; then the oldest stub is evicted for the next.
+//     victims move as such a page has items. The page's other items take their slots. Stubs get at most half of the
+//     partition's pages so. Then the oldest stub is evicted for the next.
 // X5  The item `keep`, which the caller is about to replace, neither moves nor dies, and no other item moves in the index.
 // X6  With drop_unread, a value that was never read moves only if its key's last one was dropped for that reason: a look-aside
 //     cache stores again what a get missed. As many such keys are remembered as there are items, stubs included.
