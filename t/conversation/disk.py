@@ -7,6 +7,7 @@ Arguments: names of parts; default: all.
 import contextlib
 import os
 import random
+import resource
 import sys
 import threading
 
@@ -475,6 +476,25 @@ def wrapped(io):
                "%s: pages were dropped" % io, str(shown))
 
 
+def refused_writes(io):
+    """The system refuses writes behind a limit of files' sizes, as a full disk does: what moves there is lost, and nothing else."""
+    with daemon(io, memory=2) as d, d.client() as c:
+        resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (2 << 20, resource.RLIM_INFINITY))
+        told = set()
+        for turn in range(20):
+            names = ["r%d-%d" % (turn, i) for i in range(100)]
+            told |= {c.set(name, value(name, 3000)) for name in names}
+            wrong = [k for k, _, v, _ in c.get_many(names) if v != value(k.decode(), 3000)]
+        tap.is_((told, wrong), ({"STORED"}, []), "%s: sets go on while the disk refuses writes" % io)
+        old = ["r%d-%d" % (turn, i) for turn in range(20) for i in range(100)]
+        found = {k.decode(): v for k, _, v, _ in c.get_many(old)}
+        tap.is_([k for k, v in found.items() if v != value(k, 3000)], [], "%s: no value is wrong" % io)
+        errors = until(lambda: int(c.stats()["extstore_write_errors"]), lambda n: n > 0)
+        tap.ok(errors > 0 and int(c.stats()["miss_from_extstore"]) > 0, "%s: writes failed, their values are misses" % io, errors)
+        resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        tap.ok("a write failed, so evicted items are lost" in d.stderr().decode(), "%s: the log says so" % io)
+
+
 def without_io_uring():
     """Threads read the disk where the system has no io_uring."""
     with WithoutCall("io_uring_setup", default_binary()) as binary, Disk(recache_rate=0, threads=2) as disk:
@@ -487,7 +507,7 @@ def without_io_uring():
 
 
 SHARED = (protocols, with_tokens, expiry, same_key, mixed_pipelines, sessions, statistics, commands, mutations)
-ALONE = (large_values, returned, unread, wrapped)
+ALONE = (large_values, returned, unread, wrapped, refused_writes)
 
 
 def main():
