@@ -128,7 +128,7 @@ def with_tokens(d, io):
         check = Checked(c)
         size, s = 2000, v["stale"]
         check("md stale I T%d\r\n" % FAR, "HD\r\n")
-        check(b"mg stale v t\r\n", b"VA %d t%d X W\r\n%s\r\n" % (size, FAR, s))
+        check(b"mg stale v\r\n", b"VA %d X W\r\n%s\r\n" % (size, s))
         check(b"mg stale v\r\n", b"VA %d Z X\r\n%s\r\n" % (size, s))
         check("mg stale s\r\n", "HD s2000 Z X\r\n")
         check(b"get stale\r\n", hit("stale", s) + b"END\r\n")
