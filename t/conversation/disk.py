@@ -13,7 +13,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from binary_client import BinaryClient, arith_extras, op, packet, set_extras, status, touch_extras  # noqa: E402
-from disk import Disk, classes, pipelined, reads, settled, store_and_read, to_disk, value  # noqa: E402
+from disk import Disk, classes, get_all_at_once, hit, pipelined, reads, settled, store_and_read, to_disk, value  # noqa: E402
 from farcached import Client, Daemon, default_binary, tap, until  # noqa: E402
 from without_call import WithoutCall  # noqa: E402
 
@@ -30,10 +30,6 @@ def daemon(io="libevent", megabytes=64, memory=4, **rules):
         with Daemon("-m", memory, "-I", "512k", "--admin", admin, "-o", disk.options("io=" + io), threads=2) as d:
             d.admin = admin
             yield d
-
-
-def hit(key, v, flags=5, cas=None):
-    return b"VALUE %s %d %d%s\r\n%s\r\n" % (key.encode(), flags, len(v), b"" if cas is None else b" %d" % cas, v)
 
 
 def asked(client, request, wanted):
@@ -301,18 +297,9 @@ def large_values(io):
         before = reads(c)
         wrong, seen = [], 0
         for _ in range(3):
-            order = RANDOM.sample(left, len(left))
-            sender = threading.Thread(target=c.send, args=[b"get %s\r\n" % key.encode() for key in order] + [b"mn\r\n"])
-            sender.start()
-            for key in order:
-                line = c.line()
-                if line != b"END\r\n":
-                    seen += 1
-                    if line + c.read(len(v[key]) + 7) != hit(key, v[key]) + b"END\r\n":
-                        wrong.append((key, line))
-            sender.join()
-            if c.line() != b"MN\r\n":
-                wrong.append("no end")
+            differing, hits = get_all_at_once(c, RANDOM.sample(left, len(left)), v)
+            wrong += differing
+            seen += hits
         tap.is_(wrong, [], "%s: large values" % io)
         tap.ok(reads(c) > before and seen, "%s: the disk had some of them" % io, "%d reads, %d hits" % (reads(c) - before, seen))
 

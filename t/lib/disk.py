@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 
 from daemon import deadline, until
@@ -85,6 +86,28 @@ def store_and_read(client, values, at_once=10):
         if set(told) - {b"STORED\r\n"}:
             raise AssertionError("set: %s" % told)
         pipelined(client, [b"mg %s\r\n" % k.encode() for k, _ in some], (b"",))
+
+
+def hit(key, v, flags=5, cas=None):
+    """A VALUE line with its value, as a get or gets answers it; store_and_read() stores with 5 as flags."""
+    return b"VALUE %s %d %d%s\r\n%s\r\n" % (key.encode(), flags, len(v), b"" if cas is None else b" %d" % cas, v)
+
+
+def get_all_at_once(client, keys, values):
+    """A get of each key in one pipeline, answered in order: (what was wrong, hits)."""
+    sender = threading.Thread(target=client.send, args=[b"get %s\r\n" % key.encode() for key in keys] + [b"mn\r\n"])
+    sender.start()
+    wrong, hits = [], 0
+    for key in keys:
+        line = client.line()
+        if line != b"END\r\n":
+            hits += 1
+            if line + client.read(len(values[key]) + 7) != hit(key, values[key]) + b"END\r\n":
+                wrong.append((key, line))
+    sender.join()
+    if client.line() != b"MN\r\n":
+        wrong.append("no end")
+    return wrong, hits
 
 
 def reads(client):

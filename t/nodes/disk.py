@@ -10,7 +10,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from binary_client import BinaryClient, op, touch_extras  # noqa: E402
 from cluster import AWRY, Cluster, nodes_shown  # noqa: E402
-from disk import store_and_read, to_disk, value  # noqa: E402
+from disk import get_all_at_once, hit, store_and_read, to_disk, value  # noqa: E402
 from farcached import Closed, tap, until  # noqa: E402
 
 FAR = 100_000  # seconds
@@ -23,10 +23,6 @@ WITHOUT_NODE = ("get_local", "get_onesided", "get_index")
 def cluster(channels, local_read, *options, memory=4, disk=None, **more):
     return Cluster(channels, local_read=[local_read, True], options=[PATIENT, *options], disk=STAYS if disk is None else disk,
                    node_args=["-m", memory, "-I", "512k", "-t", "2", "--lease-ms", "400"], **more)
-
-
-def hit(key, v, cas=None):
-    return b"VALUE %s 5 %d%s\r\n%s\r\n" % (key.encode(), len(v), b"" if cas is None else b" %d" % cas, v)
 
 
 def of_nodes(c, name):
@@ -64,7 +60,7 @@ def by_every_protocol(c, title, v):
                     cas = int(client.ask("mg %s c" % key).split("c")[-1])
                     wrong += [differing(client, [b"gets %s\r\n" % k, b"get none %s\r\n" % k, b"gat %d %s\r\n" % (FAR, k),
                                                  b"mg %s v s k\r\n" % k, b"mg %s s f\r\n" % k, b"mg %s v T0 t\r\n" % k],
-                                        [hit(key, one, cas) + b"END\r\n", hit(key, one) + b"END\r\n", hit(key, one) + b"END\r\n",
+                                        [hit(key, one, cas=cas) + b"END\r\n", *[hit(key, one) + b"END\r\n"] * 2,
                                          b"VA %d s%d k%s\r\n%s\r\n" % (size, size, k, one), b"HD s%d f5\r\n" % size,
                                          b"VA %d t-1\r\n%s\r\n" % (size, one)])]
                     got = [b.ask(op.GET, key), b.ask(op.GETK, key), b.ask(op.GAT, key, extras=touch_extras(0))]
@@ -135,23 +131,13 @@ def large_values(channel):
     """Values that are larger than a frame."""
     with cluster(channel, True, memory=8) as c, c.proxies[0].client() as client:
         v = {"large%d" % i: value("large%d" % i, 20_000 + 37_000 * (i % 10)) for i in range(60)}
-        wrong, hits = [], 0
         for turn in range(40):  # a large value moves if a slot for its stub is free
             for key, one in v.items():
                 store_and_read(client, {key: one})
             if turn > 0 and of_nodes(c, "extstore_objects_used") > 0:
                 break
         reads = of_nodes(c, "extstore_objects_read")
-        names = list(v) * 3
-        sender = threading.Thread(target=client.send, args=[b"get %s\r\n" % name.encode() for name in names])
-        sender.start()
-        for name in names:
-            line = client.line()
-            if line != b"END\r\n":
-                hits += 1
-                if line + client.read(len(v[name]) + 7) != hit(name, v[name]) + b"END\r\n":
-                    wrong.append((name, line))
-        sender.join()
+        wrong, hits = get_all_at_once(client, list(v) * 3, v)
         tap.is_(wrong, [], "%s: values larger than a frame" % channel)
         tap.ok(hits and of_nodes(c, "extstore_objects_read") > reads, "%s: the disk had some of them" % channel, hits)
 

@@ -27,16 +27,7 @@ struct Cache {
         DiskConfig of_disk = small(folder, ring);
         of_disk.depth = depth;
         disk = open(of_disk);
-        Config config;
-        config.memory_bytes = 1 << 20;
-        config.item_bytes_max = 64 << 10;
-        config.grows = false;
-        config.offered = false;
-        config.partitions = 1;
-        config.disk = disk.get();
-        config.spill.recache_rate = 1;
-        config.spill.drop_unread = false;
-        node = std::make_unique<Node>(config);
+        node = std::make_unique<Node>(node_with(*disk, 1024 * kib));
         const auto note = [this](uint64_t asker, const GetReply& reply, std::string_view value) {
             CHECK(!over.contains(asker));
             over[asker] = reply.status == GetReply::Status::hit ? std::optional<std::string>(value) : std::nullopt;

@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "node/disk/disk_reads.h"
+#include "node/store/node.h"
 
 namespace farcached::node::disk_tests {
 
@@ -50,6 +51,20 @@ inline DiskConfig small(const Folder& folder, bool ring, uint64_t segments = 8) 
     config.threads = 2;
     config.depth = 16;
     config.io_uring = ring;
+    return config;
+}
+
+// A node of one partition, all of whose values move to that disk, and back when they are read.
+inline Config node_with(DiskStore& disk, uint64_t memory_bytes) {
+    Config config;
+    config.memory_bytes = memory_bytes;
+    config.item_bytes_max = 60 * kib;
+    config.grows = false;
+    config.offered = false;
+    config.partitions = 1;
+    config.disk = &disk;
+    config.spill.recache_rate = 1;
+    config.spill.drop_unread = false;
     return config;
 }
 

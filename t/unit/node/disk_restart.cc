@@ -45,16 +45,8 @@ struct Run {
         of_disk.buffer_bytes = 4 * kib;
         of_disk.former_store = restart.former_disk();
         disk = open(of_disk);
-        Config config;
-        config.memory_bytes = 512 << 10;
-        config.item_bytes_max = 60 << 10;
-        config.grows = false;
-        config.offered = false;
-        config.partitions = 1;
+        Config config = node_with(*disk, 512 * kib);
         config.file = restart.file();
-        config.disk = disk.get();
-        config.spill.recache_rate = 1;
-        config.spill.drop_unread = false;
         node = std::make_unique<Node>(config);
         restart.carry_out(*node, 1, now);
         reads = std::make_unique<DiskReads>(*disk);

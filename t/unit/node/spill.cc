@@ -115,11 +115,8 @@ struct Worker {
 void run(bool drop_unread, uint32_t recache_rate) {
     Folder folder;
     const std::unique_ptr<DiskStore> disk = open(small(folder, /* ring= */ true));
-    Config config;
-    config.memory_bytes = 4 << 20;
-    config.item_bytes_max = 64 << 10;
+    Config config = node_with(*disk, 4096 * kib);
     config.partitions = 8;
-    config.disk = disk.get();
     config.spill.drop_unread = drop_unread;
     config.spill.recache_rate = recache_rate;
     Node node(config);
