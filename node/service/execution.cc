@@ -180,96 +180,95 @@ bool Execution::send_piece() {
 
 // ---- operations ---------------------------------------------------------------------------------------
 
-// Copies the value from the node's memory into the outgoing frame, under the partition's lock. A value too large for a frame
-// goes to its own buffer.
+// Where a hit's value goes: into the outgoing frame, or to its own buffer if it is too large for one.
+struct Execution::Hit {
+    ReplyOptions with;
+    size_t head;  // bytes in front of the value
+    char* in_frame = nullptr;
+    SentValues::Value apart = {};
+};
+
+Execution::Hit Execution::hit_to(uint32_t tag, bool want_grant) {
+    Hit hit{reply_to(tag), protocol::hit_head_bytes(want_grant)};
+    hit.with.grant_room = want_grant;
+    return hit;
+}
+
+// The place for the value; nullptr: no memory. It waits outside of the channel, too, if much waits there (E3).
+char* Execution::room_for(Turn& turn, Hit& hit, uint32_t value_len) {
+    if (turn.replies.must_follow(hit.head, value_len) || (value_len != 0 && !may_send())) {
+        hit.with.value = ValueForm::follows;
+        hit.apart = sent_.reserve(value_len);
+        return hit.apart.bytes.get();
+    }
+    hit.with.value = ValueForm::here;
+    hit.in_frame = turn.replies.room(hit.head + value_len);
+    return hit.in_frame + hit.head;
+}
+
+// After the value is there.
+void Execution::reply(Turn& turn, Hit& hit, const protocol::GetReply& reply) {
+    if (hit.in_frame != nullptr) {
+        protocol::write_reply_head(hit.in_frame, reply, hit.with);
+        return turn.replies.commit(hit.head + reply.meta.value_len);
+    }
+    if (hit.with.value == ValueForm::follows && hit.apart.bytes == nullptr)
+        return refuse(turn, hit.with.tag, RequestRefusal::no_memory);
+    turn.replies.add(reply, hit.with);
+    if (hit.apart.bytes != nullptr) send_later(turn, hit.with.tag, std::move(hit.apart));
+}
+
+// Copies the value from the node's memory, under the partition's lock.
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
     op.lease = grants(options);
-    ReplyOptions with = reply_to(options.tag);
-    with.grant_room = options.want_grant;
-    const size_t head = protocol::hit_head_bytes(options.want_grant);
-    char* in_frame = nullptr;
-    SentValues::Value apart;
+    Hit hit = hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
-        if (options.no_value) return nullptr;
-        if (turn.replies.must_follow(head, meta.value_len)) {
-            with.value = ValueForm::follows;
-            apart = sent_.reserve(meta.value_len);
-            return apart.bytes.get();
-        }
-        with.value = ValueForm::here;
-        in_frame = turn.replies.room(head + meta.value_len);
-        return in_frame + head;
+        return options.no_value ? nullptr : room_for(turn, hit, meta.value_len);
     };
     Place away{};
     Place* const to_read = connection_.disk != nullptr ? &away : nullptr;
-    const protocol::GetReply reply = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
-    const bool hit = reply.status == protocol::GetReply::Status::hit;
+    const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
+    const bool found = got.status == protocol::GetReply::Status::hit;
     counters_.cmd_get.add(1);
-    (hit ? counters_.get_hits : counters_.get_misses).add(1);
-    if (away != Place{} && !options.no_value) {
-        const RequestId id{turn.sequence, options.tag};
-        in_flight_[turn.sequence]++;
-        asked_disk_ = true;
-        from_disk_++;
-        try {
-            return connection_.disk->get(*this, id, options.want_grant, op.key.bytes, reply, away);
-        } catch (const std::bad_alloc&) {
-            from_disk_--;
-            answered(turn.sequence);
-            throw;
-        }
+    (found ? counters_.get_hits : counters_.get_misses).add(1);
+    if (away != Place{} && !options.no_value) return read_disk(turn, options, op, got, away);
+    if (found) {
+        hit.with.grant = got.grant;
+        hit.with.denied = got.denied;
     }
-    if (hit) {
-        with.grant = reply.grant;
-        with.denied = reply.denied;
+    reply(turn, hit, got);
+}
+
+void Execution::read_disk(Turn& turn, const RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
+                          const Place& place) {
+    in_flight_[turn.sequence]++;
+    from_disk_++;
+    try {
+        connection_.disk->get(*this, {turn.sequence, options.tag}, options.want_grant, op.key.bytes, got, place);
+    } catch (const std::bad_alloc&) {
+        from_disk_--;
+        answered(turn.sequence);
+        throw;
     }
-    if (in_frame != nullptr) {
-        protocol::write_reply_head(in_frame, reply, with);
-        return turn.replies.commit(head + reply.meta.value_len);
-    }
-    if (with.value == ValueForm::follows && apart.bytes == nullptr)
-        return refuse(turn, options.tag, RequestRefusal::no_memory);
-    turn.replies.add(reply, with);
-    if (apart.bytes != nullptr) send_later(turn, options.tag, std::move(apart));
 }
 
 // The value of a get that was executed in an earlier step. It came without a lease (node/store/stub.h, T2).
-void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) {
+void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) {
     late_replies_ = true;
     from_disk_--;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
-    ReplyOptions with = reply_to(id.tag);
-    with.grant_room = want_grant;
-    if (reply.status == protocol::GetReply::Status::hit) {
-        with.denied = reply.denied;
-        reply_hit(turn, with, reply, value);
-    } else if (reply.status == protocol::GetReply::Status::no_memory) {
-        refuse(turn, id.tag, RequestRefusal::no_memory);
-    } else {
-        counters_.lost_on_disk.add(1);
-        turn.replies.add(reply, with);
+    Hit hit = hit_to(id.tag, want_grant);
+    switch (got.status) {
+        case protocol::GetReply::Status::hit:
+            hit.with.denied = got.denied;
+            if (char* const to = room_for(turn, hit, uint32_t(value.size()))) value.copy(to, value.size());
+            [[fallthrough]];
+        case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
+        case protocol::GetReply::Status::no_memory: refuse(turn, id.tag, RequestRefusal::no_memory); break;
     }
+    if (got.status == protocol::GetReply::Status::miss) counters_.lost_on_disk.add(1);
     turn.replies.end();
     answered(id.sequence);
-}
-
-// E3: it waits outside of the channel if much waits there.
-void Execution::reply_hit(Turn& turn, const ReplyOptions& options, const protocol::GetReply& reply, std::string_view value) {
-    const size_t head = protocol::hit_head_bytes(options.grant_room);
-    ReplyOptions with = options;
-    if (may_send() && !turn.replies.must_follow(head, value.size())) {
-        with.value = ValueForm::here;
-        char* const to = turn.replies.room(head + value.size());
-        protocol::write_reply_head(to, reply, with);
-        value.copy(to + head, value.size());
-        return turn.replies.commit(head + value.size());
-    }
-    SentValues::Value apart = sent_.reserve(value.size());
-    if (apart.bytes == nullptr) return refuse(turn, with.tag, RequestRefusal::no_memory);
-    value.copy(apart.bytes.get(), value.size());
-    with.value = ValueForm::follows;
-    turn.replies.add(reply, with);
-    send_later(turn, with.tag, std::move(apart));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {

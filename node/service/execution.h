@@ -89,6 +89,7 @@ class Execution final : private DiskValues::Asker {
         RequestId id;
         Node::PrefixDelete under_way;
     };
+    struct Hit;   // the reply to a get, with its value
     struct Turn;  // a sequence of requests of one frame, with their replies
 
     Turn turn_of(uint64_t sequence, const NodeReading& now) const;
@@ -103,11 +104,15 @@ class Execution final : private DiskValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
-    void reply_hit(Turn& turn, const protocol::ReplyOptions& options, const protocol::GetReply& reply, std::string_view value);
-    void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) override;
+    static Hit hit_to(uint32_t tag, bool want_grant);
+    char* room_for(Turn& turn, Hit& hit, uint32_t value_len);
+    void reply(Turn& turn, Hit& hit, const protocol::GetReply& reply);
+    void read_disk(Turn& turn, const protocol::RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
+                   const Place& place);
+    void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) override;
     void starve() noexcept override { starved_ = late_replies_ = true; }
     void forget_disk() {
-        if (std::exchange(asked_disk_, false)) connection_.disk->forget(*this);
+        if (std::exchange(from_disk_, 0) != 0) connection_.disk->forget(*this);
     }
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
@@ -134,7 +139,7 @@ class Execution final : private DiskValues::Asker {
     std::deque<Walk> walks_;
     static constexpr uint32_t from_disk_max = 512;
     uint32_t from_disk_ = 0;  // gets that wait for their value
-    bool asked_disk_ = false, late_replies_ = false, starved_ = false;
+    bool late_replies_ = false, starved_ = false;
 };
 
 }  // namespace farcached::node

@@ -39,6 +39,13 @@ void EvictionOrder::remove(Ref ref, bool evicted, NodeSeconds now) {
     std::visit(take_out, policy_);
 }
 
+void EvictionOrder::recall(Ref ref, const History& history, NodeSeconds now) {
+    if (history.access_count != 0) access(ref, now, history.access_count);
+    Descriptor& descriptor = arena_->descriptor(ref);
+    descriptor.last_access = history.last_access;
+    descriptor.flags = history.flags;
+}
+
 void EvictionOrder::access(Ref ref, NodeSeconds now, uint32_t times) {
     arena_->descriptor(ref).flags |= item_fetched | item_read;
     bump(ref, now, times);

@@ -30,6 +30,13 @@ class EvictionOrder {
     // `ref` replaces `before`, whose history it continues. same_item: otherwise `before` counts as touched.
     void replace(Ref ref, const Descriptor& before, bool same_item, NodeSeconds now);
     void remove(Ref ref, bool evicted, NodeSeconds now);
+    // A new item in the order is an earlier one, which had that history.
+    struct History {
+        NodeSeconds last_access;
+        uint16_t access_count;
+        uint8_t flags;  // DescriptorFlag
+    };
+    void recall(Ref ref, const History& history, NodeSeconds now);
 
     void access(Ref ref, NodeSeconds now, uint32_t times = 1);  // the item was read
     void bump(Ref ref, NodeSeconds now, uint32_t times = 1);    // a mutation met the item, which is not a read

@@ -71,10 +71,7 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
     if (ref == nil) return false;
     items_.put(ref, item, now, {});
     if (stub) disk_->adopt(stub_from(former.value).place);
-    if (former.access_count != 0) order_.access(ref, now, former.access_count);
-    Descriptor& descriptor = arena_->descriptor(ref);
-    descriptor.last_access = former.last_access;
-    descriptor.flags = former.descriptor_flags;
+    order_.recall(ref, {former.last_access, former.access_count, former.descriptor_flags}, now);
     return true;
 }
 

@@ -215,7 +215,7 @@ bool LeaseZone::make_room(uint8_t size_class, NodeSeconds now, Ref keep) {
     constexpr uint32_t depth_max = 32;  // among the last of the class
     Ref leaves = nil;
     const auto may_leave = [&](Ref ref) {
-        if (!leases_->leasable(ref) || !room_->may_go(ref, now)) return false;
+        if (!leases_->leasable(ref) || !may_go(ref, now)) return false;
         leaves = ref;
         return true;
     };
@@ -234,17 +234,6 @@ bool LeaseZone::make_room(uint8_t size_class, NodeSeconds now, Ref keep) {
     }
     move_item(items_->place_of(leaves), to, now);
     return true;
-}
-
-// The same bytes as a new generation. The read counter stays with the old slot, so it is read first.
-void LeaseZone::move_item(Index::Place from, Ref to, NodeSeconds now) {
-    CHECK(!items_->hidden(from.ref));
-    order_->see_reads(from.ref, now);
-    const std::string_view key = key_of(*arena_, from.ref);
-    NewItem item = copy_of(*arena_, from.ref, {key, hash_key(key, region_->view().hash_seed)});
-    item.counts_as_new = false;
-    item.same_item = true;
-    items_->put(to, item, now, from);
 }
 
 // The coldest unleased page among some pages of other classes in the zone, if it is no warmer than `heat`.

@@ -45,9 +45,6 @@ class Room : private PartsOfRoom {
     // (-M).
     Ref allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reserved, uint64_t& need_pages);
     bool evict_one(uint8_t size_class, NodeSeconds now, Ref keep);
-    bool may_go(Ref ref, NodeSeconds now) const {
-        return !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
-    }
     // Empties the drained pages that the class may have.
     void settle_drains(uint8_t size_class, NodeSeconds now, Ref keep);
     // Removes every item of a page of this partition; the page returns to the pool.
@@ -98,7 +95,6 @@ class LeaseZone : private PartsOfRoom {
     Ref take_slot(uint8_t size_class, NodeSeconds now, Ref keep);
     Ref take_run_like(Ref like);
     bool make_room(uint8_t size_class, NodeSeconds now, Ref keep);
-    void move_item(Index::Place from, Ref to, NodeSeconds now);
     uint64_t coldest_page(uint8_t except, double heat, NodeSeconds now, Ref keep);
     bool free_page(uint8_t to, NodeSeconds now, Ref keep);
 

@@ -4,9 +4,20 @@
 #include <algorithm>
 #include <new>
 
+#include "base/check.h"
 #include "base/hash.h"
 
 namespace farcached::node {
+
+void PartsOfRoom::move_item(Index::Place from, Ref to, NodeSeconds now) {
+    CHECK(!items_->hidden(from.ref));
+    order_->see_reads(from.ref, now);
+    const std::string_view key = key_of(*arena_, from.ref);
+    NewItem item = copy_of(*arena_, from.ref, {key, hash_key(key, region_->view().hash_seed)});
+    item.counts_as_new = false;
+    item.same_item = true;
+    items_->put(to, item, now, from);
+}
 
 void Spill::attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules, uint64_t private_seed) {
     PartsOfRoom::operator=(parts);
@@ -42,10 +53,6 @@ bool Spill::may_move(Ref ref, NodeSeconds now) const {
     if (uint64_t(header.key_len) + header.value_len > disk_->record_bytes_max()) return false;
     if (stub_class(ref) >= size_class_of(*arena_, ref)) return false;  // no memory would be gained
     return !items_->dead(ref, now) && !leases_->runs(ref, now) && !held(*arena_, ref);
-}
-
-bool Spill::may_go(Ref ref, Ref keep, NodeSeconds now) const {
-    return ref != keep && !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
 }
 
 bool Spill::take(Ref ref, Ref keep, NodeSeconds now) {
@@ -98,7 +105,7 @@ Ref Spill::slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now) {
     };
     if (const Ref ref = take(); ref != nil) return ref;
     const bool reclaimed = order_->walk(size_class, tails_max, now, [&](Ref ref) {
-        if (!items_->lost(ref) || !may_go(ref, keep, now)) return false;
+        if (!items_->lost(ref) || ref == keep || !may_go(ref, now)) return false;
         items_->evict_or_reclaim(ref, now);
         return true;
     });
@@ -107,7 +114,7 @@ Ref Spill::slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now) {
 
 // nil: the class has no stub that may go.
 Ref Spill::slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now) {
-    const auto stub = [&](Ref ref) { return is_stub(*arena_, ref) && may_go(ref, keep, now); };
+    const auto stub = [&](Ref ref) { return is_stub(*arena_, ref) && ref != keep && may_go(ref, now); };
     const Ref oldest = order_->victim(size_class, now, stub);
     if (oldest == nil) return nil;
     items_->evict_or_reclaim(oldest, now);
@@ -151,7 +158,7 @@ void Spill::next_to_move(Ref victim, Ref keep, NodeSeconds now, std::vector<Ref>
         order_->walk(size_class_of(*arena_, victim), 4 * items, now, [&](Ref ref) {
             if (here.size() + elsewhere.size() >= items) return true;
             const bool read = (arena_->descriptor(ref).flags & item_referenced) != 0;
-            if (ref == victim || read == spares_read || !may_go(ref, keep, now)) return false;
+            if (ref == victim || read == spares_read || ref == keep || !may_go(ref, now)) return false;
             (page_of(ref) == page ? here : elsewhere).push_back(ref);
             return false;
         });
@@ -184,11 +191,7 @@ bool Spill::free_page(Ref victim, Ref keep, NodeSeconds now) {
     if (slots_->owns(page)) {
         slots_->for_live(page, [&](Ref ref) {
             if (room.empty() || items_->dead(ref, now)) return leave(ref, moved, now);
-            const std::string_view key = key_of(*arena_, ref);
-            NewItem item = copy_of(*arena_, ref, {key, hash_key(key, region_->view().hash_seed)});
-            item.counts_as_new = false;
-            item.same_item = true;
-            items_->put(room.back(), item, now, items_->place_of(ref));
+            move_item(items_->place_of(ref), room.back(), now);
             room.pop_back();
         });
     }
@@ -245,10 +248,7 @@ void Spill::insert(const Moved& moved, Ref keep, NodeSeconds now) {
     item.counts_as_new = false;
     item.moves_no_other = true;
     items_->put(to, item, now, {});
-    if (moved.access_count != 0) order_->access(to, now, moved.access_count);
-    Descriptor& descriptor = arena_->descriptor(to);
-    descriptor.last_access = moved.last_access;
-    descriptor.flags = moved.descriptor_flags;
+    order_->recall(to, {moved.last_access, moved.access_count, moved.descriptor_flags}, now);
 }
 
 }  // namespace farcached::node

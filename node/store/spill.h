@@ -41,6 +41,13 @@ struct PartsOfRoom {
     Draining* draining_ = nullptr;
     Items* items_ = nullptr;
     bool evict_ = true;
+
+    // Room's A2.
+    bool may_go(Ref ref, NodeSeconds now) const {
+        return !leases_->runs(ref, now) && !draining_->drains(ref) && !held(*arena_, ref);
+    }
+    // The same bytes as a new generation in that slot. The read counter stays with the old slot, so it is read first.
+    void move_item(Index::Place from, Ref to, NodeSeconds now);
 };
 
 class Spill : private PartsOfRoom {
@@ -72,7 +79,6 @@ class Spill : private PartsOfRoom {
     bool may_move(Ref ref, NodeSeconds now) const;
     bool was_read(Ref ref) const;
     bool returned(Ref ref);
-    bool may_go(Ref ref, Ref keep, NodeSeconds now) const;
     uint8_t stub_class(Ref ref) const;
     Ref slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now);
     Ref slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now);

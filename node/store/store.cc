@@ -143,6 +143,8 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, bool& a
     return Status::not_stored;
 }
 
+bool joins(const StoreOp& op) { return op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend; }
+
 NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool as_stale) {
     NewItem item;
     item.key = op.key;
@@ -150,9 +152,8 @@ NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool
     item.flags = op.flags;
     item.exptime = op.exptime;
     if (op.key_binary) item.format |= layout::format_key_binary;
-    const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
-    if (joins && found.place.slot == nullptr) item.exptime = *op.vivify;
-    if (joins && found.place.slot != nullptr) {
+    if (joins(op) && found.place.slot == nullptr) item.exptime = *op.vivify;
+    if (joins(op) && found.place.slot != nullptr) {
         const Ref old = found.place.ref;
         item = copy_of(arena, old, op.key);
         item.descriptor_flags = 0;
@@ -352,8 +353,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             if (op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
             return true;
         }
-        const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
-        if (exists && joins && is_stub(impl_->arena, found.place.ref)) {  // its value is not in memory
+        if (exists && joins(op) && is_stub(impl_->arena, found.place.ref)) {  // its value is not in memory
             reply = {};
             reply.size_class = old.size_class;
             return true;
