@@ -6,6 +6,8 @@
 
 #include "base/metrics_text.h"
 #include "base/stat_row.h"
+#include "node/disk/disk_statistics.h"
+#include "node/disk/disk_store.h"
 #include "node/service/node_stats.h"
 
 namespace farcached::node {

@@ -12,6 +12,8 @@
 
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
+#include "node/disk/disk_statistics.h"
+#include "node/disk/disk_store.h"
 
 namespace farcached::node {
 
