@@ -6,7 +6,7 @@
 //   requests | FrameHeader | request | request | ...                           |
 //   request  | RequestHeader | fixed part of the operation | optionals | key | value |
 //   replies  | FrameHeader | ClockRecord | reply | reply | ...                 |
-//   reply    | ReplyHeader | record of the kind | GrantRecord | value          |
+//   reply    | ReplyHeader | record of the kind | GrantRecord | incarnation | value |
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 4;
+constexpr uint32_t protocol_version = 5;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -29,6 +29,7 @@ constexpr uint32_t version_with_prefix_deletes = 3;  // before it, flush_prefix 
 // A peer of an earlier version is served two-sided: it gets no pointers, maps nothing and reports nothing. Its validation
 // of reads is unsafe where items are written in place (S18).
 constexpr uint32_t version_with_in_place = 4;
+constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -113,6 +114,7 @@ enum class RequestFlag : uint32_t {
     want_grant = 1u << 17,     // get, store, arith: the reply may have pointer and lease
     value_follows = 1u << 18,  // store: in chunks
     forget = 1u << 19,
+    spilled = 1u << 20,        // store: protocol/spilled.h
 };
 
 struct StoreRecord {
@@ -160,6 +162,7 @@ enum class ReplyFlag : uint32_t {
     grant = 1u << 1,          // a GrantRecord, which may be empty
     value_follows = 1u << 2,  // in chunks
     no_value = 1u << 3,       // a hit without its value
+    grant_elsewhere = 1u << 4,  // of a hit: behind the GrantRecord, the incarnation (u64) of the node that has the item
 };
 
 //  0     8       16          20       24        28         32           36     37     38  40

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "protocol/handshake.h"
+#include "protocol/spilled.h"
 
 namespace farcached::protocol {
 
@@ -63,8 +64,9 @@ char* put_grant(char* to, const ReplyHeader& header, const ReplyOptions& options
     if (!options.grant.has_value()) return wire::put(to, GrantRecord{});
     const Grant& grant = *options.grant;
     CHECK(grant.term_ms != 0);
-    return wire::put(to, GrantRecord{grant.offset, grant.generation, grant.region, grant.length,
-                                     grant.term_ms, grant.capacity});
+    CHECK(is(header, ReplyFlag::grant_elsewhere) == options.elsewhere());
+    to = wire::put(to, GrantRecord{grant.offset, grant.generation, grant.region, grant.length, grant.term_ms, grant.capacity});
+    return options.elsewhere() ? wire::put(to, grant.incarnation) : to;
 }
 
 // Of a reply that sends its record with any status.
@@ -77,7 +79,8 @@ size_t record_head_bytes(ReplyKind kind, Status status, const ReplyOptions& opti
 }  // namespace
 
 size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options) {
-    return reply.status == GetReply::Status::hit ? hit_head_bytes(options.has_grant_record()) : sizeof(ReplyHeader);
+    if (reply.status != GetReply::Status::hit) return sizeof(ReplyHeader);
+    return hit_head_bytes(options.has_grant_record(), options.elsewhere());
 }
 size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options) {
     return record_head_bytes<StoredRecord>(ReplyKind::store, reply.status, options);
@@ -98,7 +101,8 @@ char* write_reply_head(char* to, const GetReply& reply, const ReplyOptions& opti
     header.flags |= bit_if(reply.vivified, ReplyFlag::vivified);
     if (!is_hit(header)) return wire::put(to, header);
     const bool has_value = options.value != ValueForm::none;
-    header.flags |= bit_if(!has_value, ReplyFlag::no_value) | value_flags(options.value);
+    header.flags |= bit_if(!has_value, ReplyFlag::no_value) | value_flags(options.value) |
+                    bit_if(options.elsewhere(), ReplyFlag::grant_elsewhere);
     header.value_len = has_value ? reply.meta.value_len : 0;
     to = wire::put(to, header);
     to = wire::put(to, record_of(reply.meta));
@@ -151,7 +155,8 @@ struct ReplyRule {
 };
 
 constexpr uint32_t get_flags =
-    bit(ReplyFlag::vivified) | bit(ReplyFlag::grant) | bit(ReplyFlag::value_follows) | bit(ReplyFlag::no_value);
+    bit(ReplyFlag::vivified) | bit(ReplyFlag::grant) | bit(ReplyFlag::value_follows) | bit(ReplyFlag::no_value) |
+    bit(ReplyFlag::grant_elsewhere);
 
 // By ReplyKind.
 constexpr ReplyRule reply_rules[] = {
@@ -194,6 +199,8 @@ FrameError judge(const ReplyHeader& header, uint32_t version, uint64_t value_byt
     if (header.denied != 0 && !may_grant(header)) return FrameError::status_unknown;
     if ((header.flags & ~rule.flags) != 0) return FrameError::flag_unknown;
     if (is(header, ReplyFlag::grant) && !may_grant(header)) return FrameError::flag_unknown;
+    if (is(header, ReplyFlag::grant_elsewhere) && (version < version_with_spilled || !is(header, ReplyFlag::grant)))
+        return FrameError::flag_unknown;
     return judge_value(header, value_bytes_max);
 }
 
@@ -218,6 +225,15 @@ FrameError read_meta(const MetaRecord& record, uint64_t value_bytes_max, ItemMet
     return FrameError::none;
 }
 
+// The fields that do not depend on whose memory it is.
+FrameError read_place(const GrantRecord& record, std::optional<Grant>& grant) {
+    if (record.generation > layout::generation_max) return FrameError::grant_invalid;
+    if (record.offset % layout::stride_bytes != 0) return FrameError::grant_invalid;
+    if (record.capacity < record.length) return FrameError::grant_invalid;
+    grant = Grant{record.offset, record.generation, record.region, record.length, record.term_ms, record.capacity};
+    return FrameError::none;
+}
+
 FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::optional<Grant>& grant) {
     if (record.term_ms == 0) {
         const bool empty =
@@ -225,15 +241,22 @@ FrameError read_grant(const GrantRecord& record, uint32_t value_len, std::option
         return empty ? FrameError::none : FrameError::grant_invalid;
     }
     if (record.term_ms > term_ms_highest) return FrameError::grant_invalid;
-    if (record.generation > layout::generation_max) return FrameError::grant_invalid;
-    if (record.offset % layout::stride_bytes != 0) return FrameError::grant_invalid;
     const uint64_t shortest = layout::item_bytes(1, value_len);
     const uint64_t longest = layout::item_bytes(limits::key_bytes_max, value_len);
     if (record.length < shortest || record.length > longest) return FrameError::grant_invalid;
-    if (record.capacity < record.length) return FrameError::grant_invalid;
-    grant = Grant{record.offset, record.generation, record.region,
-                  record.length, record.term_ms,    record.capacity};
-    return FrameError::none;
+    return read_place(record, grant);
+}
+
+// Of another node's memory: `at` has the record and the incarnation.
+FrameError read_grant_elsewhere(const char* at, uint32_t value_len, std::optional<Grant>& grant) {
+    const GrantRecord record = wire::get<GrantRecord>(at);
+    const uint64_t incarnation = wire::get<uint64_t>(at + sizeof record);
+    if (incarnation == 0 || record.term_ms == 0 || record.term_ms > spilled_term_ms_max) return FrameError::grant_invalid;
+    if (record.length < spilled_item_bytes(1, value_len)) return FrameError::grant_invalid;
+    if (record.length > spilled_item_bytes(limits::key_bytes_max, value_len)) return FrameError::grant_invalid;
+    const FrameError error = read_place(record, grant);
+    if (error == FrameError::none) grant->incarnation = incarnation;
+    return error;
 }
 
 bool reserved_set(const uint8_t (&reserved)[3]) {
@@ -258,8 +281,9 @@ FrameError read_get(GetReply& reply, const ReplyHeader& header, const Behind& be
     if (!is(header, ReplyFlag::no_value) && header.value_len != reply.meta.value_len)
         return FrameError::value_mismatch;
     if (!is(header, ReplyFlag::grant)) return FrameError::none;
-    return read_grant(wire::get<GrantRecord>(behind.at + sizeof record), record.value_len,
-                      behind.grant);
+    const char* const grant = behind.at + sizeof record;
+    if (is(header, ReplyFlag::grant_elsewhere)) return read_grant_elsewhere(grant, record.value_len, behind.grant);
+    return read_grant(wire::get<GrantRecord>(grant), record.value_len, behind.grant);
 }
 
 FrameError read_store(StoreReply& reply, const ReplyHeader& header, const Behind& behind) {
@@ -325,7 +349,8 @@ FrameError read_record(NodeReply& reply, const ReplyHeader& header, const Behind
 size_t size_behind(const ReplyHeader& header) {
     const bool get = header.kind == uint8_t(ReplyKind::get);
     const size_t record = get && !is_hit(header) ? 0 : reply_rules[header.kind].record_bytes;
-    return record + (is(header, ReplyFlag::grant) ? sizeof(GrantRecord) : 0);
+    return record + (is(header, ReplyFlag::grant) ? sizeof(GrantRecord) : 0) +
+           (is(header, ReplyFlag::grant_elsewhere) ? sizeof(Grant::incarnation) : 0);
 }
 
 ValueForm form_of(const ReplyHeader& header) {

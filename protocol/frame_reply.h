@@ -60,6 +60,7 @@ struct RefusedReply {
 using ReplyOp = std::variant<GetReply, StoreReply, DeleteReply, ArithReply, DoneReply, StatsReply,
                              RefusedReply>;
 
+// For a grant of the replying node's own memory.
 inline bool grant_fits(const Grant& grant, uint64_t region_bytes) {
     return grant.capacity <= region_bytes && grant.offset <= region_bytes - grant.capacity;
 }
@@ -76,17 +77,20 @@ enum class ValueForm : uint8_t {
 struct ReplyOptions {
     uint32_t tag = 0;
     ValueForm value = ValueForm::none;  // of a hit and of statistics
-    std::optional<Grant> grant;         // of a hit, a stored item, or a changed number
+    std::optional<Grant> grant;         // of a hit, a stored item, or a changed number; of another node's memory: of a get's hit
     LeaseDenial denied = LeaseDenial::none;  // why the grant is missing
     bool grant_room = false;            // leave room for a grant that is missing (yet)
 
     bool has_grant_record() const { return grant.has_value() || grant_room; }
+    bool elsewhere() const { return grant.has_value() && grant->incarnation != 0; }
 };
 
-// The head is all but the value. A hit's size depends on grant_record only, so that its value can be copied in place before
-// the reply is complete.
-constexpr size_t hit_head_bytes(bool grant_record) {
-    return sizeof(ReplyHeader) + sizeof(MetaRecord) + (grant_record ? sizeof(GrantRecord) : 0);
+// The head is all but the value. A hit's size depends on these two only, so that its value can be copied in place before the
+// reply is complete.
+// elsewhere: the grant is of another node's memory; only from version_with_spilled on.
+constexpr size_t hit_head_bytes(bool grant_record, bool elsewhere = false) {
+    return sizeof(ReplyHeader) + sizeof(MetaRecord) + (grant_record ? sizeof(GrantRecord) : 0) +
+           (elsewhere ? sizeof(Grant::incarnation) : 0);
 }
 size_t reply_head_bytes(const GetReply& reply, const ReplyOptions& options);
 size_t reply_head_bytes(const StoreReply& reply, const ReplyOptions& options);

@@ -46,7 +46,12 @@ constexpr Versions versions_two_sided{version_with_in_place - 1, protocol_versio
                                       layout::before_in_place.hash};
 
 // The versions of this process.
-inline Versions own_versions() { return broken::faults.speaks < version_with_in_place ? versions_two_sided : Versions(); }
+inline Versions own_versions() {
+    if (broken::faults.speaks < version_with_in_place) return versions_two_sided;
+    Versions own;
+    own.protocol = std::min(own.protocol, broken::faults.speaks);
+    return own;
+}
 
 struct Hello {
     Versions speaks = own_versions();

@@ -21,6 +21,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/op.h \
+	protocol/spilled.h \
 	protocol/text.cc \
 	protocol/text.h \
 	protocol/text_keys.h \

@@ -78,6 +78,7 @@ struct Grant {
     uint32_t length = 0;      // bytes: header, key and value
     uint32_t term_ms = 0;
     uint32_t capacity = 0;    // bytes of the slot, at least `length`
+    uint64_t incarnation = 0; // of the node that has the item, spilled there (protocol/spilled.h); 0: the replying node
 };
 
 enum class Miss : uint8_t { none, absent, expired, flushed };
@@ -125,6 +126,7 @@ struct StoreOp {
     bool key_binary = false;                  // ms b
     bool forget = false;                      // out of memory: remove the old item, too
     bool lease = false;                       // as in GetOp
+    bool spilled = false;                     // another node's item (protocol/spilled.h); ignored by append and prepend
 };
 
 struct StoreReply {

@@ -152,6 +152,7 @@ NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool
     item.flags = op.flags;
     item.exptime = op.exptime;
     if (op.key_binary) item.format |= layout::format_key_binary;
+    if (op.spilled && !joins(op)) item.format |= layout::format_spilled;
     if (joins(op) && found.place.slot == nullptr) item.exptime = *op.vivify;
     if (joins(op) && found.place.slot != nullptr) {
         const Ref old = found.place.ref;

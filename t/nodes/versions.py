@@ -13,13 +13,14 @@ from cluster import Cluster, Faults, nodes_shown  # noqa: E402
 from farcached import tap, until  # noqa: E402
 
 OLD = Faults("speaks=3")
+WITHOUT_SPILLED = Faults("speaks=4")  # reads one-sided, as the newest does
 KEYS = ["k%d" % i for i in range(60)]
 BY_ONE_SIDE = ("get_local", "get_onesided", "get_index", "lease_granted", "accesses_sent", "reports_sent")
 TROUBLE = ("node_timeouts", "node_failures")
 OPTIONS = ["access_tracking=report", "report_interval_ms=100", "node_timeout_ms=30000"]
-OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 4): every GET is an RPC until "
+OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 5): every GET is an RPC until "
               "its farnode is updated")
-OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 4): every GET is an RPC "
+OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 5): every GET is an RPC "
                "until its farcached")
 
 
@@ -114,9 +115,23 @@ def mix(words, faults, local_read, node_says):
             node.faults = None
             c.restart(node)
         tap.is_(wrong_values(other, other, 6), [], title + "nodes are updated: values are right")
-        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"4"},
+        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"5"},
                 title + "nodes are updated: the newest version is spoken")
         tap.ok(reads(c, c.proxies[1], other), title + "nodes are updated: reads are one-sided")
+
+
+def without_spilled(words, faults, local_read):
+    """The version before spilled items differs in nothing else."""
+    title = "%s, %s: " % (words, "mapped memory" if local_read else "remote pointers")
+    with Cluster("shm tcp", proxies=2, threads=1, local_read=local_read, options=OPTIONS, faults=faults,
+                 node_args=["-t", "1", "-m", "64"]) as c, c.proxies[0].client() as same, c.proxies[1].client() as other:
+        tap.is_(wrong_values(other, same, 1) + wrong_values(same, other, 2), [], title + "values are right")
+        tap.is_(commands(other, same), DONE, title + "commands work")
+        wrong_values(same, other, 3)
+        tap.ok(reads(c, c.proxies[1], other), title + "reads are one-sided")
+        spoken = {of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}
+        tap.is_(spoken, {"4"}, title + "version 4 is spoken")
+        no_trouble(title, c, c.proxies[1])
 
 
 def broken():
@@ -131,6 +146,8 @@ def main():
     for local_read in (True, False):
         mix("farcached of before", [None, OLD], local_read, node_says=True)
         mix("nodes of before", [OLD, None], local_read, node_says=False)
+        without_spilled("farcached without spilled items", [None, WITHOUT_SPILLED], local_read)
+        without_spilled("nodes without spilled items", [WITHOUT_SPILLED, None], local_read)
     broken()
     tap.done()
 

@@ -16,6 +16,7 @@
 #include "ctl/plan.h"
 #include "ctl/prefix.h"
 #include "ctl/slow_log.h"
+#include "protocol/frame_layout.h"
 #include "t/lib/tap.h"
 
 namespace {
@@ -213,7 +214,7 @@ Case healthy() {
     NodeFacts node;
     node.name = "a";
     node.address = "verbs:10.0.0.1:1";
-    node.seen = {{"/p", "up", "", 4, 4, 4}};
+    node.seen = {{"/p", "up", "", 4, 4, farcached::protocol::protocol_version}};
     node.stats = stats({{"limit_maxbytes", "67108864"}, {"farnode_version", "1.0"}, {"reclaim_pending_bytes", "1000"}});
     facts.survey.nodes = {node};
     return facts;
@@ -292,7 +293,7 @@ void test_doctor() {
         {[](Case& c) { c.survey.nodes[0].stats = stats({{"pid", "1"}}); },
          "wrong versions: node a is an older version, and farctl 1.0\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].protocol_version = 3; },
-         "wrong versions: /p and node a speak version 3 of the protocol, not 4\n"},
+         "wrong versions: /p and node a speak version 3 of the protocol, not 5\n"},
     };
     for (const auto& [change, expected] : cases) {
         Case facts = healthy();

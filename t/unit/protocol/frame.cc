@@ -72,7 +72,7 @@ void every_get() {
 
 void every_store() {
     int wrong = 0;
-    for (uint32_t mask = 0; mask < 256; mask++) {
+    for (uint32_t mask = 0; mask < 512; mask++) {
         for (uint32_t mode = 0; mode <= uint32_t(StoreOp::Mode::cas); mode++) {
             StoreOp op;
             op.key = {"a key", 0};
@@ -87,11 +87,12 @@ void every_store() {
             op.invalidate = (mask & 8) != 0;
             op.key_binary = (mask & 16) != 0;
             op.forget = (mask & 128) != 0;
+            op.spilled = (mask & 256) != 0;
             const RequestOptions options{6, false, (mask & 32) != 0, (mask & 64) != 0};
             if (!alone(op, options)) wrong++;
         }
     }
-    tap::is(wrong, 0, "store: every mode and combination of its 8 choices");
+    tap::is(wrong, 0, "store: every mode and combination of its 9 choices");
 }
 
 void every_remove_and_arith() {
@@ -155,6 +156,46 @@ void a_hit_in_place() {
     const std::string seen = read_all(bytes_of(out), from_node);
     tap::ok(seen.find("value='value'") != std::string::npos, "the value is behind it");
     tap::ok(seen.find("term=") == std::string::npos, "room for a grant is no grant");
+}
+
+// The incarnation of another node stands behind the grant, and only there.
+void a_grant_elsewhere() {
+    GetReply reply;
+    reply.status = GetReply::Status::hit;
+    reply.meta.value_len = 5;
+    ReplyOptions options;
+    options.grant = Grant{4096, 7, 3, uint32_t(spilled_item_bytes(3, 5)), spilled_term_ms_max, 96};
+    const auto written = [&](uint64_t incarnation) {
+        options.grant->incarnation = incarnation;
+        if (incarnation == 0) options.grant->length = uint32_t(layout::item_bytes(3, 5));
+        OutBuffer out;
+        ReplyWriter writer(out, frame_bytes_default, 3, {50});
+        writer.add(reply, options);
+        writer.end();
+        return std::string(bytes_of(out));
+    };
+    const std::string elsewhere = written(0x1122334455667788), here = written(0);
+    tap::is(elsewhere.size() - here.size(), size_t(8), "a grant of another node's memory takes eight bytes more");
+    tap::is(elsewhere.size() - sizeof(FrameHeader) - sizeof(ClockRecord), hit_head_bytes(true, true), "as its size tells");
+    const auto names = [](const std::string& bytes, std::string_view incarnation) {
+        return read_all(bytes, from_node).find(incarnation) != std::string::npos;
+    };
+    tap::ok(names(elsewhere, " incarnation=1234605616436508552\n"), "and has its incarnation");
+    tap::ok(names(here, " incarnation=0\n"), "another grant is the replying node's");
+}
+
+// The key of a spilled item, and the value of one.
+void spilled_items() {
+    const SpilledKey key = spilled_key(0x0807060504030201, 0x100f0e0d0c0b0a09);
+    std::string want = "\x01";
+    for (char c = 1; c <= 16; c++) want += c;
+    tap::is(view_of(key), std::string_view(want), "a spilled item's key: mark, home, number");
+    tap::ok(is_spilled_key(view_of(key)) && !is_spilled_key(view_of(key).substr(0, 16)) && !is_spilled_key("17 bytes of a key"),
+            "is known by mark and length");
+    tap::is(spilled_item_bytes(3, 5), layout::item_bytes(17, 8), "the item has key and value behind that key");
+    tap::is(spilled_value("keyvalue", "key").value_or("none"), "value", "the value is behind the home's key");
+    tap::is(spilled_value("key", "key").value_or("none"), "", "and may be empty");
+    tap::ok(!spilled_value("kezvalue", "key").has_value() && !spilled_value("ke", "key").has_value(), "another key has none");
 }
 
 void statistics() {
@@ -452,8 +493,8 @@ void the_bytes_of_an_access() {
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
-    tap::is(protocol_version, 4u, "protocol version 4");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(6629465950050694365),
+    tap::is(protocol_version, 5u, "protocol version 5");
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(9069987439390803208),
             "and what it looks like");
 }
 
@@ -466,6 +507,8 @@ int main() {
     every_remove_and_arith();
     replies_at_random();
     a_hit_in_place();
+    a_grant_elsewhere();
+    spilled_items();
     statistics();
     frames_fill();
     a_value_that_just_fits();

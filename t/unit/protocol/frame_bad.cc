@@ -171,6 +171,13 @@ void requests_that_cannot_be() {
             "a get that compares");
     tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown",
             "a flush with all flags");
+    const RequestHeader spilled{op(K::store), 0, 1, uint32_t(RequestFlag::spilled), 0, 0};
+    FrameLimits version_4 = from_proxy;
+    version_4.version = version_with_spilled - 1;
+    const std::string frame = frame_of(FrameKind::requests, 1, raw(spilled) + fixed + "k");
+    tap::ok(said(spilled, fixed + "k").find("spilled=1") != std::string::npos, "a spilled item");
+    tap::ok(outcome(frame, version_4).ends_with("!flag_unknown"), "is unknown to version 4");
+    tap::is(said({op(K::get), 0, 1, uint32_t(RequestFlag::spilled), 0, 0}, "k"), "!flag_unknown", "and to a get");
     tap::is(said({op(K::get), 0, 0, 0, 0, 0}, ""), "!key_length", "no key");
     tap::is(said({op(K::get), 0, 251, 0, 0, 0}, std::string(251, 'k')), "!key_length",
             "too long a key");
@@ -287,7 +294,7 @@ void replies_that_cannot_be() {
             "a miss with a grant");
     tap::is(reply_said({op(K::get), 1, 0, 0, flag(ReplyFlag::no_value), 0, 0}, ""), "!flag_unknown",
             "a miss without a value");
-    tap::is(reply_said({op(K::done), 0, 0, 0, 16, 0, 0}, ""), "!flag_unknown",
+    tap::is(reply_said({op(K::done), 0, 0, 0, 32, 0, 0}, ""), "!flag_unknown",
             "a flag that is none");
     tap::is(reply_said({op(K::get), 1, 0, 0, 0, 3, 0}, "abc"), "!value_unexpected",
             "a miss with a value");
@@ -367,6 +374,43 @@ void grants_that_cannot_be() {
     tap::ok(!grant_fits(at_the_end, 4159), "one that does not fit, although its item does");
     tap::ok(!grant_fits(at_the_end, 63), "nor in a region that is smaller than the slot");
     tap::ok(!grant_fits({UINT64_MAX - 15, 7, 0, 44, 4000, 64}, 1 << 20), "offsets do not wrap");
+}
+
+// Of another node's memory.
+void grants_elsewhere_that_cannot_be() {
+    MetaRecord meta{};
+    meta.value_len = 3;
+    const uint32_t both = uint32_t(ReplyFlag::grant) | uint32_t(ReplyFlag::grant_elsewhere);
+    auto said = [&](const GrantRecord& grant, uint64_t incarnation, uint32_t flags) {
+        const std::string seen = reply_said({op(ReplyKind::get), 0, 0, 0, flags, 3, 0},
+                                            raw(meta) + raw(grant) + raw(incarnation) + "abc");
+        return seen.substr(0, seen.find(' '));
+    };
+    const GrantRecord good{4096, 7, 0, 61, spilled_term_ms_max, 64};
+    tap::is(said(good, 9, both), "got", "a grant of another node's memory");
+    tap::is(said(good, 0, both), "!grant_invalid", "of no node's");
+    tap::is(said(good, 9, uint32_t(ReplyFlag::grant_elsewhere)), "!flag_unknown", "without a grant");
+    GrantRecord grant = good;
+    grant.term_ms++;
+    tap::is(said(grant, 9, both), "!grant_invalid", "for too long");
+    tap::is(said({}, 9, both), "!grant_invalid", "an empty record");
+    grant = good;
+    grant.length--;
+    tap::is(said(grant, 9, both), "!grant_invalid", "shorter than the item with any key");
+    grant.length = grant.capacity = 40 + 17 + 250 + 3;
+    tap::is(said(grant, 9, both), "got", "as long as it can be");
+    grant.length = ++grant.capacity;
+    tap::is(said(grant, 9, both), "!grant_invalid", "longer");
+    grant = good;
+    grant.capacity = 60;
+    tap::is(said(grant, 9, both), "!grant_invalid", "a slot that is smaller than its item");
+    const ReplyHeader hit{op(ReplyKind::get), 0, 0, 0, both, 3, 0};
+    FrameLimits version_4 = from_node;
+    version_4.version = version_with_spilled - 1;
+    const std::string body = raw(ClockRecord{50, 1}) + raw(hit) + raw(meta) + raw(good) + raw(uint64_t(9)) + "abc";
+    tap::ok(outcome(frame_of(FrameKind::replies, 1, body), version_4).ends_with("!flag_unknown"), "unknown to version 4");
+    tap::is(reply_said({op(ReplyKind::store), 0, 0, 0, both, 0, 0}, raw(StoredRecord{}) + raw(good) + raw(uint64_t(9))),
+            "!flag_unknown", "a stored item is the node's own");
 }
 
 // The number's digits are not in the frame, their count is.
@@ -513,6 +557,7 @@ int main() {
     clocks_that_cannot_be();
     replies_that_cannot_be();
     grants_that_cannot_be();
+    grants_elsewhere_that_cannot_be();
     denials_that_cannot_be();
     grants_of_numbers();
     small_frames_that_cannot_be();

@@ -13,6 +13,7 @@
 #include "protocol/frame_reply.h"
 #include "protocol/frame_request.h"
 #include "protocol/layout.h"
+#include "protocol/spilled.h"
 
 namespace frame_random {
 
@@ -96,6 +97,7 @@ class Draw {
         op.vivify = maybe<NodeSeconds>();
         op.key_binary = coin();
         op.forget = coin();
+        op.spilled = coin();
         return op;
     }
     DeleteOp remove() {
@@ -179,6 +181,15 @@ class Draw {
         grant.capacity = grant.length + uint32_t(below(layout::page_bytes));
         return grant;
     }
+    // Of another node's memory.
+    Grant grant_elsewhere(uint32_t value_len) {
+        Grant elsewhere = grant(value_len);
+        elsewhere.length = uint32_t(spilled_item_bytes(1 + below(limits::key_bytes_max), value_len));
+        elsewhere.capacity = elsewhere.length + uint32_t(below(layout::page_bytes));
+        elsewhere.term_ms = uint32_t(1 + below(spilled_term_ms_max));
+        elsewhere.incarnation = number<uint64_t>() | 1;
+        return elsewhere;
+    }
     // For a reply that may bring a grant: a grant, or the reason against one, or neither.
     void grant_or_denial(NodeReply& reply, uint32_t value_len) {
         if (coin())
@@ -250,6 +261,7 @@ class Draw {
             reply.value_bytes = reply.form == ValueForm::none ? 0 : uint32_t(bytes.size());
             if (reply.form == ValueForm::here) reply.value = bytes;
             grant_or_denial(reply, op.meta.value_len);
+            if (reply.grant.has_value() && coin()) reply.grant = grant_elsewhere(op.meta.value_len);
         }
         reply.op = op;
     }

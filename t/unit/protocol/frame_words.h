@@ -64,7 +64,7 @@ inline std::string describe(const StoreOp& op) {
            Words()("key", op.key.bytes)("mode", op.mode)("value", op.value)("flags", op.flags)(
                "exptime", op.exptime)("compare", op.cas_compare)("cas_set", op.cas_set)(
                "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)(
-               "forget", op.forget)
+               "forget", op.forget)("spilled", op.spilled)
                .take();
 }
 inline std::string describe(const DeleteOp& op) {
@@ -140,7 +140,8 @@ inline std::string describe(const NodeReply& reply) {
     if (reply.grant.has_value())
         text += Words()("region", reply.grant->region)("offset", reply.grant->offset)(
                     "length", reply.grant->length)("generation", reply.grant->generation)(
-                    "term", reply.grant->term_ms)("capacity", reply.grant->capacity)
+                    "term", reply.grant->term_ms)("capacity", reply.grant->capacity)(
+                    "incarnation", reply.grant->incarnation)
                     .take();
     if (reply.denied != LeaseDenial::none) text += Words()("denied", lease_denial_name(reply.denied)).take();
     return text;
