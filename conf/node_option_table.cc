@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/option.h"
 
+#include <string>
+#include <string_view>
+#include <variant>
+
 #include "base/limits.h"
 #include "conf/addresses.h"
 #include "conf/check_settings.h"
@@ -46,6 +50,26 @@ constexpr Kind one_term() {
     };
     return kind;
 }
+
+// Of --spill-to.
+constexpr Kind peer_address = {
+    .set = [](const Option& option, Settings& settings, const char* text, std::string&) -> Refusal {
+        const auto refused = [&](const std::string& why) {
+            return Problem{option.exit_status, "spill-to '" + std::string(text) + "': " + why + "\n"};
+        };
+        if (std::string_view(text).find(',') != std::string_view::npos)
+            return refused("give one node, as in --spill-to b=tcp:10.0.0.2:11300");
+        std::variant<NodeSpec, Complaints> parsed = parse_node(text);
+        if (const auto* wrong = std::get_if<Complaints>(&parsed)) return refused(wrong->front());
+        settings.node.spill_to = std::get<NodeSpec>(std::move(parsed));
+        settings.node.spill_to.origin = "--spill-to " + std::string(text);
+        return {};
+    },
+    .show = [](const Option&, const Settings& settings) {
+        const NodeSpec& to = settings.node.spill_to;
+        return to.name.empty() ? std::string() : to.name + "=" + address_of(to);
+    },
+    .value = Value::text};
 
 constexpr const char* policy_help_text =
     "eviction policy and lease terms:\n"
@@ -119,6 +143,17 @@ constexpr Option table[] = {
     disk::ext_threads(Where::flag), disk::ext_io_depth(Where::flag), disk::ext_item_size(Where::flag),
     disk::ext_item_age(Where::flag), disk::ext_recache_rate(Where::flag), disk::ext_drop_unread(Where::flag),
     disk::no_ext_drop_unread(Where::flag),
+    {.name = "spill-to", .argument = "<name=address>", .kind = peer_address, .section = Section::memory,
+     .exit_status = exit_usage, .once = "spill-to is given twice, but one node gets the values; give one\n",
+     .allowed = "NAME=ADDRESS, where ADDRESS is shm:PATH, tcp:HOST:PORT or verbs:HOST:PORT",
+     .help = "another farnode: values of evicted items move to its memory,\n"
+             "before --ext_path. Options ext_item_size, ext_item_age,\n"
+             "ext_recache_rate and ext_drop_unread hold for it, too"},
+    {.name = "spill-share", .argument = "<percent>", .initial = "25",
+     .kind = number<&S::node, &N::spill_share_percent>(0, 90), .section = Section::memory, .live = true,
+     .exit_status = exit_usage,
+     .help = "share of this node's memory that values of other nodes may\n"
+             "take, which name it in their --spill-to; 0: none"},
     {.flag = 'L', .name = "enable-largepages", .initial = "no",
      .kind = toggle<&S::memory, &M::huge_pages>(), .section = Section::memory,
      .help = "use huge pages if available"},

@@ -173,6 +173,8 @@ struct NodeSettings {
     AccessTracking access_tracking = AccessTracking::none;
     uint32_t dead_share_percent = 6;
     uint32_t report_share_percent = 0;
+    NodeSpec spill_to;           // gets values of evicted items; without a name: none
+    uint32_t spill_share_percent = 0;  // of memory, for values of other nodes
 };
 
 struct Settings {

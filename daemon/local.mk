@@ -65,6 +65,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/run.h \
 	daemon/farnode/server.cc \
 	daemon/farnode/server.h \
+	daemon/farnode/spill_link.cc \
+	daemon/farnode/spill_link.h \
 	daemon/http/history.cc \
 	daemon/http/history.h \
 	daemon/http/shared_pages.cc \

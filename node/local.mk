@@ -10,6 +10,7 @@ node_libnode_a_SOURCES = \
 	node/disk/disk_statistics.h \
 	node/disk/disk_store.cc \
 	node/disk/disk_store.h \
+	node/disk/place.h \
 	node/disk/read_ways.cc \
 	node/disk/read_ways.h \
 	node/memory/arena.cc \
@@ -21,14 +22,17 @@ node_libnode_a_SOURCES = \
 	node/memory/numa.h \
 	node/memory/page_pool.cc \
 	node/memory/page_pool.h \
+	node/peer/peer_statistics.h \
+	node/peer/peer_store.cc \
+	node/peer/peer_store.h \
 	node/policy/item_list.cc \
 	node/policy/item_list.h \
 	node/policy/lease_terms.h \
 	node/policy/policy.cc \
 	node/policy/policy.h \
 	node/service/connection.h \
-	node/service/disk_values.cc \
-	node/service/disk_values.h \
+	node/service/away_values.cc \
+	node/service/away_values.h \
 	node/service/execution.cc \
 	node/service/execution.h \
 	node/service/node_metrics.cc \
@@ -80,4 +84,5 @@ node_libnode_a_SOURCES = \
 	node/store/spill.h \
 	node/store/stored_item.cc \
 	node/store/stored_item.h \
-	node/store/stub.h
+	node/store/stub.h \
+	node/store/tiers.h

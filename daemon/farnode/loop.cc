@@ -52,16 +52,16 @@ Loop::Loop(ServiceShared& shared) : shared_(shared), base_(make_event_base()) {
     event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
-    if (shared.node.config().disk == nullptr) return;
-    disk_ = std::make_unique<DiskValues>(shared.node);
-    event_assign(&disk_event_, base_.get(), disk_->fd(), EV_READ | EV_PERSIST, on_disk, this);
-    event_add(&disk_event_, nullptr);
+    if (!shared.node.config().has_tiers()) return;
+    away_ = std::make_unique<AwayValues>(shared.node);
+    event_assign(&away_event_, base_.get(), away_->fd(), EV_READ | EV_PERSIST, on_away, this);
+    event_add(&away_event_, nullptr);
 }
 
 Loop::~Loop() {
     CHECK(!thread_.joinable());
     while (!connections_.empty()) remove(connections_.front());
-    if (disk_ != nullptr) event_del(&disk_event_);
+    if (away_ != nullptr) event_del(&away_event_);
     base_.reset();
 }
 
@@ -108,9 +108,9 @@ void Loop::on_wake(evutil_socket_t, short, void* argument) {
     loop.end_ousted();
 }
 
-void Loop::on_disk(evutil_socket_t, short, void* argument) {
+void Loop::on_away(evutil_socket_t, short, void* argument) {
     Loop& loop = *static_cast<Loop*>(argument);
-    loop.disk_->ready(loop.shared_.clock().seconds);
+    loop.away_->ready(loop.shared_.clock().seconds);
     for (auto at = loop.connections_.begin(); at != loop.connections_.end();) {
         Connection& connection = *at++;
         if (connection.service->take_late_replies()) loop.turn(connection);

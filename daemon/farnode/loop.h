@@ -25,7 +25,7 @@
 
 #include "base/recorder.h"
 #include "fabric/channel.h"
-#include "node/service/disk_values.h"
+#include "node/service/away_values.h"
 #include "node/service/service.h"
 #include "process/log.h"
 #include "process/supervisor.h"
@@ -55,7 +55,7 @@ class Loop final : public OustedWaker {
     Loop& operator=(const Loop&) = delete;
 
     void start();
-    std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this, disk_.get()); }
+    std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this, away_.get()); }
     void give(Arrival arrival);
     process::Watched watched(std::string name) { return waker_.watched(std::move(name)); }
     // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
@@ -72,7 +72,7 @@ class Loop final : public OustedWaker {
     static void on_wake(evutil_socket_t, short, void* loop);
     static void on_due(evutil_socket_t, short, void* connection);
     static void on_deadline(evutil_socket_t, short, void* loop);
-    static void on_disk(evutil_socket_t, short, void* loop);
+    static void on_away(evutil_socket_t, short, void* loop);
 
     void run();
     void take_orders();
@@ -100,8 +100,8 @@ class Loop final : public OustedWaker {
     std::string older_told_;  // the last proxy of an older version that was logged
     std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
     EventBase base_;
-    event wake_event_{}, deadline_event_{}, disk_event_{};
-    std::unique_ptr<DiskValues> disk_;  // nullptr: the node has no disk
+    event wake_event_{}, deadline_event_{}, away_event_{};
+    std::unique_ptr<AwayValues> away_;  // nullptr: the node has no tier
     std::thread thread_;
     Connections connections_;
     std::vector<Connection*> wanting_;   // wait for another step; capacity for all connections, as in the next one

@@ -25,11 +25,13 @@
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/http_pages.h"
 #include "daemon/farnode/server.h"
+#include "daemon/farnode/spill_link.h"
 #include "daemon/http/shared_pages.h"
 #include "fabric/owner.h"
 #include "fabric/verbs/verbs_device.h"
 #include "node/service/connection.h"
 #include "node/service/node_stats.h"
+#include "node/peer/peer_store.h"
 #include "node/store/crawler.h"
 #include "node/store/impl.h"
 #include "node/store/node.h"
@@ -58,7 +60,8 @@ using AdminSocket = std::unique_ptr<process::AdminSocket>;
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
 constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
 constexpr uint64_t files_other = 256 + files_at_door + process::HttpListener::connections_max;
-constexpr uint64_t files_per_thread = 2;     // for reads of the disk
+constexpr uint64_t files_of_peer = 8;        // of --spill-to: the link's descriptors and events
+constexpr uint64_t files_per_thread = 2;     // for reads of values in tiers
 constexpr uint32_t patience_ms = 1000;           // for proxies to disconnect when the node stops
 constexpr uint32_t patience_graceful_ms = 10'000;
 
@@ -80,8 +83,9 @@ uint64_t uniques_above() {
     return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
 }
 
-SpillRules spill_rules(const conf::DiskSettings& disk) {
-    return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s};
+SpillRules spill_rules(const conf::Settings& settings) {
+    const conf::DiskSettings& disk = settings.disk;
+    return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s, settings.node.spill_share_percent / 100.0};
 }
 
 Config node_config(const conf::Settings& settings, MemoryFile* file) {
@@ -147,11 +151,27 @@ std::unique_ptr<DiskStore> disk_or_exit(const conf::DiskSettings& disk, const st
     }
 }
 
-std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart, DiskStore* disk) {
+// nullptr: no value goes to another node.
+std::unique_ptr<PeerStore> peer_or_exit(const conf::Settings& settings) {
+    if (settings.node.spill_to.name.empty()) return nullptr;
+    try {
+        return std::make_unique<PeerStore>();
+    } catch (const std::exception& error) {
+        fatal(std::string("--spill-to: ") + error.what());
+    }
+}
+
+std::unique_ptr<SpillLink> link_or_exit(PeerStore* peer, const conf::Settings& settings, const Node& node) {
+    if (peer == nullptr) return nullptr;
+    return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation));
+}
+
+std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart, PeerStore* peer, DiskStore* disk) {
     const auto make = [&] {
         Config config = node_config(settings, restart.file());
+        config.peer = peer;
         config.disk = disk;
-        config.spill = spill_rules(settings.disk);
+        config.spill = spill_rules(settings);
         return std::make_unique<Node>(config);
     };
     try {
@@ -198,7 +218,7 @@ std::string started_text(const NodeFacts& facts, const FarnodeServer& server, co
 conf::Refusal raise_limits(const conf::Settings& settings) {
     return process::raise_file_limit(settings.session.connections_max,
                                      settings.session.connections_max * (files_per_connection - 1) +
-                                         settings.session.threads * files_per_thread + files_other);
+                                         settings.session.threads * files_per_thread + files_of_peer + files_other);
 }
 
 // The grace after a lease was fixed at the start, from the longest term then.
@@ -225,7 +245,7 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
                 " megabytes are outside the range reserved at the start; a restart applies them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
-    node.spill_rules() = spill_rules(to.disk);
+    node.spill_rules() = spill_rules(to);
     server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);
     process::set_verbosity(to.process.verbosity);
     process::set_log(to.process.log_level, to.process.log_format);
@@ -276,6 +296,12 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches) {
     return offer;
 }
 
+std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
+    std::vector<process::Watched> all = server.watched();
+    if (to_peer != nullptr) all.push_back(to_peer->watched());
+    return all;
+}
+
 struct Files {
     std::string memory, disk;  // absolute; empty: none
 };
@@ -290,8 +316,10 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Restart> restart = restart_or_exit(files.memory, manager);
     const std::unique_ptr<DiskStore> disk = disk_or_exit(settings.disk, files.disk, *restart);
-    const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, disk.get());
+    const std::unique_ptr<PeerStore> peer = peer_or_exit(settings);
+    const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, peer.get(), disk.get());
     Node& node = *owned;
+    const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node);
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
@@ -328,9 +356,10 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
             FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
     server->start();
     crawler.start();
+    if (to_peer != nullptr) to_peer->start();
     limit_or_exit(settings);  // before readiness is reported
     if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
-    supervisor.start(server->watched());
+    supervisor.start(watched_of(*server, to_peer.get()));
     const process::PidFile pid_file(settings.process.pid_file);
     starting.over();
     background.ready(/* keep_output= */ settings.process.verbosity > 0);
@@ -345,6 +374,7 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
                  graceful ? patience_graceful_ms : patience_ms);
     if (http != nullptr) http->stop();
     crawler.stop();
+    if (to_peer != nullptr) to_peer->stop();
     if (disk != nullptr) (void)disk->flush();  // it has told of errors
     restart->stop(process::node_now());
 }

@@ -46,8 +46,6 @@ class DiskReads {
     bool through_io_uring() const { return ring_; }
     // Whether Q3 permits one more read.
     bool has_room(const Place& place) const { return free_ != nullptr && (under_way_ == 0 || bytes_ + place.bytes <= bytes_max); }
-    // Makes fd() readable, so that the loop calls take().
-    void wake() const { (void)eventfd_write(event_, 1); }
     // False: too many are under way, or memory is short; counted.
     bool get(const Place& place, uint64_t cookie);
     // Reports the complete reads, and returns their number. record: nullptr if the bytes are not what put() stored there. `done`

@@ -31,25 +31,15 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "base/result.h"
 #include "node/disk/disk_file.h"
 #include "node/disk/disk_statistics.h"
+#include "node/disk/place.h"
 
 namespace farcached::node {
-
-// Where a record is. All zeros: nowhere; it is never alive.
-struct Place {
-    uint64_t segment;
-    uint32_t offset;  // in the segment
-    uint32_t bytes;   // of the record: key, value and 24 bytes
-    bool operator==(const Place&) const = default;
-};
-static_assert(sizeof(Place) == 16);
-static_assert(std::is_trivially_copyable_v<Place>);
 
 struct DiskConfig {
     static constexpr uint64_t segment_bytes_min = 64 << 10, segment_bytes_max = UINT64_C(1) << 31;

@@ -29,7 +29,7 @@ namespace farcached::node {
 
 constexpr size_t fetch_pool_bytes = size_t(16) << 20;  // of large values that are READ from proxies at a time
 
-class DiskValues;  // node/service/disk_values.h
+class AwayValues;  // node/service/away_values.h
 
 class FetchPool {
   public:
@@ -99,7 +99,7 @@ struct Connection {
     ServiceCounters& counters;
     PeerBudget::Account& account;
     Seats::Seat& seat;
-    DiskValues* disk = nullptr;         // of the thread; nullptr: the node has no disk
+    AwayValues* away = nullptr;         // of the thread; nullptr: the node has no tier
     fabric::Channel* channel = nullptr;
     protocol::RegionAccess access = protocol::RegionAccess::none;
     protocol::FrameLimits limits = {};  // as agreed

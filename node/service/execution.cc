@@ -74,7 +74,7 @@ void Execution::clear() {
     sent_.clear();
     received_.clear();
     walks_.clear();
-    forget_disk();
+    forget_away();
 }
 
 // ---- frames of requests -------------------------------------------------------------------------------
@@ -226,12 +226,12 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         return options.no_value ? nullptr : room_for(turn, hit, meta.value_len);
     };
     Place away{};
-    Place* const to_read = connection_.disk != nullptr ? &away : nullptr;
+    Place* const to_read = connection_.away != nullptr ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
     counters_.cmd_get.add(1);
     (found ? counters_.get_hits : counters_.get_misses).add(1);
-    if (away != Place{} && !options.no_value) return read_disk(turn, options, op, got, away);
+    if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
     if (found) {
         hit.with.grant = got.grant;
         hit.with.denied = got.denied;
@@ -239,14 +239,14 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     reply(turn, hit, got);
 }
 
-void Execution::read_disk(Turn& turn, const RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
+void Execution::read_away(Turn& turn, const RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
                           const Place& place) {
     in_flight_[turn.sequence]++;
-    from_disk_++;
+    from_away_++;
     try {
-        connection_.disk->get(*this, {turn.sequence, options.tag}, options.want_grant, op.key.bytes, got, place);
+        connection_.away->get(*this, {turn.sequence, options.tag}, options.want_grant, op.key.bytes, got, place);
     } catch (const std::bad_alloc&) {
-        from_disk_--;
+        from_away_--;
         answered(turn.sequence);
         throw;
     }
@@ -255,7 +255,7 @@ void Execution::read_disk(Turn& turn, const RequestOptions& options, const proto
 // The value of a get that was executed in an earlier step. It came without a lease (node/store/stub.h, T2).
 void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) {
     late_replies_ = true;
-    from_disk_--;
+    from_away_--;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     Hit hit = hit_to(id.tag, want_grant);
     switch (got.status) {
@@ -266,7 +266,7 @@ void Execution::value_came(const RequestId& id, bool want_grant, const protocol:
         case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
         case protocol::GetReply::Status::no_memory: refuse(turn, id.tag, RequestRefusal::no_memory); break;
     }
-    if (got.status == protocol::GetReply::Status::miss) counters_.lost_on_disk.add(1);
+    if (got.status == protocol::GetReply::Status::miss) counters_.get_value_lost.add(1);
     turn.replies.end();
     answered(id.sequence);
 }

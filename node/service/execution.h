@@ -6,10 +6,10 @@
 // E1  No call waits. A partition's lock is held for one operation at a time.
 // E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
-//     copied out to be sent in pieces, or from_disk_max gets wait for values from the disk. The unexecuted bytes stay in the
+//     copied out to be sent in pieces, or from_away_max gets wait for values from a tier. The unexecuted bytes stay in the
 //     channel, which then stops receiving.
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
-//     complete (values.h). A delete by prefix, and a get whose value is on the disk, are replied to in a later step.
+//     complete (values.h). A delete by prefix, and a get whose value is in a tier, are replied to in a later step.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@
 
 #include "base/recorder.h"
 #include "node/service/connection.h"
-#include "node/service/disk_values.h"
+#include "node/service/away_values.h"
 #include "node/service/values.h"
 #include "protocol/frame_request.h"
 
 namespace farcached::node {
 
-class Execution final : private DiskValues::Asker {
+class Execution final : private AwayValues::Asker {
   public:
     explicit Execution(const Connection& connection)
         : connection_(connection), node_(connection.shared.node), counters_(connection.counters) {}
-    ~Execution() { forget_disk(); }
+    ~Execution() { forget_away(); }
     Execution(const Execution&) = delete;
     Execution& operator=(const Execution&) = delete;
 
@@ -54,7 +54,7 @@ class Execution final : private DiskValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return sent_.may_parse() && from_disk_ < from_disk_max; }
+    bool may_parse() const { return sent_.may_parse() && from_away_ < from_away_max; }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -64,7 +64,7 @@ class Execution final : private DiskValues::Asker {
     bool pending() const { return !sent_.empty() || !walks_.empty(); }
     // There was no memory for a reply outside of a step: the connection must end.
     bool starved() const { return starved_; }
-    // Values from the disk made replies since the last step.
+    // Values from a tier made replies since the last step.
     bool take_late_replies() { return std::exchange(late_replies_, false); }
     // No request is in progress.
     bool quiet() const { return !halted() && in_flight_.empty(); }
@@ -107,12 +107,12 @@ class Execution final : private DiskValues::Asker {
     static Hit hit_to(uint32_t tag, bool want_grant);
     char* room_for(Turn& turn, Hit& hit, uint32_t value_len);
     void reply(Turn& turn, Hit& hit, const protocol::GetReply& reply);
-    void read_disk(Turn& turn, const protocol::RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
+    void read_away(Turn& turn, const protocol::RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
                    const Place& place);
     void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) override;
     void starve() noexcept override { starved_ = late_replies_ = true; }
-    void forget_disk() {
-        if (std::exchange(from_disk_, 0) != 0) connection_.disk->forget(*this);
+    void forget_away() {
+        if (std::exchange(from_away_, 0) != 0) connection_.away->forget(*this);
     }
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
@@ -137,8 +137,8 @@ class Execution final : private DiskValues::Asker {
     ReceivedValues received_{connection_};
     SentValues sent_{connection_};
     std::deque<Walk> walks_;
-    static constexpr uint32_t from_disk_max = 512;
-    uint32_t from_disk_ = 0;  // gets that wait for their value
+    static constexpr uint32_t from_away_max = 512;
+    uint32_t from_away_ = 0;  // gets that wait for their value
     bool late_replies_ = false, starved_ = false;
 };
 

@@ -6,9 +6,8 @@
 
 #include "base/metrics_text.h"
 #include "base/stat_row.h"
-#include "node/disk/disk_statistics.h"
-#include "node/disk/disk_store.h"
 #include "node/service/node_stats.h"
+#include "node/store/tiers.h"
 
 namespace farcached::node {
 
@@ -57,6 +56,10 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     if (const DiskStore* disk = node_.config().disk) {
         const DiskStatistics numbers = disk->statistics();
         for (const auto& row : DiskStatistics::rows()) put_row(row, row.of(numbers));
+    }
+    if (const PeerStore* peer = node_.config().peer) {
+        const PeerStatistics numbers = peer->statistics();
+        for (const auto& row : PeerStatistics::rows()) put_row(row, row.of(numbers));
     }
     each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
         out.number(Kind::counter, kind.family, kind.help, count, {{"reason", reason}});

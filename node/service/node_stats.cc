@@ -12,8 +12,7 @@
 
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
-#include "node/disk/disk_statistics.h"
-#include "node/disk/disk_store.h"
+#include "node/store/tiers.h"
 
 namespace farcached::node {
 
@@ -173,6 +172,10 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     if (const DiskStore* disk = node_.config().disk) {
         const DiskStatistics numbers = disk->statistics();
         for (const auto& row : DiskStatistics::rows()) line(text, row.name, row.of(numbers));
+    }
+    if (const PeerStore* peer = node_.config().peer) {
+        const PeerStatistics numbers = peer->statistics();
+        for (const auto& row : PeerStatistics::rows()) line(text, row.name, row.of(numbers));
     }
 }
 

@@ -42,8 +42,8 @@ inline constexpr StatRow<uint64_t Stats::*> node_rows[] = {
     {"index_evictions", "items evicted because their bucket chain was full (keys aimed at one chain)",
      &Stats::overflow_evictions},
     {"numa_nodes", "NUMA nodes that share the memory; 1: not divided", &Stats::numa_nodes, StatKind::gauge},
-    {"recached", "items whose value returned from the disk to memory", &Stats::recached},
-    {"values_lost", "items whose value a read did not find on the disk", &Stats::lost_on_disk},
+    {"recached", "items whose value returned from a tier to memory", &Stats::recached},
+    {"values_lost", "items whose value a read did not find in its tier", &Stats::lost_away},
     {"numa_refused", "memory ranges that the kernel did not bind to a NUMA node", &Stats::numa_refused, StatKind::gauge},
     {"reads_counted", "one-sided reads found in the items' counters (access_tracking)", &Stats::reads_counted},
 };

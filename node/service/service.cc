@@ -49,10 +49,10 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
 
 }  // namespace
 
-NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker, DiskValues* disk)
+NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker, AwayValues* away)
     : waker_(waker),
       account_(shared.budget, *this),
-      connection_{shared, counters, account_, seat_, disk},
+      connection_{shared, counters, account_, seat_, away},
       seat_(shared.seats, *this) {}
 
 NodeService::~NodeService() {

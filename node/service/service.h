@@ -42,8 +42,8 @@ class OustedWaker {
 class NodeService final : public fabric::ChannelEvents, public Oustable {
   public:
     // The arguments outlive this. The counters belong to the thread that will attach.
-    // disk: of that thread; nullptr: the node has none.
-    NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker = nullptr, DiskValues* disk = nullptr);
+    // away: of that thread; nullptr: the node has no tier.
+    NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker = nullptr, AwayValues* away = nullptr);
     ~NodeService() override;
 
     // The connection arrived from that address (fabric::Channel::source()) and is at the door. Once, before attach().
@@ -60,7 +60,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     bool turn_wanted() const;
     // The service has ended: destroy channel and service.
     bool close_wanted() const { return state_ == State::over; }
-    // Values from the disk made replies: turn() sends them.
+    // Values from a tier made replies: turn() sends them.
     bool take_late_replies() { return execution_.take_late_replies(); }
 
     // From the next step on, no new request is executed, and a proxy not yet greeted is refused. Requests in progress continue;

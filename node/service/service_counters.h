@@ -35,7 +35,7 @@ namespace farcached::node {
     X(cmd_forget, "items dropped because their new value was refused before it was sent")                           \
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \
-    X(lost_on_disk, "gets whose value the disk had lost: counted as hits, answered as misses")                      \
+    X(get_value_lost, "gets whose value its tier had lost: counted as hits, answered as misses")                \
     X(cmd_stats, "requests for statistics")                                                                         \
     X(requests_refused, "valid requests that were not executed")                                                    \
     X(values_received, "values received completely, in pieces or by READ")                                          \

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/store/away_gets.h"
 
+#include <sys/eventfd.h>
+
+#include <cerrno>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -10,13 +14,23 @@
 
 namespace farcached::node {
 
-AwayGets::AwayGets(Node& node, Over over, Wanted wanted)
-    : node_(node), over_(std::move(over)), wanted_(std::move(wanted)), reads_(*node.config().disk) {}
+AwayGets::AwayGets(Node& node, Over over, Wanted wanted) : node_(node), over_(std::move(over)), wanted_(std::move(wanted)) {
+    const Config& config = node.config();
+    CHECK(config.has_tiers());
+    if (config.disk == nullptr) own_event_ = fabric::Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    event_ = config.disk != nullptr ? disk_.emplace(*config.disk).fd() : own_event_.get();
+    if (event_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    if (config.peer != nullptr) peer_.emplace(*config.peer, event_);
+}
+
+bool AwayGets::idle() const {
+    return (!disk_.has_value() || disk_->under_way() == 0) && (!peer_.has_value() || peer_->under_way() == 0);
+}
 
 void AwayGets::get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place) {
     CHECK(reply.status == protocol::GetReply::Status::hit);
     waiting_.push_back({asker, std::string(key), reply, place});
-    if (waiting_.size() == 1 && !start_next() && reads_.under_way() == 0) reads_.wake();  // G1
+    if (waiting_.size() == 1 && !start_next() && idle()) (void)eventfd_write(event_, 1);  // G1
 }
 
 // False: no memory for one more read.
@@ -33,11 +47,23 @@ bool AwayGets::add_room() {
     return true;
 }
 
+// False: no room, or no memory. A place of no tier is read of the disk, which has it not.
+bool AwayGets::start(const Place& place, uint32_t number) try {
+    if (is_at_peer(place) || !disk_.has_value()) {
+        if (!peer_.has_value() || !peer_->has_room()) return false;
+        peer_->get(place, number);
+        return true;
+    }
+    return disk_->has_room(place) && disk_->get(place, number);
+} catch (const std::bad_alloc&) {
+    return false;
+}
+
 // Starts the first one's read. False: there is no room, or no memory.
 bool AwayGets::start_next() {
     Get& next = waiting_.front();
-    if (!reads_.has_room(next.place) || (free_.empty() && !add_room())) return false;
-    if (!reads_.get(next.place, free_.back())) return false;
+    if (free_.empty() && !add_room()) return false;
+    if (!start(next.place, free_.back())) return false;
     reading_[free_.back()] = std::move(next);
     free_.pop_back();
     waiting_.pop_front();
@@ -48,7 +74,7 @@ void AwayGets::read_next() {
     while (!waiting_.empty()) {
         const bool wanted = wanted_(waiting_.front().asker);
         if (wanted && start_next()) continue;
-        if (wanted && reads_.under_way() != 0) return;  // the next complete one makes room
+        if (wanted && !idle()) return;  // the next complete one makes room
         const uint64_t asker = waiting_.front().asker;
         waiting_.pop_front();
         if (wanted) refused_++;
@@ -57,11 +83,21 @@ void AwayGets::read_next() {
 }
 
 void AwayGets::ready(NodeSeconds now) {
-    reads_.take([&](uint64_t cookie, const DiskRecord* record) {
-        const Get get = std::move(reading_[cookie]);
-        free_.push_back(uint32_t(cookie));
-        finish(get, record, now);
-    });
+    if (!disk_.has_value()) {
+        eventfd_t count = 0;
+        (void)eventfd_read(event_, &count);
+    }
+    if (disk_.has_value())
+        disk_->take([&](uint64_t cookie, const DiskRecord* record) {
+            if (record == nullptr) return finish(cookie, std::nullopt, {}, now);
+            finish(cookie, record->key, record->value, now);
+        });
+    if (peer_.has_value())
+        peer_->take([&](uint64_t cookie, std::optional<std::string_view> bytes) {
+            const size_t key_length = reading_[cookie].key.size();
+            if (!bytes.has_value() || bytes->size() < key_length) return finish(cookie, std::nullopt, {}, now);
+            finish(cookie, bytes->substr(0, key_length), bytes->substr(key_length), now);
+        });
     read_next();
 }
 
@@ -71,14 +107,15 @@ void AwayGets::refuse(uint64_t asker) {
     over_(asker, reply, {});
 }
 
-void AwayGets::finish(const Get& get, const DiskRecord* record, NodeSeconds now) {
+void AwayGets::finish(uint64_t cookie, std::optional<std::string_view> found, std::string_view value, NodeSeconds now) {
+    const Get get = std::move(reading_[cookie]);
+    free_.push_back(uint32_t(cookie));
     const protocol::Key key = node_.key(get.key);
-    const bool whole = record != nullptr && record->key == get.key && record->value.size() == get.reply.meta.value_len;
-    if (whole) {
-        over_(get.asker, get.reply, record->value);
-        return node_.found_on_disk(key, get.place, record->value, now);
+    if (found == get.key && value.size() == get.reply.meta.value_len) {
+        over_(get.asker, get.reply, value);
+        return node_.found_away(key, get.place, value, now);
     }
-    node_.lost_on_disk(key, get.place, now);
+    node_.lost_away(key, get.place, now);
     ask_again(get, now);
 }
 
@@ -113,7 +150,7 @@ void AwayGets::ask_again(const Get& get, NodeSeconds now) {
 
 namespace {
 
-// The item, if its value is still at that place of the disk.
+// The item, if its value is still at that place of its tier.
 Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& key, const Place& place, NodeSeconds now) {
     const Items::Found found = partition.items().find(key, now);
     if (found.place.slot == nullptr || !is_stub(arena, found.place.ref)) return {};
@@ -122,9 +159,9 @@ Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& ke
 
 }  // namespace
 
-void Node::found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
+void Node::found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
     const uint32_t rate = impl_->config.spill.recache_rate;
-    if (rate == 0 || impl_->found_on_disk.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
+    if (rate == 0 || impl_->found_away.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
@@ -144,11 +181,11 @@ void Node::found_on_disk(const protocol::Key& key, const Place& place, std::stri
     impl_->recached.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Node::lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now) {
+void Node::lost_away(const protocol::Key& key, const Place& place, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    impl_->lost_on_disk.fetch_add(1, std::memory_order_relaxed);
+    impl_->lost_away.fetch_add(1, std::memory_order_relaxed);
     const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
     if (at.slot != nullptr) partition.items().kill(at.ref, at.slot, Gone::evicted, now);
 }

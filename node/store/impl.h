@@ -52,7 +52,7 @@ struct Node::Impl {
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
-    std::atomic<uint64_t> found_on_disk{0}, recached{0}, lost_on_disk{0};
+    std::atomic<uint64_t> found_away{0}, recached{0}, lost_away{0};
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept

@@ -83,11 +83,18 @@ Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
 }
 
 bool Items::lost(Ref ref) const {
-    return is_stub(*arena_, ref) && (disk_ == nullptr || !disk_->alive(stub_of(*arena_, ref).place));
+    return is_stub(*arena_, ref) && !tiers_.alive(stub_of(*arena_, ref).place);
+}
+
+// An item of that format is in the slot, or leaves it.
+void Items::count_kind(Ref ref, uint16_t format, bool gone) {
+    const uint64_t bytes = gone ? -arena_->capacity(ref) : arena_->capacity(ref);
+    if ((format & layout::format_stub) != 0) stub_bytes_ += bytes;
+    if ((format & layout::format_spilled) != 0) foreign_bytes_ += bytes;
 }
 
 void Items::forget_value(Ref ref) {
-    if (disk_ != nullptr && is_stub(*arena_, ref)) disk_->forget(stub_of(*arena_, ref).place);
+    if (is_stub(*arena_, ref)) tiers_.forget(stub_of(*arena_, ref).place);
 }
 
 // ---- death ------------------------------------------------------------------------------------------
@@ -99,7 +106,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     if (place != nullptr) index_.erase(place);
     broken::step();
     count_gone(ref, why, now);
-    if (is_stub(*arena_, ref)) stub_bytes_ -= arena_->capacity(ref);
+    count_kind(ref, arena_->header(ref).format, /* gone= */ true);
     if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
@@ -115,7 +122,7 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
 
 void Items::evict_or_reclaim(Ref ref, NodeSeconds now) {
     const Index::Place place = place_of(ref);
-    if (lost(ref)) return kill(ref, place.slot, Gone::met, now);  // the disk has counted it
+    if (lost(ref)) return kill(ref, place.slot, Gone::met, now);  // its tier has counted it
     const bool gone = dead(ref, now);
     if (gone) tally(ref).reclaimed++;
     kill(ref, place.slot, gone ? Gone::reclaimed : Gone::evicted, now);
@@ -201,7 +208,7 @@ void Items::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old)
     else
         order_->replace(ref, arena_->descriptor(old.ref), item.same_item, now);
     tally(ref).requested += item.bytes();
-    if ((item.format & layout::format_stub) != 0) stub_bytes_ += arena_->capacity(ref);
+    count_kind(ref, item.format, /* gone= */ false);
     items_++;
     if (item.counts_as_new) items_total_++;
     bytes_ += item.bytes();
@@ -254,7 +261,8 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
     CHECK(descriptor.state == SlotState::live);
     order_->see_reads(ref, now);  // they were reads of the old item
     const uint64_t bytes_before = bytes_of(*arena_, ref), bytes = item.bytes();
-    if (is_stub(*arena_, ref) && (item.format & layout::format_stub) == 0) stub_bytes_ -= arena_->capacity(ref);
+    count_kind(ref, arena_->header(ref).format, /* gone= */ true);
+    count_kind(ref, item.format, /* gone= */ false);
     const bool leased = leases_->begin_write(ref, now);
     if (broken::s1_receive_live && bytes <= layout::page_bytes) writer_.receive_live(ref, item);
     writer_.halfway();

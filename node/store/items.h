@@ -17,7 +17,6 @@
 #include <string_view>
 
 #include "fabric/region.h"
-#include "node/disk/disk_store.h"
 #include "node/memory/arena.h"
 #include "node/policy/item_list.h"
 #include "node/store/draining.h"
@@ -28,6 +27,7 @@
 #include "node/store/node.h"
 #include "node/store/slots.h"
 #include "node/store/stored_item.h"
+#include "node/store/tiers.h"
 
 namespace farcached::node {
 
@@ -43,7 +43,7 @@ struct PartsOfItems {
     HiddenItems* hidden_ = nullptr;
     Leases* leases_ = nullptr;
     Draining* draining_ = nullptr;
-    DiskStore* disk_ = nullptr;  // nullptr: no disk, and so no stubs
+    Tiers tiers_;  // without any there are no stubs
 };
 
 class Items : private PartsOfItems {
@@ -66,7 +66,7 @@ class Items : private PartsOfItems {
     uint64_t indexed() const { return index_.items(); }
     bool chain_full(uint64_t hash) const { return index_.chain_full(hash); }
     bool hidden(Ref ref) const { return hidden_->hides(ref); }
-    // A stub whose value the disk has dropped.
+    // A stub whose value its tier has dropped.
     bool lost(Ref ref) const;
     // Hidden, expired or lost.
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
@@ -98,7 +98,8 @@ class Items : private PartsOfItems {
     void count_no_memory(uint64_t bytes) { tally_[arena_->classes().of(bytes)].out_of_memory++; }
     // Counts an item that left its slot to move elsewhere, and found no room there.
     void count_evicted(uint8_t size_class);
-    uint64_t stub_bytes() const { return stub_bytes_; }  // of slots
+    uint64_t stub_bytes() const { return stub_bytes_; }  // of slots, as below
+    uint64_t foreign_bytes() const { return foreign_bytes_; }  // of items of other nodes (protocol/spilled.h)
     void count_checked(uint8_t size_class) { tally_[size_class].crawler_checked++; }
     void add_stats(Stats& sum) const;
 
@@ -119,6 +120,7 @@ class Items : private PartsOfItems {
     void count_gone(Ref ref, Gone why, NodeSeconds now);
     void part(Ref ref);
     void forget_value(Ref ref);
+    void count_kind(Ref ref, uint16_t format, bool gone);
 
     Observer* observer_ = nullptr;
     Index index_;
@@ -132,7 +134,7 @@ class Items : private PartsOfItems {
     std::array<Tally, class_numbers> tally_;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t evictions_ = 0, overflow_evictions_ = 0;
-    uint64_t stub_bytes_ = 0;
+    uint64_t stub_bytes_ = 0, foreign_bytes_ = 0;
 };
 
 }  // namespace farcached::node

@@ -34,14 +34,17 @@ namespace farcached::node {
 
 class MemoryFile;  // node/memory/memory_file.h
 class DiskStore;   // node/disk/disk_store.h
+class PeerStore;   // node/peer/peer_store.h
 struct Place;
 
-// Which values of evicted items move to the disk (node/store/spill.h), and when they return. Any thread may change them.
+// Which values of evicted items move to a tier (node/store/spill.h), when they return, and how many of other nodes are taken.
+// Any thread may change them.
 struct SpillRules {
     Adjustable<uint32_t> value_bytes_min = 512;
     Adjustable<uint32_t> recache_rate = 2000;  // one read in so many returns the item to memory; 0: none
     Adjustable<bool> drop_unread = true;       // an item that was never read is evicted, unless its key returned (X6 of Spill)
     Adjustable<uint32_t> idle_s = UINT32_MAX;  // a sweep moves values that nobody read for so long; UINT32_MAX: none
+    Adjustable<double> foreign_share = 0.25;   // of memory, for items that other nodes spill here
 };
 
 struct Config {
@@ -64,8 +67,10 @@ struct Config {
     MemoryBinder* binder = nullptr;    // borrowed; nullptr: the kernel's
     MemoryFile* file = nullptr;        // borrowed; the memory is there, to outlive the process; nullptr: nowhere
     bool count_reads = false;                    // counters for one-sided reads exist (ReadCounters)
-    DiskStore* disk = nullptr;                   // borrowed; nullptr: values of evicted items are gone
-    SpillRules spill;                            // if there is a disk
+    PeerStore* peer = nullptr;                   // borrowed; nullptr: no value goes to another node
+    DiskStore* disk = nullptr;                   // borrowed; nullptr: no value goes to a disk
+    SpillRules spill;                            // if there is one of these
+    bool has_tiers() const { return peer != nullptr || disk != nullptr; }
 };
 
 // Callbacks for actions that the node starts itself. Called under a partition's lock, while the item is removed: copy and
@@ -131,8 +136,8 @@ struct Stats {
     uint64_t reads_counted = 0;       // one-sided reads found in the items' counters
     uint64_t numa_nodes = 1;          // that memory is divided among
     uint64_t numa_refused = 0;        // parts of memory that the kernel did not bind
-    uint64_t recached = 0;            // items whose value returned from the disk to memory
-    uint64_t lost_on_disk = 0;        // items whose value a read did not find on the disk
+    uint64_t recached = 0;            // items whose value returned from a tier to memory
+    uint64_t lost_away = 0;        // items whose value a read did not find in its tier
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
@@ -234,9 +239,9 @@ class Node {
     protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
                            Place* away = nullptr);
     // The disk had that value of the key there. It may return to memory (SpillRules).
-    void found_on_disk(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
+    void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The disk has not: the item is gone, unless it has changed since.
-    void lost_on_disk(const protocol::Key& key, const Place& place, NodeSeconds now);
+    void lost_away(const protocol::Key& key, const Place& place, NodeSeconds now);
     SpillRules& spill_rules();
     // Whether a value of that size can be lent once `freed` bytes are returned. Takes no lock.
     bool may_lend(uint64_t value_bytes, uint64_t freed = 0) const;

@@ -21,7 +21,8 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     region_ = &region;
     arena_ = &arena;
     evict_ = config.evict;
-    disk_ = config.disk;
+    partition_count_ = partition_count;
+    tiers_ = {config.peer, config.disk};
     const uint16_t number = uint16_t(which);
     const uint64_t generation = first_generation / layout::partitions_max * layout::partitions_max + which;
     slots_.attach(region, arena, number, partition_count);
@@ -30,11 +31,11 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     draining_.attach(arena, config, partition_count, slots_, leases_);
     hidden_.attach(arena, region.partition(which), former_of(config.file) != nullptr ? 0 : generation);  // below: its items
     order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
-    items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_, config.disk});
+    items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_, tiers_});
     items_.writer().attach(arena, region.header().arena_offset, secret,
                            config.offered || config.lease.enabled || config.file != nullptr, generation);
     const PartsOfRoom parts{&region, &arena, &slots_, &order_, &leases_, &draining_, &items_, evict_};
-    spill_.attach(parts, config.disk, &config.spill, private_seed);
+    spill_.attach(parts, tiers_, &config.spill, private_seed);
     room_.attach(parts, spill_);
     zone_.attach(parts, room_);
 }
@@ -45,7 +46,7 @@ void Partition::keep(Notes& notes, uint32_t number) {
 }
 
 bool Partition::stub_lives(std::string_view value) const {
-    return disk_ != nullptr && value.size() == sizeof(Stub) && disk_->alive(stub_from(value).place);
+    return value.size() == sizeof(Stub) && tiers_.alive(stub_from(value).place);
 }
 
 bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
@@ -70,7 +71,7 @@ bool Partition::restore(const FormerRun::Item& former, const protocol::Key& key,
     const Ref ref = room_for(item, {}, now, reserved, need_pages);
     if (ref == nil) return false;
     items_.put(ref, item, now, {});
-    if (stub) disk_->adopt(stub_from(former.value).place);
+    if (stub) tiers_.adopt(stub_from(former.value).place);
     order_.recall(ref, {former.last_access, former.access_count, former.descriptor_flags}, now);
     return true;
 }
@@ -90,6 +91,14 @@ Ref Partition::room_for(const NewItem& item, Index::Place old, NodeSeconds now, 
         reserved.keep_pages = std::max(UINT32_C(1), region_->page(reserved.keep_first).run_pages);
     }
     return room_.allocate(item.bytes(), now, replaced, reserved, need_pages);
+}
+
+bool Partition::has_room_for_foreign(uint64_t bytes, double share, NodeSeconds now) {
+    constexpr uint32_t evictions_max = 8;
+    const uint64_t most = uint64_t(double(arena_->pool().limit_bytes()) * share) / partition_count_;
+    for (uint32_t i = 0; items_.foreign_bytes() + bytes > most; i++)
+        if (i == evictions_max || bytes > most || !room_.evict_foreign(arena_->classes().of(bytes), now)) return false;
+    return true;
 }
 
 Index::Place Partition::rewrite(Index::Place at, const NewItem& changed, NodeSeconds now) {

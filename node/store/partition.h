@@ -61,10 +61,12 @@ class alignas(64) Partition {
     // Stores an item of the former run. Of two with one key the later one stays. nil as in room_for().
     bool restore(const FormerRun::Item& former, const protocol::Key& key, NodeSeconds now, Reservation& reserved,
                  uint64_t& need_pages);
-    // Of the value of a stub: the disk has what it stands for.
+    // Of the value of a stub: its tier has what it stands for.
     bool stub_lives(std::string_view value) const;
     // That many items follow: the index gets its buckets at once.
     void expect(uint64_t items) { items_.expect(items); }
+    // Before an item of another node is stored: whether the share for these items (SpillRules) has room, for which older ones go.
+    bool has_room_for_foreign(uint64_t bytes, double share, NodeSeconds now);
     // The same item with another header, or a value that is not longer: in place, or in another slot.
     Index::Place rewrite(Index::Place at, const NewItem& changed, NodeSeconds now);
 
@@ -125,7 +127,8 @@ class alignas(64) Partition {
     fabric::Region* region_ = nullptr;
     Arena* arena_ = nullptr;
     bool evict_ = true;
-    DiskStore* disk_ = nullptr;
+    uint32_t partition_count_ = 1;
+    Tiers tiers_;
     NodeSeconds latest_ = 0;
     Slots slots_;
     HeldSlots held_;

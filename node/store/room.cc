@@ -77,6 +77,20 @@ bool Room::evict_one(uint8_t size_class, NodeSeconds now, Ref keep) {
     return true;
 }
 
+bool Room::evict_foreign(uint8_t size_class, NodeSeconds now) {
+    constexpr uint32_t depth_max = 64;  // among the last of a class
+    Ref found = nil;
+    const auto may_leave = [&](Ref ref) {
+        if (!is_foreign(*arena_, ref) || !may_go(ref, now)) return false;
+        found = ref;
+        return true;
+    };
+    bool any = order_->walk(size_class, depth_max, now, may_leave);
+    for (uint8_t i = 1; !any && i <= layout::large_class; i++) any = order_->walk(i, depth_max, now, may_leave);
+    if (any) items_->evict_or_reclaim(found, now);
+    return any;
+}
+
 // The class whose next victim was accessed longest ago; 0 if no other class has a page. Stubs are the oldest items, and a page of
 // them stands for many pages of values: they go only if there is nothing else.
 uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {

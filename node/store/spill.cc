@@ -19,9 +19,9 @@ void PartsOfRoom::move_item(Index::Place from, Ref to, NodeSeconds now) {
     items_->put(to, item, now, from);
 }
 
-void Spill::attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules, uint64_t private_seed) {
+void Spill::attach(const PartsOfRoom& parts, const Tiers& tiers, const SpillRules* rules, uint64_t private_seed) {
     PartsOfRoom::operator=(parts);
-    disk_ = disk;
+    tiers_ = tiers;
     rules_ = rules;
     dropped_ = Ghosts(private_seed);
 }
@@ -41,22 +41,22 @@ bool Spill::returned(Ref ref) {
     return known;
 }
 
-// Whether the value of this item, which leaves memory, goes to the disk.
+// Whether the value of this item, which leaves memory, goes to a tier.
 bool Spill::moves(Ref ref, NodeSeconds now) {
     return may_move(ref, now) && (!rules_->drop_unread || was_read(ref) || returned(ref));
 }
 
 bool Spill::may_move(Ref ref, NodeSeconds now) const {
-    if (disk_ == nullptr || is_stub(*arena_, ref)) return false;
+    if (!tiers_.any() || is_stub(*arena_, ref)) return false;
     const layout::ItemHeader& header = arena_->header(ref);
     if (header.value_len < rules_->value_bytes_min) return false;
-    if (uint64_t(header.key_len) + header.value_len > disk_->record_bytes_max()) return false;
+    if (uint64_t(header.key_len) + header.value_len > tiers_.record_bytes_max()) return false;
     if (stub_class(ref) >= size_class_of(*arena_, ref)) return false;  // no memory would be gained
     return !items_->dead(ref, now) && !leases_->runs(ref, now) && !held(*arena_, ref);
 }
 
 bool Spill::take(Ref ref, Ref keep, NodeSeconds now) {
-    if (disk_ == nullptr) return false;
+    if (!tiers_.any()) return false;
     order_->see_reads(ref, now);
     if (!moves(ref, now)) return false;
     const uint8_t size_class = stub_class(ref);
@@ -67,7 +67,7 @@ bool Spill::take(Ref ref, Ref keep, NodeSeconds now) {
 }
 
 bool Spill::take_from_page(Ref ref, Ref keep, NodeSeconds now) {
-    if (disk_ == nullptr) return false;
+    if (!tiers_.any()) return false;
     order_->see_reads(ref, now);
     if (!moves(ref, now)) return false;
     if (const Ref to = slot_for_stub(stub_class(ref), keep, now); to != nil) return replace(ref, to, now);
@@ -85,7 +85,7 @@ bool Spill::take_from_page(Ref ref, Ref keep, NodeSeconds now) {
 }
 
 void Spill::take_idle(Ref ref, NodeSeconds now) {
-    if (disk_ == nullptr || rules_->idle_s == UINT32_MAX) return;
+    if (!tiers_.any() || rules_->idle_s == UINT32_MAX) return;
     order_->see_reads(ref, now);
     if (seconds_since(arena_->descriptor(ref).last_access, now) < rules_->idle_s || !may_move(ref, now)) return;
     if (rules_->drop_unread && !was_read(ref)) return;
@@ -130,15 +130,24 @@ bool Spill::has_share() const {
 
 // ---- moving -----------------------------------------------------------------------------------------------
 
+// The tier's copy of the item's value.
+std::optional<Place> Spill::put(Ref ref) {
+    const layout::ItemHeader& header = arena_->header(ref);
+    const bool key_binary = (header.format & layout::format_key_binary) != 0;
+    const LeavingValue leaving{key_of(*arena_, ref), value_of(*arena_, ref), header.flags, header.cas,
+                               arena_->descriptor(ref).exptime, key_binary, is_foreign(*arena_, ref)};
+    return tiers_.put(leaving, generation_of(*arena_, ref));
+}
+
 // The item becomes a stub in that slot.
 bool Spill::replace(Ref ref, Ref to, NodeSeconds now) {
-    const std::string_view key = key_of(*arena_, ref), value = value_of(*arena_, ref);
-    const std::optional<Place> place = disk_->put(key, value, generation_of(*arena_, ref));
+    const std::optional<Place> place = put(ref);
     if (!place.has_value()) {
         items_->free_slot(to);
         return false;
     }
-    const Stub stub{*place, uint32_t(value.size())};
+    const Stub stub{*place, arena_->header(ref).value_len};
+    const std::string_view key = key_of(*arena_, ref);
     NewItem item = copy_of(*arena_, ref, {key, hash_key(key, region_->view().hash_seed)});
     item.value = stub.bytes();
     item.format |= layout::format_stub;
@@ -213,7 +222,7 @@ void Spill::leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now) {
         moved.pop_back();
         return items_->evict_or_reclaim(ref, now);
     }
-    const std::optional<Place> place = disk_->put(item.key, value_of(*arena_, ref), generation_of(*arena_, ref));
+    const std::optional<Place> place = put(ref);
     if (!place.has_value()) {
         moved.pop_back();
         return items_->evict_or_reclaim(ref, now);
@@ -234,7 +243,7 @@ void Spill::insert(const Moved& moved, Ref keep, NodeSeconds now) {
     const uint8_t size_class = arena_->classes().of(layout::item_bytes(moved.key.size(), sizeof(Stub)));
     const Ref to = slot_for_stub(size_class, keep, now);
     if (to == nil) {  // another partition took the page
-        disk_->forget(moved.stub.place);
+        tiers_.forget(moved.stub.place);
         return items_->count_evicted(moved.left_class);
     }
     NewItem item;

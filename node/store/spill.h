@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Spill: moves the values of items that are about to be evicted to the disk. What stays in memory is a stub (node/store/stub.h).
+// Spill: moves the values of items that are about to be evicted to a tier (node/store/tiers.h). What stays in memory is a stub
+// (node/store/stub.h).
 //
 // Owner: a Partition, under its lock.
 //
-// X1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a write buffer, or without a slot for its
-//     stub, the former is evicted, and the latter stays: nothing waits for the disk.
-// X2  The value's bytes are in a write buffer, and the item's guard is dead, before the stub lives (S7, S15).
+// X1  Only an item that Room has chosen to evict, or a sweep found idle, moves. Without a buffer of the tier, or without a slot
+//     for its stub, the former is evicted, and the latter stays: nothing waits for a tier.
+// X2  The value's bytes are in a buffer, and the item's guard is dead, before the stub lives (S7, S15).
 // X3  A stub is a new generation of the same item: cas, expiry, flags and history stay. A hidden or expired item does not move:
 //     no earlier flush would hide its stub (S11).
 // X4  Slots for stubs come from free slots, from lost stubs, and from whole pages of the class that evicts: as many of its next
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@
 #include "node/store/node.h"
 #include "node/store/slots.h"
 #include "node/store/stub.h"
+#include "node/store/tiers.h"
 
 namespace farcached::node {
 
@@ -52,9 +55,9 @@ struct PartsOfRoom {
 
 class Spill : private PartsOfRoom {
   public:
-    // Both are borrowed; nullptr: no disk.
+    // rules: borrowed.
     // private_seed: see Ghosts.
-    void attach(const PartsOfRoom& parts, DiskStore* disk, const SpillRules* rules, uint64_t private_seed);
+    void attach(const PartsOfRoom& parts, const Tiers& tiers, const SpillRules* rules, uint64_t private_seed);
 
     // Instead of the eviction of `ref`, unless it is false.
     bool take(Ref ref, Ref keep, NodeSeconds now);
@@ -64,7 +67,7 @@ class Spill : private PartsOfRoom {
     void take_idle(Ref ref, NodeSeconds now);
 
   private:
-    // An item without its slot: its value is on the disk.
+    // An item without its slot: its value is in a tier.
     struct Moved {
         std::string key;
         Stub stub;
@@ -83,13 +86,14 @@ class Spill : private PartsOfRoom {
     Ref slot_for_stub(uint8_t size_class, Ref keep, NodeSeconds now);
     Ref slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now);
     bool has_share() const;
+    std::optional<Place> put(Ref ref);
     bool replace(Ref ref, Ref to, NodeSeconds now);
     bool free_page(Ref victim, Ref keep, NodeSeconds now);
     void next_to_move(Ref victim, Ref keep, NodeSeconds now, std::vector<Ref>& here, std::vector<Ref>& elsewhere);
     void leave(Ref ref, std::vector<Moved>& moved, NodeSeconds now);
     void insert(const Moved& item, Ref keep, NodeSeconds now);
 
-    DiskStore* disk_ = nullptr;
+    Tiers tiers_;
     const SpillRules* rules_ = nullptr;
     Ghosts dropped_;  // keys whose values were dropped unread (X6)
 };

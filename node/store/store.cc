@@ -368,6 +368,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             reply = stored_reply(partition, found.place.ref);
             return true;
         }
+        if (op.spilled && !partition.has_room_for_foreign(item.bytes(), impl_->config.spill.foreign_share, now)) return true;
         // A set may lose the item it replaces; other modes must keep it.
         const bool keeps = exists && op.mode != StoreOp::Mode::set;
         Ref ref = nil;

@@ -49,6 +49,8 @@ inline std::string_view value_of(Arena& arena, Ref ref) {
 
 // The value is elsewhere (node/store/stub.h); value_of() is its place.
 inline bool is_stub(Arena& arena, Ref ref) { return (arena.header(ref).format & layout::format_stub) != 0; }
+// Of another node (protocol/spilled.h).
+inline bool is_foreign(Arena& arena, Ref ref) { return (arena.header(ref).format & layout::format_spilled) != 0; }
 
 inline uint64_t bytes_of(Arena& arena, Ref ref) {
     const layout::ItemHeader& header = arena.header(ref);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stub: the value of an item whose bytes are on the disk. Key, client flags, cas, expiry and history stay in memory, in an
-// ordinary item whose value is a Stub. So flushes, deletes, expiry and eviction act on it as on any item (S15).
+// Stub: the value of an item whose bytes are in a tier (node/store/tiers.h). Key, client flags, cas, expiry and history stay in
+// memory, in an ordinary item whose value is a Stub. So flushes, deletes, expiry and eviction act on it as on any item (S15).
 //
 // Owner: none; pure functions. The caller has the lock of the partition that owns the slot.
 //
 // T1  A reader without the lock never takes a stub for a value: the header's exptime is in the past (layout::stub_exptime).
 // T2  A stub is never leased, pinned or read by its node's peers.
-// T3  A stub whose place the disk has dropped is a dead item (Items::dead()).
+// T3  A stub whose place its tier has dropped is a dead item (Items::dead()).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "node/disk/disk_store.h"
+#include "node/disk/place.h"
 #include "node/store/stored_item.h"
 
 namespace farcached::node {

@@ -119,7 +119,7 @@ def summed(c, names):
     return {name: sum(int(s[name]) for s in shown) for name in names}
 
 
-MOVED = ("extstore_objects_written", "extstore_page_allocs", "extstore_objects_read", "recached", "lost_on_disk")
+MOVED = ("extstore_objects_written", "extstore_page_allocs", "extstore_objects_read", "recached", "get_value_lost")
 
 
 def check_reads(title, c):

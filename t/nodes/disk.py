@@ -201,7 +201,7 @@ def statistics():
         client.get_many(list(v))
         after = until(lambda: c.proxies[0].stats("node n0"), lambda s: s["extstore_io_queue"] == "0")
         tap.is_(int(after["extstore_objects_read"]) - int(before["extstore_objects_read"]), 20, "a node's statistics")
-        tap.is_((after["extstore_page_count"], after["lost_on_disk"]), ("64", "0"), "its disk's size, and no loss")
+        tap.is_((after["extstore_page_count"], after["get_value_lost"]), ("64", "0"), "its disk's size, and no loss")
 
 
 PARTS = {"small_values": small_values, "large tcp": lambda: large_values("tcp"), "large shm": lambda: large_values("shm"),

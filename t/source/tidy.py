@@ -14,7 +14,7 @@ from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-NODE = {"node/disk", "node/memory", "node/policy", "node/store", "node/service"}
+NODE = {"node/disk", "node/memory", "node/peer", "node/policy", "node/store", "node/service"}
 BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
 DAEMON = {"daemon/http", "daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
 # Allowed includes: each folder may include from these.
@@ -25,7 +25,8 @@ ARROWS = {
     "node/disk": {"base", "protocol", "node/disk"},
     "node/memory": {"base", "protocol", "fabric", "node/memory"},
     "node/policy": {"base", "protocol", "node/memory", "node/policy"},
-    "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/policy", "node/store"},
+    "node/peer": {"base", "protocol", "node/disk", "node/peer"},
+    "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/peer", "node/policy", "node/store"},
     "node/service": {"base", "protocol", "fabric", "node/policy", "node/store", "node/service"},
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
@@ -36,7 +37,8 @@ ARROWS = {
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
     "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
     "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
-    "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "daemon/http", "daemon/farnode"} | NODE,
+    "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "proxy", "daemon/http", "daemon/remote",
+                       "daemon/farnode"} | NODE,
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
     "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/http", "daemon/stats"} | NODE,

@@ -155,7 +155,7 @@ void files() {
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
             "http, http_names, memory_limit, "
             "disable_evictions, max_item_size, memory_file, ext_path, ext_page_size, ext_wbuf_size, ext_threads, "
-            "ext_io_depth, ext_item_size, ext_item_age, ext_recache_rate, ext_drop_unread, "
+            "ext_io_depth, ext_item_size, ext_item_age, ext_recache_rate, ext_drop_unread, spill_to, spill_share, "
             "enable_largepages, policy, lease_ms, lease_ms_min, "
             "lease_ms_max, no_lease, dead_share, access_tracking, rpc, rfp_slots, rfp_awake_us, report_share, "
             "threads, daemon, user, "

@@ -104,7 +104,7 @@ struct Cache {
         Place place;
         get(key, reply, place);
         CHECK(place != Place{});
-        node->found_on_disk(node->key(key), place, value(key), now);
+        node->found_away(node->key(key), place, value(key), now);
         CHECK(!is_away(key));
     }
     void finish(size_t asked) {

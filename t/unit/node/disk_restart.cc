@@ -100,7 +100,7 @@ struct Run {
     void recache(std::string_view key) {
         Place place;
         get(key, place);
-        if (place != Place{}) node->found_on_disk(node->key(key), place, bytes_of(key, 1), now);
+        if (place != Place{}) node->found_away(node->key(key), place, bytes_of(key, 1), now);
     }
     void fill(int items) {
         for (; items > 0; items--) {

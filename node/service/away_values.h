@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DiskValues: the gets of a thread's connections whose values are on the disk (node/store/away_gets.h).
+// AwayValues: the gets of a thread's connections whose values are in a tier (node/store/away_gets.h).
 //
 // Owner: the thread's loop. The connections outlive it, or call forget().
 // G1  A connection that ended gets no value: its gets end without a reply.
@@ -14,7 +14,7 @@
 
 namespace farcached::node {
 
-class DiskValues {
+class AwayValues {
   public:
     // A connection's Execution, which replies.
     class Asker {
@@ -26,12 +26,12 @@ class DiskValues {
         ~Asker() = default;
     };
 
-    // Of a node with a disk. Throws as AwayGets.
-    explicit DiskValues(Node& node)
+    // Of a node with a tier. Throws as AwayGets.
+    explicit AwayValues(Node& node)
         : gets_(node, [this](uint64_t number, const auto& reply, std::string_view value) { over(number, reply, value); },
                 [this](uint64_t number) { return asked_.contains(number); }) {}
-    DiskValues(const DiskValues&) = delete;
-    DiskValues& operator=(const DiskValues&) = delete;
+    AwayValues(const AwayValues&) = delete;
+    AwayValues& operator=(const AwayValues&) = delete;
 
     int fd() const { return gets_.fd(); }
     void ready(NodeSeconds now) { gets_.ready(now); }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node/service/disk_values.h"
+#include "node/service/away_values.h"
 
 #include <new>
 
 namespace farcached::node {
 
-void DiskValues::get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
+void AwayValues::get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
                      const Place& place) {
     const uint64_t number = next_++;
     asked_[number] = {&asker, id, want_grant};
@@ -17,7 +17,7 @@ void DiskValues::get(Asker& asker, const RequestId& id, bool want_grant, std::st
     }
 }
 
-void DiskValues::over(uint64_t number, const protocol::GetReply& reply, std::string_view value) {
+void AwayValues::over(uint64_t number, const protocol::GetReply& reply, std::string_view value) {
     const auto found = asked_.find(number);
     if (found == asked_.end()) return;  // G1
     const Asked asked = found->second;

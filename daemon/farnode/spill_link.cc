@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farnode/spill_link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/node_clock.h"
+#include "conf/program.h"
+
+namespace farcached::node {
+
+namespace {
+
+constexpr size_t landing_bytes = size_t(4) << 20;  // for READs of the peer's memory
+constexpr uint64_t timeout_ns = 1'000'000'000;
+constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr int flushes_max = 16;  // in a row, of a connection with ever more to do
+
+// A proxy's settings with that node alone.
+conf::ProxySettings settings_of(const conf::Settings& settings) {
+    conf::ProxySettings proxy = conf::defaults().proxy;
+    proxy.nodes = {settings.node.spill_to};
+    proxy.shm_group = settings.node.shm_group;
+    return proxy;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation) {
+    daemon::Nodes::Made made = daemon::Nodes::make(settings_of(settings), settings.memory);
+    if (auto* const problem = std::get_if<Problem>(&made)) return std::move(*problem);
+    auto nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
+    const bool has_disk = !settings.disk.path.empty();
+    return std::unique_ptr<SpillLink>(new SpillLink(store, std::move(nodes), own_incarnation, has_disk));
+}
+
+SpillLink::SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk)
+    : store_(store),
+      nodes_(std::move(nodes)),
+      peer_(nodes_->set()->members.front().one),
+      options_(nodes_->set()->options),
+      own_incarnation_(own_incarnation),
+      has_disk_(has_disk),
+      landing_(landing_bytes),
+      link_(nodes_->link_config(*peer_, options_, 0),
+            {nodes_->maker(peer_, {{landing_.data(), landing_.size()}, {}}, options_.rpc), boottime_ns, *this, nullptr, &landing_,
+             nullptr}) {}
+
+SpillLink::~SpillLink() { CHECK(!thread_.joinable()); }
+
+void SpillLink::start() { thread_ = std::thread(&SpillLink::run, this); }
+
+void SpillLink::stop() {
+    if (!thread_.joinable()) return;
+    stopping_ = true;
+    waker_.wake();
+    thread_.join();
+}
+
+// ---- the thread ---------------------------------------------------------------------------------------
+
+void SpillLink::run() {
+    const Recorder::Running running(recorder_);
+    link_.start(boottime_ns());
+    while (!stopping_) {
+        try {
+            step();
+            wait();
+        } catch (const std::bad_alloc&) {
+            link_.starve(boottime_ns());
+        }
+    }
+    link_.stop(boottime_ns());
+    store_.went_down();
+    fail_work();
+}
+
+// Sleeps until there is work, a reply, or the link's next deadline.
+void SpillLink::wait() {
+    const uint64_t now_ns = boottime_ns(), due_ns = link_.next_tick_ns();
+    const uint64_t ms = due_ns > now_ns ? (due_ns - now_ns + ns_per_ms - 1) / ns_per_ms : 0;
+    const short link_events = short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN);
+    pollfd ready[] = {{waker_.fd(), POLLIN, 0}, {store_.fd(), POLLIN, 0}, {fd_, link_events, 0}};
+    (void)poll(ready, std::size(ready), due_ns == UINT64_MAX ? -1 : int(std::min<uint64_t>(ms, 60'000)));
+    if (ready[0].revents != 0) waker_.take();
+    if (ready[1].revents != 0) store_.take(work_);
+    if (ready[2].revents != 0 && fd_ >= 0) link_.ready(boottime_ns());
+}
+
+void SpillLink::step() {
+    const uint64_t now_ns = boottime_ns();
+    if (now_ns >= link_.next_tick_ns()) link_.tick(now_ns);
+    submit();
+    for (int n = 0; n < flushes_max && link_.flush(boottime_ns()); n++)
+        if (std::exchange(retry_, false)) submit();
+}
+
+// Reads come first: somebody waits for them.
+void SpillLink::submit() {
+    if (!usable_) return fail_work();
+    const auto submit_all = [](auto& list, auto&& submit_one) {
+        while (!list.empty()) {
+            switch (submit_one(list.front())) {
+            case Submitted::yes: list.pop_front(); break;
+            case Submitted::not_now: return true;
+            case Submitted::down: return false;
+            }
+        }
+        return true;
+    };
+    const bool up = submit_all(work_.reads, [this](const auto& one) { return read(one); }) &&
+                    submit_all(work_.forgets, [this](const auto& one) { return forget(one); }) &&
+                    submit_all(work_.puts, [this](const auto& one) { return put(one); });
+    if (!up) fail_work();
+}
+
+void SpillLink::fail_work() {
+    for (const PeerStore::Read& one : work_.reads) store_.lost(one);
+    for (const auto& one : work_.puts) store_.refused(*one);
+    work_ = {};
+}
+
+template <class Op>
+SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Asked&& asked) {
+    if (free_.empty()) {
+        free_.reserve(asked_.size() + 1);
+        asked_.emplace_back();
+        free_.push_back(uint32_t(asked_.size() - 1));
+    }
+    const uint64_t now_ns = boottime_ns();
+    options.ticket = proxy::Ticket(free_.back());
+    options.session = free_.back() + 1;  // each request has its own: their keys differ
+    options.patience_ns = timeout_ns;
+    options.deadline_ns = now_ns + timeout_ns;
+    proxy::SubmitResult result;
+    if constexpr (std::is_same_v<Op, protocol::GetOp>)
+        result = link_.requests().get(op, options, *this, now_ns);
+    else
+        result = link_.requests().ask(op, options, *this);
+    if (result == proxy::SubmitResult::down) return Submitted::down;
+    if (result != proxy::SubmitResult::accepted) return Submitted::not_now;
+    asked_[free_.back()] = std::move(asked);
+    free_.pop_back();
+    return Submitted::yes;
+}
+
+SpillLink::Submitted SpillLink::put(const std::shared_ptr<const PeerRecord>& record) {
+    protocol::StoreOp op;
+    op.key.bytes = protocol::view_of(record->key);
+    op.value = record->view();
+    op.flags = record->flags;
+    op.exptime = record->exptime;
+    op.key_binary = record->key_binary;
+    op.spilled = true;
+    if (record->cas != 0) op.cas_set = record->cas;
+    proxy::AskOptions options;
+    options.value = record;
+    Asked asked;
+    asked.what = Asked::What::put;
+    asked.record = record;
+    return ask(op, std::move(options), std::move(asked));
+}
+
+SpillLink::Submitted SpillLink::read(const PeerStore::Read& read) {
+    protocol::GetOp op;
+    op.key.bytes = protocol::view_of(read.key);
+    Asked asked;
+    asked.what = Asked::What::read;
+    asked.read = read;
+    return ask(op, {}, std::move(asked));
+}
+
+SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
+    protocol::DeleteOp op;
+    op.key.bytes = protocol::view_of(key);
+    Asked asked;
+    asked.what = Asked::What::forget;
+    return ask(op, {}, std::move(asked));
+}
+
+// ---- replies ------------------------------------------------------------------------------------------
+
+SpillLink::Asked SpillLink::take(proxy::Ticket ticket) {
+    Asked asked = std::exchange(asked_[size_t(ticket)], {});
+    CHECK(asked.what != Asked::What::nothing);
+    free_.push_back(uint32_t(ticket));
+    return asked;
+}
+
+void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
+    const Asked asked = take(ticket);
+    if (asked.what == Asked::What::put) {
+        const auto* const reply = std::get_if<protocol::StoreReply>(&answer.op);
+        const bool stored = reply != nullptr && reply->status == protocol::StoreReply::Status::stored;
+        return stored ? store_.stored(*asked.record) : store_.refused(*asked.record);
+    }
+    if (asked.what != Asked::What::read) return;
+    const auto* const reply = std::get_if<protocol::GetReply>(&answer.op);
+    if (reply != nullptr && reply->status == protocol::GetReply::Status::hit)
+        store_.found(asked.read, answer.value);
+    else
+        store_.lost(asked.read);
+}
+
+void SpillLink::failed(proxy::Ticket ticket, const proxy::Failed& failed) {
+    const Asked asked = take(ticket);
+    if (asked.what == Asked::What::read) return store_.lost(asked.read);
+    if (asked.what != Asked::What::put) return;
+    if (failed.why == proxy::AskFailure::refused) return store_.refused(*asked.record);
+    store_.stored(*asked.record);  // J2
+}
+
+// ---- the connection -----------------------------------------------------------------------------------
+
+void SpillLink::say(process::Level level, const std::string& what) noexcept {
+    lines_.say(level, what, {{"node", peer_->name}});
+}
+
+void SpillLink::came_up() {
+    const protocol::Welcome& welcome = link_.welcome();
+    if (welcome.incarnation == own_incarnation_)
+        return say(process::Level::error, "--spill-to " + describe() + " is this node itself: no value moves; name another node");
+    if (welcome.version < protocol::version_with_spilled)
+        return say(process::Level::error, "--spill-to " + describe() + " is an older farnode: no value moves; update it");
+    usable_ = retry_ = true;
+    store_.came_up(welcome.incarnation, welcome.item_bytes_max);
+    if (std::exchange(told_down_, false)) say(process::Level::notice, "--spill-to " + describe() + " is up again");
+}
+
+void SpillLink::went_down(proxy::LinkDown, const std::string& text) noexcept {
+    usable_ = false;
+    retry_ = true;
+    store_.went_down();
+    if (std::exchange(told_down_, true)) return;
+    try {
+        const std::string evicted = has_disk_ ? "go to the disk" : "are dropped";
+        say(process::Level::warning,
+            "--spill-to " + describe() + " is down: " + text + "; until it is back, evicted values " + evicted);
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
+
+}  // namespace farcached::node
