@@ -58,6 +58,8 @@ bench_sources = \
 	bench/rnic/rnic.h \
 	bench/rnic/rpc_costs.cc \
 	bench/rnic/rpc_costs.h \
+	bench/transport/client_link.cc \
+	bench/transport/client_link.h \
 	bench/transport/node_process.cc \
 	bench/transport/node_process.h \
 	bench/transport/results.cc \

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/transport/transport_client.h"
 
-#include <poll.h>
-
-#include <algorithm>
-#include <bit>
 #include <memory>
 #include <variant>
 
@@ -14,57 +10,24 @@ namespace farcached::bench {
 
 namespace {
 
-// Per client: room for a few READs of items of that size.
-size_t landing_bytes(uint32_t value_bytes) { return std::max<size_t>(256 * 1024, std::bit_ceil(uint64_t(value_bytes)) * 8); }
-
 uint32_t prefill_depth(uint32_t value_bytes) { return value_bytes <= 16 * 1024 ? 32 : 1; }
 constexpr uint32_t touches = 2;  // gets until a lease is granted
-constexpr int wait_ms_max = 50;
 constexpr uint64_t ms_ns = 1'000'000;
 constexpr uint64_t answer_ns_max = 20'000 * ms_ns;
-constexpr uint64_t connect_ns_max = 30'000 * ms_ns;
-constexpr uint64_t tick_every_ns = 10 * ms_ns;  // when polling without sleep
-constexpr int flushes_max = 4;
 constexpr size_t key_digits = 7;
 
 constexpr proxy::Ticket ticket_of(uint64_t key, bool set) { return proxy::Ticket(key << 1 | uint64_t(set)); }
 
 }  // namespace
 
-TransportClient::TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker,
+TransportClient::TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const ClientLink::Maker& maker,
                                  uint64_t seed)
     : deps_(deps),
-      landing_(landing_bytes(deps.values.bytes_max())),
-      link_(config, {maker(landing_), boottime_ns, *this, deps.table, deps.one_sided ? &landing_ : nullptr}),
+      link_(config, deps.values.bytes_max(), {maker, [this] { return stopping(); }, deps.table, deps.one_sided, deps.sweep.spin}),
       random_(seed),
       sequence_(seed),
       key_(deps.key_prefix + std::string(key_digits, '0')),
       value_(deps.values.bytes_max(), '\0') {}
-
-TransportClient::~TransportClient() { disconnect(); }
-
-void TransportClient::connect() {
-    now_ns_ = boottime_ns();
-    link_.start(now_ns_);
-    await_link();
-}
-
-void TransportClient::await_link() {
-    const uint64_t until_ns = boottime_ns() + connect_ns_max;
-    while (!link_.up() && !stopping()) {
-        if (boottime_ns() > until_ns)
-            throw std::runtime_error("the node cannot be reached: " +
-                                     (down_text_.empty() ? "no reply" : down_text_));
-        flush();
-        wait();
-        now_ns_ = boottime_ns();
-        link_.tick(now_ns_);
-    }
-}
-
-void TransportClient::disconnect() {
-    if (link_.state() != proxy::LinkState::idle) link_.stop(boottime_ns());
-}
 
 // ---- requests ---------------------------------------------------------------------------------------
 
@@ -81,7 +44,7 @@ proxy::AskOptions TransportClient::options(uint64_t key, bool set) {
     proxy::AskOptions options;
     options.ticket = ticket_of(key, set);
     options.session = ++asked_;  // each operation has its own session
-    options.deadline_ns = now_ns_ + answer_ns_max;
+    options.deadline_ns = link_.now_ns() + answer_ns_max;
     options.one_sided = deps_.one_sided;
     return options;
 }
@@ -90,7 +53,7 @@ bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
     op.lease = deps_.table != nullptr;
-    return link_.requests().get(op, options(key, /* set= */ false), *this, now_ns_) == proxy::SubmitResult::accepted;
+    return link_.requests().get(op, options(key, /* set= */ false), *this, link_.now_ns()) == proxy::SubmitResult::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
@@ -133,61 +96,29 @@ void TransportClient::answered(proxy::Ticket ticket, proxy::Answer& answer) {
 }
 
 void TransportClient::failed(proxy::Ticket, const proxy::Failed& failed) {
-    constexpr const char* texts[] = {
-#define X(name, help) help,
-        ASK_FAILURES(X)
-#undef X
-    };
     answered_ns_ = boottime_ns();
     under_way_--;
-    error(texts[size_t(failed.why)]);
+    error(failure_text(failed));
 }
 
 // ---- the loop ---------------------------------------------------------------------------------------
-
-void TransportClient::flush() {
-    for (int i = 0; i < flushes_max && link_.flush(now_ns_); i++) {}
-}
-
-void TransportClient::wait() {
-    if (deps_.sweep.spin) {
-        const bool more = link_.linger();
-        now_ns_ = boottime_ns();
-        link_.ready(now_ns_);
-        if (more || now_ns_ - ticked_ns_ < tick_every_ns) return;
-        ticked_ns_ = now_ns_;
-        link_.tick(now_ns_);
-        return;
-    }
-    if (link_.only_reads() && link_.linger()) {
-        now_ns_ = boottime_ns();
-        return link_.ready(now_ns_);
-    }
-    const uint64_t next_ns = link_.next_tick_ns();
-    const uint64_t ms = next_ns > now_ns_ ? (next_ns - now_ns_) / ms_ns + 1 : 0;
-    pollfd one{fd_, short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
-    const int count = poll(&one, fd_ >= 0 ? 1 : 0, int(std::min<uint64_t>(ms, wait_ms_max)));
-    now_ns_ = boottime_ns();
-    if (count > 0) link_.ready(now_ns_);
-    if (now_ns_ >= link_.next_tick_ns()) link_.tick(now_ns_);
-}
 
 template <class Issue>
 void TransportClient::keep_busy(uint64_t operations, uint32_t depth, Issue&& issue) {
     uint64_t asked = 0;
     while (asked < operations || under_way_ > 0) {
         if (stopping() && under_way_ == 0) return;
-        now_ns_ = boottime_ns();
+        link_.read_clock();
         if (!link_.up()) {
-            await_link();
+            link_.await();
             continue;
         }
         while (asked < operations && under_way_ < depth && issue(asked)) {
             asked++;
             under_way_++;
         }
-        flush();
-        if (under_way_ > 0) wait();
+        link_.flush();
+        if (under_way_ > 0) link_.wait();
     }
 }
 
@@ -219,22 +150,22 @@ void TransportClient::run(uint64_t operations, uint32_t sets_percent, bool measu
         if (i % draws_.size() == 0) draw(sets_percent);
         const auto [key, set] = draws_[i % draws_.size()];
         prepare(key, set);
-        const uint64_t asked_ns = now_ns_ = boottime_ns();
+        const uint64_t asked_ns = link_.read_clock();
         while (!(set ? ask_set(key) : ask_get(key))) {
-            flush();
-            wait();
-            if (!link_.up()) await_link();
+            link_.flush();
+            link_.wait();
+            if (!link_.up()) link_.await();
             if (stopping()) return;
         }
         under_way_ = 1;
         const uint64_t begun_ns = profile ? boottime_ns() : 0;
-        flush();
+        link_.flush();
         const uint64_t posted_ns = profile ? boottime_ns() : 0;
         uint64_t woken_ns = 0;
         while (under_way_ > 0) {
-            wait();
-            woken_ns = now_ns_;
-            flush();
+            link_.wait();
+            woken_ns = link_.now_ns();
+            link_.flush();
         }
         if (!measured) continue;
         latency_.add(answered_ns_ - asked_ns);

@@ -2,7 +2,7 @@
 // TransportClient: one client of `farbench transport`: a link to the node and a closed loop of operations over it, one
 // at a time while measured. It uses the link exactly as a worker of farcached does.
 //
-// Owner: a thread, which calls everything but done(). The link and its landing buffers belong to the client.
+// Owner: a thread, which calls everything but done(). The link belongs to the client.
 // C1  Values are verified. A wrong or missing value or a failure is an error, and counts as an operation.
 // C2  On a stop request, run() ends as soon as the requests under way are answered.
 #pragma once
@@ -10,16 +10,13 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <stdexcept>
 #include <string>
 
 #include "base/counters.h"
 #include "bench/data.h"
 #include "bench/histogram.h"
+#include "bench/transport/client_link.h"
 #include "bench/transport/transport.h"
-#include "fabric/buffer_pool.h"
-#include "proxy/node_link.h"
 
 namespace farcached::bench {
 
@@ -31,7 +28,7 @@ struct TransportParts {
     uint64_t finish_ns = 0;  // receive, validate, pass on
 };
 
-class TransportClient final : private proxy::LinkEvents, private proxy::ReplySink {
+class TransportClient final : private proxy::ReplySink {
   public:
     struct Dependencies {
         const Sweep& sweep;
@@ -43,14 +40,12 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
         std::string key_prefix;
         bool one_sided;
     };
-    // Makes the maker of channels from the pool where their READs land.
-    using Maker = std::function<proxy::NodeLink::MakeChannel(fabric::BufferPool& landing)>;
-    TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const Maker& maker, uint64_t seed);
-    ~TransportClient() override;
+    TransportClient(const Dependencies& deps, const proxy::LinkConfig& config, const ClientLink::Maker& maker, uint64_t seed);
+    ~TransportClient() override { link_.disconnect(); }  // which may call failed()
 
-    // Throws std::runtime_error if the node is unreachable.
-    void connect();
-    void disconnect();
+    // As of ClientLink.
+    void connect() { link_.connect(); }
+    void disconnect() { link_.disconnect(); }
     // Stores the keys of [first, end), and gets each often enough to earn a lease.
     void prefill(uint64_t first, uint64_t end);
     // Throws std::runtime_error if the connection is lost for good.
@@ -65,12 +60,6 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     const Counter& done() const { return done_; }  // operations so far; any thread
 
   private:
-    // proxy::LinkEvents
-    void watch(int fd) override { fd_ = fd; }
-    void unwatch(int) override { fd_ = -1; }
-    void came_up() override {}
-    void went_down(proxy::LinkDown, const std::string& text) noexcept override { down_text_ = text; }
-    void room() override {}
     // proxy::ReplySink
     void answered(proxy::Ticket ticket, proxy::Answer& answer) override;
     void failed(proxy::Ticket ticket, const proxy::Failed& failed) override;
@@ -87,14 +76,10 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     }
     template <class Issue>
     void keep_busy(uint64_t operations, uint32_t depth, Issue&& issue);
-    void flush();
-    void wait();
-    void await_link();
 
     uint64_t asked_ = 0;
     Dependencies deps_;
-    fabric::BufferPool landing_;
-    proxy::NodeLink link_;
+    ClientLink link_;
     Random random_;
     struct Draw {
         uint64_t key;
@@ -104,13 +89,9 @@ class TransportClient final : private proxy::LinkEvents, private proxy::ReplySin
     uint64_t sequence_;  // for the next value stored
     std::string key_;
     std::string value_;
-    int fd_ = -1;
-    std::string down_text_;
 
     uint32_t under_way_ = 0;
-    uint64_t now_ns_ = 0;  // the last clock reading
     uint64_t answered_ns_ = 0;
-    uint64_t ticked_ns_ = 0;
     Histogram latency_;
     TransportParts parts_;
     uint64_t errors_ = 0, gets_ = 0;

@@ -22,6 +22,7 @@
 #include "base/random_word.h"
 #include "bench/command.h"
 #include "bench/data.h"
+#include "bench/transport/client_link.h"
 #include "bench/transport/node_process.h"
 #include "bench/transport/transport_client.h"
 #include "bench/usage.h"
@@ -89,9 +90,6 @@ double check_cost_us(uint32_t value_bytes) {
 namespace {
 
 constexpr uint64_t table_entries = 64 * 1024;
-constexpr int64_t second_ns = 1'000'000'000;
-constexpr uint64_t connect_timeout_ns = 5 * second_ns;
-constexpr uint64_t silence_ns = 30 * second_ns;  // the machine under test may be busy
 
 bool by_pointer(Transport transport) { return transport == Transport::onesided || transport == Transport::atomic; }
 bool reads_one_sided(Transport transport) { return by_pointer(transport) || transport == Transport::index; }
@@ -111,24 +109,10 @@ std::unique_ptr<proxy::PointerTable> own_table() {
     return std::move(std::get<std::unique_ptr<proxy::PointerTable>>(opened));
 }
 
-proxy::NodeLink::MakeChannel maker(Reach& reach, const fabric::RpcWish& rpc, fabric::BufferPool& landing) {
-    return [&reach, &rpc, memories = fabric::VerbsMemories{{landing.data(), landing.size()}, {}}, turn = size_t(0)](
-               fabric::ChannelEvents& events) mutable {
-        return reach.connect(memories, events, turn++, rpc);
-    };
-}
-
 proxy::LinkConfig link_config(Transport transport) {
-    proxy::LinkConfig config;
-    config.hello.name = "farbench";
-    config.hello.host = "farbench";
-    config.hello.pid = uint32_t(getpid());
-    config.connect_timeout_ns = connect_timeout_ns;
-    config.silence_ns = silence_ns;
-    config.host_zero_ns = int64_t(boottime_ns()) - 2 * second_ns;
+    proxy::LinkConfig config = client_link_config();
     config.probe_index = transport == Transport::index;
     config.count_reads = transport == Transport::atomic;
-    config.seed = random_word();
     return config;
 }
 
@@ -194,8 +178,7 @@ class Crew {
                                                    reads_one_sided(plan.transport)};
         for (uint32_t i = 0; i < plan.clients; i++)
             clients_.push_back(std::make_unique<TransportClient>(
-                deps, link_config(plan.transport),
-                [this](fabric::BufferPool& landing) { return maker(reach_, plan_.rpc, landing); },
+                deps, link_config(plan.transport), channels_over(reach_, plan_.rpc),
                 mix(sweep.seed) + mix(uint64_t(number) << 32 | i)));
         cpu_s_.resize(plan.clients);
         counted_.resize(plan.clients);
