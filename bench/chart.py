@@ -102,15 +102,20 @@ class Line:
     def highest(self):
         return max([point[1] + (point[2] if len(point) > 2 else 0) for point in self.points] + [high for _, _, high in self.band])
 
+    def lowest(self):
+        return min([point[1] for point in self.points] + [low for _, low, _ in self.band])
+
 
 class Panel:
-    """lines: those without points are left out. x: makes the axis of all x; high: of y; None: that of the data."""
+    """lines: those without points are left out. x: makes the axis of all x; high: of y; None: that of the data. log: the y axis is
+    logarithmic, for numbers above 0."""
 
-    def __init__(self, title, lines, x, y_words, high=None):
+    def __init__(self, title, lines, x, y_words, high=None, log=False):
         self.title = title
         self.lines = [line for line in lines if line.points]
         self.x = x([point[0] for line in self.lines for point in line.points] or [1])
-        self.y = Axis(y_words, 0, high or max([line.highest() for line in self.lines] + [1e-9]) * 1.05)
+        low = min([line.lowest() for line in self.lines] + [1]) / 1.05 if log else 0
+        self.y = Axis(y_words, low, high or max([line.highest() for line in self.lines] + [1e-9]) * 1.05, log=log)
 
 
 WIDTH, HEIGHT = 460, 300                       # of a panel
@@ -142,7 +147,7 @@ def draw_panel(drawing, panel, left, top):
         return left + width * panel.x.at(x), top + height * (1 - max(0.0, panel.y.at(y)))
     drawing.text(left + width / 2, top - 10, panel.title, "middle", 12, "bold")
     for tick in panel.x.ticks:
-        x, _ = place(tick, 0)
+        x = left + width * panel.x.at(tick)
         drawing.line(x, top, x, top + height, "grid")
         drawing.text(x, top + height + 16, "%g" % tick, "middle", 10)
     for tick in panel.y.ticks:

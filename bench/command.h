@@ -169,6 +169,7 @@ Command hitratio_command();
 Command reports_command();
 Command rnic_command();
 Command capacity_command();
+Command buffer_command();
 
 // Prints what is wrong in the arguments. Returns the exit status.
 int refuse_arguments(const char* command, const std::string& wrong);

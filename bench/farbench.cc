@@ -21,7 +21,8 @@ namespace {
 
 std::vector<Command> commands() {
     return {load_command(),     compare_command(), floor_command(), transport_command(),
-            hitratio_command(), reports_command(), rnic_command(),  capacity_command()};
+            hitratio_command(), reports_command(), rnic_command(),  capacity_command(),
+            buffer_command()};
 }
 
 std::string title(const Command& command) {

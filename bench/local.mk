@@ -3,6 +3,18 @@
 noinst_LIBRARIES += bench/libbench.a
 
 bench_sources = \
+	bench/buffer/buffer.cc \
+	bench/buffer/buffer.h \
+	bench/buffer/buffer_manager.cc \
+	bench/buffer/buffer_manager.h \
+	bench/buffer/buffer_report.cc \
+	bench/buffer/home_tier.cc \
+	bench/buffer/home_tier.h \
+	bench/buffer/measure.cc \
+	bench/buffer/measure.h \
+	bench/buffer/remote_tier.cc \
+	bench/buffer/remote_tier.h \
+	bench/buffer/tiers.h \
 	bench/capacity/advice.cc \
 	bench/capacity/capacity.cc \
 	bench/capacity/capacity.h \
@@ -85,6 +97,7 @@ endif
 
 # What draws farbench's measurements, and what farbench compare runs.
 dist_pkgdata_DATA = \
+	bench/buffer/buffer_chart.py \
 	bench/capacity/capacity_chart.py \
 	bench/chart.py \
 	bench/compare/compare.py \

@@ -30,6 +30,7 @@ jumbo_bench = \
 	jumbo/bench_rnic.cc \
 	jumbo/bench_capacity.cc \
 	jumbo/bench_compare.cc \
+	jumbo/bench_buffer.cc \
 	jumbo/bench.cc
 # t/faulty/libfaulty.a has jumbo_faulty and jumbo_alone once more.
 jumbo_alone = process/crash_report.cc fabric/verbs/rdma_library.cc

@@ -205,6 +205,11 @@ TESTS += t/unit/bench/hitratio
 t_unit_bench_hitratio_SOURCES = t/unit/bench/hitratio.cc t/lib/tap.h
 t_unit_bench_hitratio_LDADD = bench/libbench.a $(LDADD)
 
+check_PROGRAMS += t/unit/bench/buffer
+TESTS += t/unit/bench/buffer
+t_unit_bench_buffer_SOURCES = t/unit/bench/buffer.cc t/lib/tap.h
+t_unit_bench_buffer_LDADD = bench/libbench.a $(LDADD)
+
 check_PROGRAMS += t/unit/bench/capacity
 TESTS += t/unit/bench/capacity
 t_unit_bench_capacity_SOURCES = t/unit/bench/capacity.cc t/lib/tap.h
@@ -214,7 +219,7 @@ check_PROGRAMS += t/unit/bench/rnic
 TESTS += t/unit/bench/rnic
 t_unit_bench_rnic_SOURCES = t/unit/bench/rnic.cc t/lib/tap.h
 t_unit_bench_rnic_LDADD = bench/libbench.a $(LDADD)
-test_scripts += t/bench/smoke.py t/bench/charts.py t/bench/hitratio.py t/bench/rnic.py t/bench/capacity.py \
+test_scripts += t/bench/smoke.py t/bench/buffer.py t/bench/charts.py t/bench/hitratio.py t/bench/rnic.py t/bench/capacity.py \
 	t/bench/reports.py t/bench/tiers.py t/bench/transport.py
 
 # RDMA tests, in guests that have it: contrib/check runs them and `make check` does not.
@@ -312,7 +317,8 @@ EXTRA_DIST += $(test_scripts)
 
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules. ThreadSanitizer has
 # nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
-one_thread_programs = t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/conf/resource_limits \
+one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic \
+	t/unit/conf/resource_limits \
 	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
 	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
 	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \

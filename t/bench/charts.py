@@ -32,6 +32,12 @@ POINTS = {
     "capacity": "device,rpc,nodes,workers,pages,proxies,queue_pairs,mops,mops_low,mops_high,limit\n" + "".join(
         "/etc/mine.toml,%s,20,4,4k,%d,%d,%d,%d,%d,CPU\n" % (rpc, n, 4 * n, n, n / 2, 2 * n) for rpc in ("send", "rfp")
         for n in (1, 50, 100)),
+    "buffer": "figure,operation,place,transport,how,calls,paper_min_us,paper_median_us,paper_max_us\n" + "".join(
+        '%d,%s,"%s",%s,%s,40,%s\n' % row for row in (
+            (11, "FReadF", "local", "", "get", "21,22,47"), (11, "FReadF", "remote", "shm", "get", "459,668,922"),
+            (12, "FPrintF", "local", "", "put and flush", "70,106,198"),
+            (12, "FPrintF", "remote", "tcp", "set", "27192,38531,55404"),
+            (14, "fix", "home, new", "shm", "", ",,"), (14, "fix", "remote, new", "tcp", "", ",,"))),
     "hitratio": "workload,cache_ratio,policy,total_hit_ratio,bound_hit_ratio,pointer_hit_ratio\n" + "".join(
         "%s,%g,%s,%g,0.9,0\n" % (workload, ratio, policy, ratio) for workload in ("scan", "zipf-95:5", "one-hit", "shifting")
         for ratio in (0.0125, 0.625) for policy in ("lru", "pdla_paper")),
@@ -40,6 +46,9 @@ LATENCIES = "workload,cache_ratio,policy,report_interval_s,kind,from_us,to_us,co
     "zipf-95:5,0.25,%s,%d,%s,%g,%g,5,0.5\n" % (policy, seconds, kind, low, 1.25 * low)
     for policy, seconds in (("pdla_paper", 10), ("mq", 10), ("fixed_lease_32", 10), ("pdla_paper", 1), ("pdla_paper", 60))
     for kind in ("hit", "set") for low in (14, 300))
+CALLS = "figure,operation,place,transport,how,call,us\n" + "".join(
+    ",".join(row.split(",")[:-4]) + ",%d,%g\n" % (call, 0.4 * call)
+    for row in POINTS["buffer"].split("\n")[1:-1] for call in range(1, 41))
 PATHS = "policy,report_interval_s,op,path,from_us,to_us,count,share\npdla_paper,10,get,one_sided,8,16,4,0.5\n"
 
 
@@ -92,6 +101,9 @@ def check_axis():
     tap.is_(["%g" % tick for tick in ticks], ["0", "0.2", "0.4", "0.6", "0.8"], "round ticks up to the end")
     tap.is_(chart.Axis("", 3, 2000, log=True).ticks, [10, 100, 1000], "powers of ten on a logarithmic axis")
     tap.is_([round(chart.Axis("", 1, 8, log=True, ticks=[]).at(n), 6) for n in (1, 2, 8)], [0, 0.333333, 1], "and even octaves")
+    panel = chart.Panel("", [chart.Line("", [(1, 0.5), (2, 300)], "blue", band=[(1, 0.2, 4)])], lambda _: None, "us", log=True)
+    tap.is_(panel.y.ticks, [1, 10, 100], "a logarithmic y axis")
+    tap.ok(0 < panel.y.at(0.2) < 0.1 and 0.9 < panel.y.at(300) < 1, "  holds all points and bands")
     tap.is_(chart.Axis("", 5, 5).at(5), 0, "an axis of one number")
 
 
@@ -143,6 +155,10 @@ def check_scripts():
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("reports", folder), (10,), "C-Hint", "length of a report, bytes", "node CPU per report, us",
                       "verbs-write", "8192")
+    with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
+        check_figures(drawn("buffer", folder, calls=CALLS), (11, 12, 14), "One Buffer Manager", "call, number", "us", "fix",
+                      "local, put and flush", "remote, set, tcp", "remote, the paper", "remote node over shm", "10000", "10",
+                      name="buffer-figure-%d")
     with tempfile.TemporaryDirectory(prefix="farbench-charts-") as folder:
         check_figures(drawn("hitratio", folder), (5, 6), "C-Hint", "cache, 80ths of the data", "share of GETs", "pdla_paper",
                       "bound", "shifting")

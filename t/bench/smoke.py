@@ -425,9 +425,11 @@ def check_help():
                    "arrivals", "warmup-reads", "delete-share", "histogram", "quick", "rounds", "port-file"):
         tap.like(out, r"(?m)^  --%s\b.* \S{3}" % option, "--help describes --%s" % option)
     commands = re.findall(r"(?m)^Usage: farbench ([a-z]+) ", out)
-    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports", "rnic", "capacity"], "of every command")
+    tap.is_(commands, ["load", "compare", "floor", "transport", "hitratio", "reports", "rnic", "capacity",
+                   "buffer"], "of every command")
     whole = out
-    for command, option, other in zip(commands, ("rate", "old", "port-file", "mix", "policies", "ways"), ("old", "rate") * 3):
+    own = ("rate", "old", "port-file", "mix", "policies", "ways", "queue-pairs", "memory", "tiers")
+    for command, option, other in zip(commands, own, ("old", "rate") * 5):
         status, out, err = farbench("help", command)
         tap.is_((status, err), (0, ""), "help %s" % command)
         tap.like(out, r"\AUsage: farbench %s \[?[A-Z].*\n\S" % command, "  begins with its use")

@@ -22,7 +22,8 @@ FOLDERS = ("base", "bench", "conf", "ctl", "daemon", "fabric", "node", "process"
 # Literals of these files are no messages to an operator: help texts, names of statistics, metrics, pages and tables, replies to
 # clients (farcached-protocol(7) has those that are not memcached's), and reasons that are counted and not logged.
 NO_MESSAGES = set("""
-bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc bench/reports/result.cc
+bench/buffer/buffer_report.cc bench/hitratio/lru.cc bench/hitratio/hitratio_report.cc bench/prefetch_window.cc
+bench/reports/result.cc
 bench/transport/rpc_report.cc bench/transport/transport_report.cc base/broken.h base/limits.h base/metrics_text.cc
 base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/addresses.h conf/option.cc
