@@ -135,6 +135,9 @@ EXTRA_DIST += \
 	bench/charts/64-B-multi-get-of-50-keys.svg \
 	bench/charts/64-B-pipeline-1.svg \
 	bench/charts/64-B-pipeline-16.svg \
+	bench/charts/buffer-figure-11.svg \
+	bench/charts/buffer-figure-12.svg \
+	bench/charts/buffer-figure-14.svg \
 	bench/charts/capacity-cx3-30.svg \
 	bench/charts/capacity-cx5-50.svg \
 	bench/charts/capacity-cx5-800.svg \

@@ -60,10 +60,10 @@ struct CallSeries {
     Via via = Via::none;    // to the remote node
     std::string how;        // what a call does
     std::vector<Call> calls;
-    uint64_t in_file = 0;   // calls that read the file, or values that moved to it meanwhile
+    uint64_t in_file = 0;   // calls that read the file, or values that moved to it during the calls
 };
 Summary summary_of(const CallSeries& series);
-// What the paper's Table 3 has for this operation and place; nullptr: nothing.
+// The row of the paper's Table 3 for this operation and place; nullptr: it has none.
 const Summary* paper_of(const CallSeries& series);
 
 // Of some rounds, the one with the lowest median.

@@ -57,7 +57,7 @@ double percent_in_file(const CallSeries& one) {
 std::string table_3_text(const std::vector<BestSeries>& best) {
     std::string text =
         "Table 3 of the paper, in microseconds. paper/ours: of the medians. in file: values read from the file, or written to it\n"
-        "meanwhile, of the calls\n";
+        "during the calls, of their number\n";
     text += head("") + form(" %10s %8s\n", "paper/ours", "in file");
     for (const PaperRow& row : table_3) {
         text += form("%-44s%s\n", form("%s %s, the paper", row.operation, row.place).c_str(), numbers(row.us).c_str());

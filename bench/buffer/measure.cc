@@ -25,7 +25,7 @@ namespace farcached::bench {
 namespace {
 
 constexpr uint64_t files_memory_bytes = 2 << 20;   // of either node for Figures 11 and 12
-constexpr uint64_t pages_memory_bytes = 128 << 10;  // at home for Figure 14: about a third of its pages, with stubs for all
+constexpr uint64_t pages_memory_bytes = 128 << 10;  // at home for Figure 14: less than its pages take
 constexpr uint32_t fill_step = 250, fill_max = 100'000;
 constexpr uint64_t wait_ns_max = UINT64_C(60'000'000'000);
 constexpr uint32_t wait_step_us = 5'000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One round of `farbench buffer --tiers`. Each function makes its tiers in a folder of its own and removes them. Values are
+// One round of `farbench buffer --tiers`. Each function makes its tiers in a new folder, and removes both. Values are
 // verified.
 //
 // Owner: one thread. A wrong value, a failure or an interrupt throws std::runtime_error.
