@@ -114,6 +114,7 @@ BROKEN("S4_LEASE", s4_skip_lease)           // the end of the lease is not check
 BROKEN("S4_CHECK", s4_check_without_generation)    // an item's check does not depend on its generation
 BROKEN("S4_GENERATION", s4_pointer_generation)     // a copy's check is verified with the pointer's generation, not the copy's
 BROKEN("S4_DISK", s4_skip_disk_check)       // a record read from the disk is used without its check
+BROKEN("S15", s15_ignore_subleases)         // a mutation is executed while proxies may READ the value on another node
 BROKEN("S5", s5_skip_recheck)               // the reader checks no word again after the copy
 BROKEN("S5_INDEX", s5_skip_check)           // an item found by another host's index is used without its check
 BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used without its check, as if shared memory never tore

@@ -85,4 +85,5 @@ node_libnode_a_SOURCES = \
 	node/store/stored_item.cc \
 	node/store/stored_item.h \
 	node/store/stub.h \
+	node/store/subleases.h \
 	node/store/tiers.h

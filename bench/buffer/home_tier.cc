@@ -64,7 +64,7 @@ HomeTier::HomeTier(const Config& config)
     });
     restart_.carry_out(*node_, 1, now());
     gets_ = std::make_unique<node::AwayGets>(
-        *node_, [this](uint64_t, const protocol::GetReply& reply, std::string_view value) { over(reply, value); },
+        *node_, [this](const node::AwayGets::Done& done) { over(done.reply, done.value); },
         [](uint64_t) { return true; });
 }
 

@@ -21,11 +21,11 @@ class DiskGets {
         : context_(context),
           gets_(
               node,
-              [&replies](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
-                  if (reply.status == protocol::GetReply::Status::no_memory)
-                      replies.unavailable(Ticket(asker), "no memory for a value from the disk");
+              [&replies](const node::AwayGets::Done& done) {
+                  if (done.reply.status == protocol::GetReply::Status::no_memory)
+                      replies.unavailable(Ticket(done.asker), "no memory for a value from the disk");
                   else
-                      replies.answer(Ticket(asker), reply, value, nullptr, Way::disk);
+                      replies.answer(Ticket(done.asker), done.reply, done.value, nullptr, Way::disk);
               },
               [&replies](uint64_t asker) { return replies.is_awaited(Ticket(asker)); }),
           ready_(waits.make_readiness([this] { ready(); })) {}

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/broken.h"
@@ -47,6 +49,7 @@
 #include "process/service_manager.h"
 #include "process/supervisor.h"
 #include "process/system_calls.h"
+#include "protocol/spilled.h"
 
 namespace farcached::node {
 
@@ -161,8 +164,10 @@ std::unique_ptr<PeerStore> peer_or_exit(const conf::Settings& settings) {
     }
 }
 
+// After this, no proxy READs a value on the peer that a former run of this node permitted (S15): that run ended before this began.
 std::unique_ptr<SpillLink> link_or_exit(PeerStore* peer, const conf::Settings& settings, const Node& node) {
     if (peer == nullptr) return nullptr;
+    std::this_thread::sleep_for(std::chrono::milliseconds(protocol::spilled_term_ms_max + 1));
     return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation));
 }
 

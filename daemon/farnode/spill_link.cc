@@ -2,14 +2,19 @@
 #include "daemon/farnode/spill_link.h"
 
 #include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/node_clock.h"
+#include "base/random_word.h"
 #include "conf/program.h"
 
 namespace farcached::node {
@@ -29,6 +34,21 @@ conf::ProxySettings settings_of(const conf::Settings& settings) {
     return proxy;
 }
 
+// A table of this process alone: its name is gone at once. nullptr: the system has none, so no lease is reported.
+std::unique_ptr<proxy::PointerTable> own_table() {
+    auto host = proxy::TableHost::of_this_process();
+    if (std::holds_alternative<proxy::TableFailure>(host)) return nullptr;
+    proxy::TableOptions options;
+    options.name = "/farnode-spill-" + std::to_string(getpid());
+    options.entries = UINT64_C(1) << 16;
+    options.host = std::get<proxy::TableHost>(host);
+    options.seed = random_word() | 1;
+    auto opened = proxy::PointerTable::open(options);
+    shm_unlink(options.name.c_str());
+    if (std::holds_alternative<proxy::TableFailure>(opened)) return nullptr;
+    return std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation) {
@@ -36,19 +56,21 @@ Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf:
     if (auto* const problem = std::get_if<Problem>(&made)) return std::move(*problem);
     auto nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
     const bool has_disk = !settings.disk.path.empty();
-    return std::unique_ptr<SpillLink>(new SpillLink(store, std::move(nodes), own_incarnation, has_disk));
+    return std::unique_ptr<SpillLink>(new SpillLink(store, std::move(nodes), own_incarnation, has_disk, own_table()));
 }
 
-SpillLink::SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk)
+SpillLink::SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk,
+                     std::unique_ptr<proxy::PointerTable> table)
     : store_(store),
       nodes_(std::move(nodes)),
       peer_(nodes_->set()->members.front().one),
       options_(nodes_->set()->options),
       own_incarnation_(own_incarnation),
       has_disk_(has_disk),
+      table_(std::move(table)),
       landing_(landing_bytes),
       link_(nodes_->link_config(*peer_, options_, 0),
-            {nodes_->maker(peer_, {{landing_.data(), landing_.size()}, {}}, options_.rpc), boottime_ns, *this, nullptr, &landing_,
+            {nodes_->maker(peer_, {{landing_.data(), landing_.size()}, {}}, options_.rpc), boottime_ns, *this, table_.get(), &landing_,
              nullptr}) {}
 
 SpillLink::~SpillLink() { CHECK(!thread_.joinable()); }
@@ -82,7 +104,7 @@ void SpillLink::run() {
 
 // Sleeps until there is work, a reply, or the link's next deadline.
 void SpillLink::wait() {
-    const uint64_t now_ns = boottime_ns(), due_ns = link_.next_tick_ns();
+    const uint64_t now_ns = boottime_ns(), due_ns = next_due_ns();
     const uint64_t ms = due_ns > now_ns ? (due_ns - now_ns + ns_per_ms - 1) / ns_per_ms : 0;
     const short link_events = short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN);
     pollfd ready[] = {{waker_.fd(), POLLIN, 0}, {store_.fd(), POLLIN, 0}, {fd_, link_events, 0}};
@@ -92,8 +114,15 @@ void SpillLink::wait() {
     if (ready[2].revents != 0 && fd_ >= 0) link_.ready(boottime_ns());
 }
 
+uint64_t SpillLink::next_due_ns() const {
+    uint64_t due_ns = link_.next_tick_ns();
+    for (const PeerStore::Wait& wait : waits_) due_ns = std::min(due_ns, wait.until_ns);
+    return due_ns;
+}
+
 void SpillLink::step() {
     const uint64_t now_ns = boottime_ns();
+    end_waits();
     if (now_ns >= link_.next_tick_ns()) link_.tick(now_ns);
     submit();
     for (int n = 0; n < flushes_max && link_.flush(boottime_ns()); n++)
@@ -113,7 +142,8 @@ void SpillLink::submit() {
         }
         return true;
     };
-    const bool up = submit_all(work_.reads, [this](const auto& one) { return read(one); }) &&
+    const bool up = submit_all(work_.waits, [this](const auto& one) { return kill(one); }) &&
+                    submit_all(work_.reads, [this](const auto& one) { return read(one); }) &&
                     submit_all(work_.forgets, [this](const auto& one) { return forget(one); }) &&
                     submit_all(work_.puts, [this](const auto& one) { return put(one); });
     if (!up) fail_work();
@@ -122,6 +152,7 @@ void SpillLink::submit() {
 void SpillLink::fail_work() {
     for (const PeerStore::Read& one : work_.reads) store_.lost(one);
     for (const auto& one : work_.puts) store_.refused(*one);
+    for (const PeerStore::Wait& one : work_.waits) waits_.push_back(one);
     work_ = {};
 }
 
@@ -169,10 +200,13 @@ SpillLink::Submitted SpillLink::put(const std::shared_ptr<const PeerRecord>& rec
 SpillLink::Submitted SpillLink::read(const PeerStore::Read& read) {
     protocol::GetOp op;
     op.key.bytes = protocol::view_of(read.key);
+    op.lease = table_ != nullptr;
+    proxy::AskOptions options;
+    options.one_sided = true;
     Asked asked;
     asked.what = Asked::What::read;
     asked.read = read;
-    return ask(op, {}, std::move(asked));
+    return ask(op, std::move(options), std::move(asked));
 }
 
 SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
@@ -181,6 +215,38 @@ SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
     Asked asked;
     asked.what = Asked::What::forget;
     return ask(op, {}, std::move(asked));
+}
+
+// The record's death is certain with the reply; else the wait is for its time.
+SpillLink::Submitted SpillLink::kill(const PeerStore::Wait& wait) {
+    if (!wait.kills) {
+        waits_.push_back(wait);
+        return Submitted::yes;
+    }
+    protocol::DeleteOp op;
+    op.key.bytes = protocol::view_of(wait.key);
+    Asked asked;
+    asked.what = Asked::What::wait;
+    asked.wait = wait;
+    return ask(op, {}, std::move(asked));
+}
+
+void SpillLink::end_waits() {
+    const uint64_t now_ns = boottime_ns();
+    std::erase_if(waits_, [&](const PeerStore::Wait& wait) {
+        if (wait.until_ns > now_ns) return false;
+        PeerStore::ended(wait);
+        return true;
+    });
+}
+
+// valid_until_ns 0: none.
+fabric::LeasedPtr SpillLink::lease_on(const protocol::SpilledKey& key) {
+    if (table_ == nullptr || !link_.up()) return {};
+    const protocol::Welcome& welcome = link_.welcome();
+    const uint64_t hash = hash_key(protocol::view_of(key), welcome.hash_seed);
+    const proxy::PointerTable::Lookup found = table_->find(hash, welcome.incarnation, boottime_ns());
+    return found.found == proxy::PointerTable::Found::hit ? found.leased : fabric::LeasedPtr();
 }
 
 // ---- replies ------------------------------------------------------------------------------------------
@@ -199,10 +265,11 @@ void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
         const bool stored = reply != nullptr && reply->status == protocol::StoreReply::Status::stored;
         return stored ? store_.stored(*asked.record) : store_.refused(*asked.record);
     }
+    if (asked.what == Asked::What::wait) return PeerStore::ended(asked.wait);
     if (asked.what != Asked::What::read) return;
     const auto* const reply = std::get_if<protocol::GetReply>(&answer.op);
     if (reply != nullptr && reply->status == protocol::GetReply::Status::hit)
-        store_.found(asked.read, answer.value);
+        store_.found(asked.read, answer.value, lease_on(asked.read.key));
     else
         store_.lost(asked.read);
 }
@@ -210,9 +277,10 @@ void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
 void SpillLink::failed(proxy::Ticket ticket, const proxy::Failed& failed) {
     const Asked asked = take(ticket);
     if (asked.what == Asked::What::read) return store_.lost(asked.read);
+    if (asked.what == Asked::What::wait) return waits_.push_back(asked.wait);
     if (asked.what != Asked::What::put) return;
     if (failed.why == proxy::AskFailure::refused) return store_.refused(*asked.record);
-    store_.stored(*asked.record);  // J2
+    store_.stored(*asked.record);  // J3
 }
 
 // ---- the connection -----------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 // Owner: the program. The store outlives it. Threads: its own; start(), stop() and watched() belong to the main thread.
 //
 // J1  All work that it took is reported to the store: also what fails, and what a connection loses.
-// J2  A value whose store has an unknown outcome counts as stored: a read finds it, or not (V2).
+// J2  Its pointers to the peer's items are under the peer's leases. Those that it reports permit shorter ones to proxies.
+// J3  A value whose store has an unknown outcome counts as stored: a read finds it, or not (V2).
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@
 #include "process/log.h"
 #include "process/supervisor.h"
 #include "proxy/node_link.h"
+#include "proxy/pointer_table.h"
 
 namespace farcached::node {
 
@@ -47,13 +49,15 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
   private:
     // What a request stands for; its ticket is its index.
     struct Asked {
-        enum class What : uint8_t { nothing, put, read, forget } what = What::nothing;
+        enum class What : uint8_t { nothing, put, read, forget, wait } what = What::nothing;
         std::shared_ptr<const PeerRecord> record;
         PeerStore::Read read;
+        PeerStore::Wait wait;
     };
     enum class Submitted : uint8_t { yes, not_now, down };
 
-    SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk);
+    SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk,
+              std::unique_ptr<proxy::PointerTable> table);
 
     void run();
     void wait();
@@ -64,6 +68,10 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Submitted put(const std::shared_ptr<const PeerRecord>& record);
     Submitted read(const PeerStore::Read& read);
     Submitted forget(const protocol::SpilledKey& key);
+    Submitted kill(const PeerStore::Wait& wait);
+    void end_waits();
+    uint64_t next_due_ns() const;
+    fabric::LeasedPtr lease_on(const protocol::SpilledKey& key);
     void fail_work();
     void say(process::Level level, const std::string& what) noexcept;
     Asked take(proxy::Ticket ticket);
@@ -91,8 +99,10 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     bool told_down_ = false, retry_ = false, usable_ = false;
     int fd_ = -1;  // of the connection
     PeerStore::Work work_;
+    std::vector<PeerStore::Wait> waits_;  // for their times
     std::vector<Asked> asked_;
     std::vector<uint32_t> free_;  // indexes of asked_
+    std::unique_ptr<proxy::PointerTable> table_;  // of this link alone; nullptr: no pointers
     fabric::BufferPool landing_;
     proxy::NodeLink link_;
     std::thread thread_;

@@ -15,12 +15,16 @@
 
 namespace farcached::node {
 
-void PeerInbox::add(uint64_t cookie, std::optional<std::string_view> bytes_of_it) {
-    Done one{cookie, nullptr};
+void PeerInbox::add(uint64_t cookie, std::optional<std::string_view> bytes_of_it, const fabric::LeasedPtr& leased) {
+    Done one{cookie, /* is_wait= */ false, nullptr, 0, leased};
     if (bytes_of_it.has_value()) {
         one.bytes.reset(new (std::nothrow) char[bytes_of_it->size() + 1]);
         if (one.bytes != nullptr) one.length = bytes_of_it->copy(one.bytes.get(), bytes_of_it->size());
     }
+    add(std::move(one));
+}
+
+void PeerInbox::add(Done one) {
     std::lock_guard hold(lock);
     if (fd < 0) return;
     done.push_back(std::move(one));
@@ -141,6 +145,12 @@ void PeerStore::read(const Place& place, const std::shared_ptr<PeerInbox>& asker
     asker->add(cookie, queued != nullptr ? std::optional(queued->view()) : std::nullopt);
 }
 
+void PeerStore::await_end(const Place& place, uint64_t until_ns, const std::shared_ptr<PeerInbox>& asker, uint64_t cookie) {
+    std::lock_guard hold(lock_);
+    work_.waits.push_back({key_of(number_of(place)), alive(place), until_ns, asker, cookie});
+    wake();
+}
+
 // ---- for the link -------------------------------------------------------------------------------------
 
 void PeerStore::take(Work& to) {
@@ -156,6 +166,7 @@ void PeerStore::take(Work& to) {
     move(work_.puts, to.puts);
     move(work_.forgets, to.forgets);
     move(work_.reads, to.reads);
+    move(work_.waits, to.waits);
 }
 
 void PeerStore::came_up(uint64_t incarnation, uint64_t item_bytes_max) {
@@ -197,7 +208,9 @@ void PeerStore::refused(const PeerRecord& record) {
     over(record);
 }
 
-void PeerStore::found(const Read& read, std::string_view bytes) { read.asker->add(read.cookie, bytes); }
+void PeerStore::found(const Read& read, std::string_view bytes, const fabric::LeasedPtr& leased) {
+    read.asker->add(read.cookie, bytes, leased);
+}
 
 void PeerStore::lost(const Read& read) {
     {
@@ -220,24 +233,42 @@ PeerReads::~PeerReads() {
     inbox_->fd = -1;
 }
 
+// For one more report.
+void PeerReads::make_room() {
+    const size_t most = under_way_ + waits_ + 1;
+    complete_.reserve(most);
+    std::lock_guard hold(inbox_->lock);
+    inbox_->done.reserve(most);
+}
+
 void PeerReads::get(const Place& place, uint64_t cookie) {
+    make_room();
     store_.read(place, inbox_, cookie);
     under_way_++;
 }
 
-void PeerReads::take(FunctionRef<void(uint64_t, std::optional<std::string_view>)> done) {
+void PeerReads::await_end(const Place& place, uint64_t until_ns, uint64_t cookie) {
+    make_room();
+    store_.await_end(place, until_ns, inbox_, cookie);
+    waits_++;
+}
+
+// `done` may call get(), which needs room in both lists.
+void PeerReads::take(Report done) {
+    std::vector<PeerInbox::Done> complete;
     {
         std::lock_guard hold(inbox_->lock);
         complete_.swap(inbox_->done);
+        complete.swap(complete_);
     }
-    for (const PeerInbox::Done& one : complete_) {
-        under_way_--;
-        if (one.bytes == nullptr)
-            done(one.cookie, std::nullopt);
-        else
-            done(one.cookie, std::string_view(one.bytes.get(), one.length));
+    for (const PeerInbox::Done& one : complete) {
+        (one.is_wait ? waits_ : under_way_)--;
+        const std::optional<std::string_view> bytes =
+            one.bytes != nullptr ? std::optional(std::string_view(one.bytes.get(), one.length)) : std::nullopt;
+        done(one.cookie, bytes, one.leased.valid_until_ns != 0 ? &one.leased : nullptr);
     }
-    complete_.clear();
+    complete.clear();
+    if (complete.capacity() > complete_.capacity()) complete_.swap(complete);
 }
 
 }  // namespace farcached::node

@@ -15,6 +15,7 @@
 // V4  alive() is false for all values of before a loss of the peer's memory (came_up() with another incarnation), and of other
 //     runs.
 // V5  Each read is reported once, if its PeerReads still exists.
+// V6  A Wait is reported once: after the peer has deleted the record, so that no READ of it is a hit any more, or at its time.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -33,6 +34,7 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "fabric/remote_ptr.h"
 #include "node/disk/place.h"
 #include "node/peer/peer_statistics.h"
 #include "protocol/spilled.h"
@@ -66,15 +68,18 @@ struct LeavingValue {
 struct PeerInbox {
     struct Done {
         uint64_t cookie;
+        bool is_wait;                   // else a read
         std::unique_ptr<char[]> bytes;  // nullptr: the peer has it not
         size_t length = 0;
+        fabric::LeasedPtr leased{};     // to the record; valid_until_ns 0: no lease
     };
     std::mutex lock;
     int fd = -1;             // -1: nobody reads any more
-    std::vector<Done> done;  // has room for all reads under way
+    std::vector<Done> done;  // has room for all that is under way
 
     // Without memory for the bytes they count as lost.
-    void add(uint64_t cookie, std::optional<std::string_view> bytes);
+    void add(uint64_t cookie, std::optional<std::string_view> bytes, const fabric::LeasedPtr& leased = {});
+    void add(Done one);
 };
 
 class PeerReads;
@@ -107,11 +112,19 @@ class PeerStore {
         std::shared_ptr<PeerInbox> asker;
         uint64_t cookie;
     };
+    // V6
+    struct Wait {
+        protocol::SpilledKey key;
+        bool kills;  // false: it is for the time alone
+        uint64_t until_ns;
+        std::shared_ptr<PeerInbox> asker;
+        uint64_t cookie;
+    };
     struct Work {
         std::deque<std::shared_ptr<const PeerRecord>> puts;
         std::deque<protocol::SpilledKey> forgets;
         std::deque<Read> reads;
-        bool empty() const { return puts.empty() && forgets.empty() && reads.empty(); }
+        std::deque<Wait> waits;
     };
     int fd() const { return event_; }  // readable: there is work
     // Adds all work to `to`.
@@ -121,8 +134,9 @@ class PeerStore {
     // What became of a record: the peer has it, or has it not.
     void stored(const PeerRecord& record);
     void refused(const PeerRecord& record);
-    void found(const Read& read, std::string_view bytes);
+    void found(const Read& read, std::string_view bytes, const fabric::LeasedPtr& leased);
     void lost(const Read& read);
+    static void ended(const Wait& wait) { wait.asker->add({wait.cookie, /* is_wait= */ true, nullptr}); }
 
   private:
     friend class PeerReads;
@@ -136,6 +150,7 @@ class PeerStore {
     void over(const PeerRecord& record);
     void wake();
     void read(const Place& place, const std::shared_ptr<PeerInbox>& asker, uint64_t cookie);
+    void await_end(const Place& place, uint64_t until_ns, const std::shared_ptr<PeerInbox>& asker, uint64_t cookie);
 
     const uint64_t home_;  // random
     const uint32_t tag_;   // random
@@ -173,15 +188,21 @@ class PeerReads {
     bool has_room() const { return under_way_ < under_way_max; }
     // Throws std::bad_alloc without effect.
     void get(const Place& place, uint64_t cookie);
-    // Reports the complete reads. bytes: the user's key and the value; nullopt: the peer has it not.
-    void take(FunctionRef<void(uint64_t cookie, std::optional<std::string_view> bytes)> done);
+    // V6. A place of zeros: only the time counts. Throws std::bad_alloc without effect.
+    void await_end(const Place& place, uint64_t until_ns, uint64_t cookie);
+    // Reports the complete reads and waits. bytes: the user's key and the value; nullopt: the peer has it not, or a wait is over.
+    // leased: to the record, which the peer keeps there until that ends; nullptr: no lease.
+    using Report = FunctionRef<void(uint64_t cookie, std::optional<std::string_view> bytes, const fabric::LeasedPtr* leased)>;
+    void take(Report done);
     uint32_t under_way() const { return under_way_; }
 
   private:
     PeerStore& store_;
     const std::shared_ptr<PeerInbox> inbox_;
+    void make_room();
+
     std::vector<PeerInbox::Done> complete_;
-    uint32_t under_way_ = 0;
+    uint32_t under_way_ = 0, waits_ = 0;  // reads, and waits
 };
 
 }  // namespace farcached::node

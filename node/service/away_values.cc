@@ -17,15 +17,39 @@ void AwayValues::get(Asker& asker, const RequestId& id, bool want_grant, std::st
     }
 }
 
-void AwayValues::over(uint64_t number, const protocol::GetReply& reply, std::string_view value) {
-    const auto found = asked_.find(number);
+void AwayValues::over(const AwayGets::Done& done) {
+    const auto found = asked_.find(done.asker);
     if (found == asked_.end()) return;  // G1
     const Asked asked = found->second;
     asked_.erase(found);
     try {
-        asked.asker->value_came(asked.id, asked.want_grant, reply, value);
+        asked.asker->value_came(asked.id, asked.want_grant, done);
     } catch (const std::bad_alloc&) {
         asked.asker->starve();
+    }
+}
+
+void AwayValues::await_end(Asker& asker, uint64_t key_hash, const Place& place, uint64_t until_ns) {
+    const uint64_t number = next_++;
+    waits_[number] = {&asker, key_hash, place};
+    try {
+        gets_.await_end(number, place, until_ns);
+    } catch (const std::bad_alloc&) {
+        waits_.erase(number);
+        throw;
+    }
+}
+
+void AwayValues::ended(uint64_t number) {
+    const auto found = waits_.find(number);
+    if (found == waits_.end()) return;
+    const Wait wait = found->second;
+    waits_.erase(found);
+    if (wait.place != Place{}) node_.sublease_over(wait.key_hash, wait.place);
+    try {
+        wait.asker->sublease_ended();
+    } catch (const std::bad_alloc&) {
+        wait.asker->starve();
     }
 }
 

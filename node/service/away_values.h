@@ -19,8 +19,10 @@ class AwayValues {
     // A connection's Execution, which replies.
     class Asker {
       public:
-        virtual void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& reply, std::string_view value) = 0;
-        virtual void starve() noexcept = 0;  // instead: value_came() has thrown std::bad_alloc
+        virtual void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) = 0;
+        // After await_end().
+        virtual void sublease_ended() = 0;
+        virtual void starve() noexcept = 0;  // instead: a call has thrown std::bad_alloc
 
       protected:
         ~Asker() = default;
@@ -28,8 +30,10 @@ class AwayValues {
 
     // Of a node with a tier. Throws as AwayGets.
     explicit AwayValues(Node& node)
-        : gets_(node, [this](uint64_t number, const auto& reply, std::string_view value) { over(number, reply, value); },
-                [this](uint64_t number) { return asked_.contains(number); }) {}
+        : node_(node),
+          gets_(
+              node, [this](const AwayGets::Done& done) { over(done); },
+              [this](uint64_t number) { return asked_.contains(number); }, [this](uint64_t number) { ended(number); }) {}
     AwayValues(const AwayValues&) = delete;
     AwayValues& operator=(const AwayValues&) = delete;
 
@@ -38,8 +42,12 @@ class AwayValues {
     // Throws std::bad_alloc without effect.
     void get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
              const Place& place);
+    // sublease_ended() follows: no sublease of the key runs any more (Node::sublease_end()). place: all zeros: none of any key,
+    // after Node::stop_subleases(). Throws std::bad_alloc without effect.
+    void await_end(Asker& asker, uint64_t key_hash, const Place& place, uint64_t until_ns);
     void forget(const Asker& asker) {
         std::erase_if(asked_, [&](const auto& one) { return one.second.asker == &asker; });
+        std::erase_if(waits_, [&](const auto& one) { return one.second.asker == &asker; });
     }
 
   private:
@@ -49,9 +57,18 @@ class AwayValues {
         bool want_grant;
     };
 
-    void over(uint64_t number, const protocol::GetReply& reply, std::string_view value);
+    struct Wait {
+        Asker* asker;
+        uint64_t key_hash;
+        Place place;
+    };
 
+    void over(const AwayGets::Done& done);
+    void ended(uint64_t number);
+
+    Node& node_;
     std::unordered_map<uint64_t, Asked> asked_;
+    std::unordered_map<uint64_t, Wait> waits_;
     uint64_t next_ = 0;
     AwayGets gets_;
 };

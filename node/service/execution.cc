@@ -74,6 +74,8 @@ void Execution::clear() {
     sent_.clear();
     received_.clear();
     walks_.clear();
+    waiting_.clear();
+    waits_for_end_ = false;
     forget_away();
 }
 
@@ -118,6 +120,7 @@ FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
     const bool alone = reader.requests_left() == 1;
     while (ahead_count_ < ahead_.size()) {
         Ahead& next = ahead_[ahead_count_];
+        next.from = {reader.requests_left(), reader.bytes_left()};
         step = reader.next(next.request);
         if (step != FrameStep::entry) break;
         next.left = {reader.requests_left(), reader.bytes_left()};
@@ -137,7 +140,15 @@ FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
 // Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
 bool Execution::execute_ahead(Turn& turn) {
     for (uint32_t i = 0; i < ahead_count_; i++) {
-        execute(turn, ahead_[i].request);
+        if (must_wait(ahead_[i].request))
+            again_ = true;
+        else
+            execute(turn, ahead_[i].request);
+        if (std::exchange(again_, false)) {
+            halted_ = ahead_[i].from;
+            return false;
+        }
+        counters_.requests.add(1);
         if (turn.verdict.end != ServiceEnd::count) return false;
         if (ahead_[i].left.requests == 0 || may_parse()) continue;
         halted_ = ahead_[i].left;
@@ -147,7 +158,6 @@ bool Execution::execute_ahead(Turn& turn) {
 }
 
 void Execution::execute(Turn& turn, NodeRequest& request) {
-    counters_.requests.add(1);
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
     std::visit(
@@ -188,8 +198,9 @@ struct Execution::Hit {
     SentValues::Value apart = {};
 };
 
-Execution::Hit Execution::hit_to(uint32_t tag, bool want_grant) {
-    Hit hit{reply_to(tag), protocol::hit_head_bytes(want_grant)};
+// elsewhere: the grant will be of another node's memory.
+Execution::Hit Execution::hit_to(uint32_t tag, bool want_grant, bool elsewhere) {
+    Hit hit{reply_to(tag), protocol::hit_head_bytes(want_grant, elsewhere)};
     hit.with.grant_room = want_grant;
     return hit;
 }
@@ -229,6 +240,10 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     Place* const to_read = connection_.away != nullptr ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
+    if (got.status == protocol::GetReply::Status::miss && awaits_end(op.key, /* stops= */ false)) {
+        again_ = true;
+        return;
+    }
     counters_.cmd_get.add(1);
     (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
@@ -252,15 +267,22 @@ void Execution::read_away(Turn& turn, const RequestOptions& options, const proto
     }
 }
 
-// The value of a get that was executed in an earlier step. It came without a lease (node/store/stub.h, T2).
-void Execution::value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) {
+// The value of a get that was executed in an earlier step. The item has no lease (node/store/stub.h, T2), but its value may have.
+void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
+    const protocol::GetReply& got = done.reply;
+    const std::string_view value = done.value;
     late_replies_ = true;
     from_away_--;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
-    Hit hit = hit_to(id.tag, want_grant);
+    std::optional<protocol::Grant> granted;
+    if (want_grant && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
+        granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
+    if (connection_.shared.flushes.scheduled() != 0) granted.reset();  // a lease ends before a flush
+    Hit hit = hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
-            hit.with.denied = got.denied;
+            hit.with.denied = granted.has_value() ? protocol::LeaseDenial::none : got.denied;
+            hit.with.grant = granted;
             if (char* const to = room_for(turn, hit, uint32_t(value.size()))) value.copy(to, value.size());
             [[fallthrough]];
         case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
@@ -301,13 +323,17 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
-    if (!op.prefix.empty()) return delete_prefix(turn, options.tag, op.prefix);
+    if (!op.prefix.empty()) {
+        delete_prefix(turn, options.tag, op.prefix);
+        return end_flush();
+    }
     counters_.cmd_flush.add(1);
     FlushSchedule& flushes = connection_.shared.flushes;
     if (op.at.has_value())
         flushes.schedule(*op.at, turn.now);
     else
         flushes.flush(turn.now);
+    end_flush();
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
@@ -359,6 +385,77 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp
     if (follows) send_later(turn, options.tag, std::move(apart));
 }
 
+// ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
+
+// True: sublease_ended() follows.
+bool Execution::awaits_end(const protocol::Key& key, bool stops) {
+    if (node_.config().peer == nullptr) return false;
+    Place place{};
+    const uint64_t until_ns = node_.sublease_end(key, connection_.shared.steady_ns(), place, stops);
+    if (until_ns == 0) return false;
+    connection_.away->await_end(*this, key.hash, place, until_ns);
+    counters_.waits_for_sublease.add(1);
+    return waits_for_end_ = true;
+}
+
+// Until end_flush().
+bool Execution::awaits_all_ends() {
+    if (node_.config().peer == nullptr) return false;
+    const uint64_t now_ns = connection_.shared.steady_ns();
+    if (!std::exchange(stopped_subleases_, true)) subleases_until_ns_ = node_.stop_subleases(now_ns);
+    if (subleases_until_ns_ <= now_ns) return false;
+    connection_.away->await_end(*this, 0, Place{}, subleases_until_ns_);
+    counters_.waits_for_sublease.add(1);
+    return waits_for_end_ = true;
+}
+
+void Execution::end_flush() {
+    if (std::exchange(stopped_subleases_, false)) node_.resume_subleases();
+}
+
+// Whether the request, a mutation, has to wait.
+bool Execution::must_wait(const NodeRequest& request) {
+    if (request.options.value_follows) return false;  // postpone()
+    return std::visit(
+        [this](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (std::is_same_v<Op, protocol::FlushOp>) return awaits_all_ends();
+            if constexpr (std::is_same_v<Op, protocol::GetOp>) {
+                if (!op.touch.has_value() && !op.vivify.has_value() && !op.recache_before.has_value()) return false;
+                return awaits_end(op.key, /* stops= */ true);
+            } else if constexpr (requires { op.key; }) {
+                return awaits_end(op.key, /* stops= */ true);
+            }
+            return false;
+        },
+        request.op);
+}
+
+// True: the store waits, and is replied to later. Throws std::bad_alloc.
+bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op) {
+    const bool paused = waits_for_end_;
+    if (!awaits_end(op.key, /* stops= */ true)) return false;
+    waits_for_end_ = paused;
+    Waiting& waiting = waiting_.emplace_back();
+    waiting.id = id;
+    waiting.key = op.key.bytes;
+    waiting.value = op.value;
+    waiting.op = op;
+    return true;
+}
+
+void Execution::sublease_ended() {
+    late_replies_ = true;
+    waits_for_end_ = false;
+    for (size_t left = waiting_.size(); left > 0; left--) {
+        Waiting waiting = std::move(waiting_.front());
+        waiting_.pop_front();
+        waiting.op.key = node_.key(waiting.key);
+        waiting.op.value = waiting.value;
+        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op});
+    }
+}
+
 // ---- stores whose value follows -------------------------------------------------------------------------
 
 void Execution::announce(Turn& turn, const NodeRequest& request) {
@@ -394,7 +491,10 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::abandoned: refuse(turn, id.tag, RequestRefusal::abandoned); break;
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
         case How::refused: refuse(turn, id.tag, ended.refusal); break;
-        case How::whole: store(turn, id.tag, ended.op); break;
+        case How::whole:
+            if (postpone(id, ended.op)) return turn.replies.end();
+            store(turn, id.tag, ended.op);
+            break;
     }
     turn.replies.end();
     answered(id.sequence);

@@ -8,6 +8,8 @@
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
 //     copied out to be sent in pieces, or from_away_max gets wait for values from a tier. The unexecuted bytes stay in the
 //     channel, which then stops receiving.
+//     It also pauses in front of a mutation, and of a get that would be a miss, while a proxy may READ that key's value on the node
+//     of --spill-to (Node::sublease_end()). A store whose value followed waits by itself.
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
 //     complete (values.h). A delete by prefix, and a get whose value is in a tier, are replied to in a later step.
 #pragma once
@@ -15,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -54,7 +57,7 @@ class Execution final : private AwayValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return sent_.may_parse() && from_away_ < from_away_max; }
+    bool may_parse() const { return !waits_for_end_ && sent_.may_parse() && from_away_ < from_away_max; }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -81,13 +84,19 @@ class Execution final : private AwayValues::Asker {
     struct Ahead {
         protocol::NodeRequest request;
         protocol::Key* key = nullptr;  // of the request, hashed; nullptr: no key
-        Halted left;                   // of the frame, behind this request
+        Halted from, left;             // of the frame: with this request, and behind it
     };
     static constexpr size_t ahead_max = 8;
     // A delete by prefix that continues in the next steps.
     struct Walk {
         RequestId id;
         Node::PrefixDelete under_way;
+    };
+    // A store whose value has arrived, and that waits for the end of a sublease.
+    struct Waiting {
+        RequestId id;
+        std::string key, value;
+        protocol::StoreOp op;  // without both
     };
     struct Hit;   // the reply to a get, with its value
     struct Turn;  // a sequence of requests of one frame, with their replies
@@ -104,15 +113,23 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
-    static Hit hit_to(uint32_t tag, bool want_grant);
+    static Hit hit_to(uint32_t tag, bool want_grant, bool elsewhere = false);
     char* room_for(Turn& turn, Hit& hit, uint32_t value_len);
     void reply(Turn& turn, Hit& hit, const protocol::GetReply& reply);
     void read_away(Turn& turn, const protocol::RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
                    const Place& place);
-    void value_came(const RequestId& id, bool want_grant, const protocol::GetReply& got, std::string_view value) override;
+    void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
+    void sublease_ended() override;
+    bool must_wait(const protocol::NodeRequest& request);
+    bool awaits_end(const protocol::Key& key, bool stops);
+    bool awaits_all_ends();
+    void end_flush();
+    bool postpone(const RequestId& id, const protocol::StoreOp& op);
     void starve() noexcept override { starved_ = late_replies_ = true; }
     void forget_away() {
-        if (std::exchange(from_away_, 0) != 0) connection_.away->forget(*this);
+        if (connection_.away != nullptr) connection_.away->forget(*this);
+        from_away_ = 0;
+        end_flush();
     }
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
@@ -140,6 +157,11 @@ class Execution final : private AwayValues::Asker {
     static constexpr uint32_t from_away_max = 512;
     uint32_t from_away_ = 0;  // gets that wait for their value
     bool late_replies_ = false, starved_ = false;
+    bool waits_for_end_ = false;      // of subleases: the frame is halted
+    bool stopped_subleases_ = false;  // for a flush: end_flush() follows
+    uint64_t subleases_until_ns_ = 0; // while they are stopped: the end of the last one
+    bool again_ = false;              // the present request is to be executed later, and was not replied to
+    std::deque<Waiting> waiting_;
 };
 
 }  // namespace farcached::node

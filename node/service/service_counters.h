@@ -35,7 +35,8 @@ namespace farcached::node {
     X(cmd_forget, "items dropped because their new value was refused before it was sent")                           \
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \
-    X(get_value_lost, "gets whose value its tier had lost: counted as hits, answered as misses")                \
+    X(get_value_lost, "gets whose value its tier had lost: counted as hits, answered as misses")                    \
+    X(waits_for_sublease, "requests that waited until no proxy could READ the key's value on the node of spill_to")   \
     X(cmd_stats, "requests for statistics")                                                                         \
     X(requests_refused, "valid requests that were not executed")                                                    \
     X(values_received, "values received completely, in pieces or by READ")                                          \

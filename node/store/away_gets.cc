@@ -3,18 +3,22 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <system_error>
 #include <utility>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "node/store/impl.h"
 #include "node/store/stub.h"
+#include "protocol/spilled.h"
 
 namespace farcached::node {
 
-AwayGets::AwayGets(Node& node, Over over, Wanted wanted) : node_(node), over_(std::move(over)), wanted_(std::move(wanted)) {
+AwayGets::AwayGets(Node& node, Over over, Wanted wanted, Ended ended)
+    : node_(node), over_(std::move(over)), wanted_(std::move(wanted)), ended_(std::move(ended)) {
     const Config& config = node.config();
     CHECK(config.has_tiers());
     if (config.disk == nullptr) own_event_ = fabric::Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -31,6 +35,11 @@ void AwayGets::get(uint64_t asker, std::string_view key, const protocol::GetRepl
     CHECK(reply.status == protocol::GetReply::Status::hit);
     waiting_.push_back({asker, std::string(key), reply, place});
     if (waiting_.size() == 1 && !start_next() && idle()) (void)eventfd_write(event_, 1);  // G1
+}
+
+void AwayGets::await_end(uint64_t asker, const Place& place, uint64_t until_ns) {
+    CHECK(peer_.has_value());
+    peer_->await_end(place, until_ns, first_wait + asker);
 }
 
 // False: no memory for one more read.
@@ -93,10 +102,11 @@ void AwayGets::ready(NodeSeconds now) {
             finish(cookie, record->key, record->value, now);
         });
     if (peer_.has_value())
-        peer_->take([&](uint64_t cookie, std::optional<std::string_view> bytes) {
+        peer_->take([&](uint64_t cookie, std::optional<std::string_view> bytes, const fabric::LeasedPtr* leased) {
+            if (cookie >= first_wait) return ended_(cookie - first_wait);
             const size_t key_length = reading_[cookie].key.size();
             if (!bytes.has_value() || bytes->size() < key_length) return finish(cookie, std::nullopt, {}, now);
-            finish(cookie, bytes->substr(0, key_length), bytes->substr(key_length), now);
+            finish(cookie, bytes->substr(0, key_length), bytes->substr(key_length), now, leased);
         });
     read_next();
 }
@@ -104,15 +114,16 @@ void AwayGets::ready(NodeSeconds now) {
 void AwayGets::refuse(uint64_t asker) {
     protocol::GetReply reply;
     reply.status = protocol::GetReply::Status::no_memory;
-    over_(asker, reply, {});
+    over_({asker, reply, {}});
 }
 
-void AwayGets::finish(uint64_t cookie, std::optional<std::string_view> found, std::string_view value, NodeSeconds now) {
+void AwayGets::finish(uint64_t cookie, std::optional<std::string_view> found, std::string_view value, NodeSeconds now,
+                      const fabric::LeasedPtr* leased) {
     const Get get = std::move(reading_[cookie]);
     free_.push_back(uint32_t(cookie));
     const protocol::Key key = node_.key(get.key);
     if (found == get.key && value.size() == get.reply.meta.value_len) {
-        over_(get.asker, get.reply, value);
+        over_({get.asker, get.reply, value, get.key, get.place, leased});
         return node_.found_away(key, get.place, value, now);
     }
     node_.lost_away(key, get.place, now);
@@ -143,7 +154,7 @@ void AwayGets::ask_again(const Get& get, NodeSeconds now) {
         return refuse(get.asker);
     }
     if (reply.status != protocol::GetReply::Status::hit) lost_++;
-    over_(get.asker, reply, value);
+    over_({get.asker, reply, value});
 }
 
 // ---- the node's part -----------------------------------------------------------------------------------
@@ -189,6 +200,65 @@ void Node::lost_away(const protocol::Key& key, const Place& place, NodeSeconds n
     const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
     if (at.slot != nullptr) partition.items().kill(at.ref, at.slot, Gone::evicted, now);
 }
+
+// ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
+
+std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
+                                              uint64_t now_ns, NodeSeconds now) {
+    constexpr uint64_t ns_per_ms = 1'000'000;
+    constexpr NodeSeconds life_min = 2;  // longer than a sublease: it ends before the item expires
+    const uint64_t left_ms = leased.valid_until_ns > now_ns ? (leased.valid_until_ns - now_ns) / ns_per_ms : 0;
+    const uint32_t term_ms = uint32_t(std::min<uint64_t>(left_ms, protocol::spilled_term_ms_max));
+    if (term_ms == 0) return std::nullopt;
+    Partition& partition = impl_->partition(key.hash);
+    std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
+    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
+    if (at.slot == nullptr || (impl_->arena.header(at.ref).format & layout::format_tokens) != 0) return std::nullopt;
+    const NodeSeconds exptime = impl_->arena.descriptor(at.ref).exptime;
+    if (exptime != never_expires && exptime < now + life_min) return std::nullopt;
+    const uint64_t until_ns = now_ns + term_ms * ns_per_ms;
+    if (!partition.subleases().add(key.hash, place, until_ns, now_ns)) return std::nullopt;
+    // Either a flush sees this end, or this sees the flush.
+    uint64_t last_ns = impl_->subleases_until_ns.load();
+    while (last_ns < until_ns && !impl_->subleases_until_ns.compare_exchange_weak(last_ns, until_ns)) {
+    }
+    if (impl_->subleases_stopped.load() != 0) return std::nullopt;
+    impl_->subleases.fetch_add(1, std::memory_order_relaxed);
+    protocol::Grant grant;
+    grant.offset = leased.ptr.offset;
+    grant.generation = leased.ptr.generation;
+    grant.region = leased.ptr.region;
+    grant.length = uint32_t(protocol::spilled_item_bytes(key.bytes.size(), stub_of(impl_->arena, at.ref).value_len));
+    grant.capacity = std::max(grant.length, leased.ptr.length);
+    grant.term_ms = term_ms;
+    grant.incarnation = leased.ptr.incarnation;
+    return grant;
+}
+
+uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place, bool stops) {
+    if (impl_->subleases_until_ns.load() <= now_ns || broken::s15_ignore_subleases) return 0;
+    Partition& partition = impl_->partition(key.hash);
+    std::lock_guard hold(partition.lock);
+    Subleases& subleases = partition.subleases();
+    const Subleases::Running running = stops ? subleases.end(key.hash, now_ns) : subleases.find(key.hash, now_ns);
+    place = running.place;
+    return running.until_ns;
+}
+
+void Node::sublease_over(uint64_t key_hash, const Place& place) {
+    Partition& partition = impl_->partition(key_hash);
+    std::lock_guard hold(partition.lock);
+    partition.subleases().over(key_hash, place);
+}
+
+uint64_t Node::stop_subleases(uint64_t now_ns) {
+    impl_->subleases_stopped.fetch_add(1);
+    const uint64_t last_ns = impl_->subleases_until_ns.load();
+    return last_ns > now_ns && !broken::s15_ignore_subleases ? last_ns : 0;
+}
+
+void Node::resume_subleases() { impl_->subleases_stopped.fetch_sub(1); }
 
 SpillRules& Node::spill_rules() { return impl_->config.spill; }
 

@@ -32,22 +32,35 @@ namespace farcached::node {
 
 class AwayGets {
   public:
-    // asker: as in get(). value: of a hit; valid during the call.
-    using Over = std::function<void(uint64_t asker, const protocol::GetReply& reply, std::string_view value)>;
+    // What a get came to. All references are valid during the call.
+    struct Done {
+        uint64_t asker;  // as in get()
+        const protocol::GetReply& reply;
+        std::string_view value;                      // of a hit
+        std::string_view key = {};                   // with `leased`
+        Place place = {};                            // with `leased`
+        const fabric::LeasedPtr* leased = nullptr;   // to the value on another node (Node::sublease())
+    };
+    using Over = std::function<void(const Done& done)>;
+    using Ended = std::function<void(uint64_t asker)>;
     using Wanted = std::function<bool(uint64_t asker)>;  // does it wait still?
     // Of a node with a tier. Throws std::bad_alloc and std::system_error.
-    AwayGets(Node& node, Over over, Wanted wanted);
+    AwayGets(Node& node, Over over, Wanted wanted, Ended ended = {});
     AwayGets(const AwayGets&) = delete;
     AwayGets& operator=(const AwayGets&) = delete;
 
     int fd() const { return event_; }  // readable: call ready()
     // reply: the hit whose value is at that place. Throws std::bad_alloc without effect.
     void get(uint64_t asker, std::string_view key, const protocol::GetReply& reply, const Place& place);
+    // Ended follows, from ready(): the other node has killed the value, or it is until_ns (CLOCK_BOOTTIME). Without a place only
+    // the latter. Throws std::bad_alloc without effect.
+    void await_end(uint64_t asker, const Place& place, uint64_t until_ns);
     void ready(NodeSeconds now);
     uint64_t lost() const { return lost_; }        // gets that became misses, because the tier had lost the value
     uint64_t refused() const { return refused_; }  // the same for lack of memory
 
   private:
+    static constexpr uint64_t first_wait = UINT64_C(1) << 32;  // cookies of gets are below
     struct Get {
         uint64_t asker = 0;
         std::string key;
@@ -61,13 +74,15 @@ class AwayGets {
     bool start(const Place& place, uint32_t number);
     bool idle() const;
     // value: of the record under that key; nullopt: the tier has it not.
-    void finish(uint64_t cookie, std::optional<std::string_view> key, std::string_view value, NodeSeconds now);
+    void finish(uint64_t cookie, std::optional<std::string_view> key, std::string_view value, NodeSeconds now,
+                const fabric::LeasedPtr* leased = nullptr);
     void ask_again(const Get& get, NodeSeconds now);
     void refuse(uint64_t asker);
 
     Node& node_;
     const Over over_;
     const Wanted wanted_;
+    const Ended ended_;
     std::deque<Get> waiting_;     // for their reads to begin
     std::vector<Get> reading_;    // by the cookie of the read
     std::vector<uint32_t> free_;  // numbers of reading_ that are not in use

@@ -53,6 +53,9 @@ struct Node::Impl {
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
     std::atomic<uint64_t> found_away{0}, recached{0}, lost_away{0};
+    std::atomic<uint64_t> subleases_until_ns{0};   // the end of the last one; CLOCK_BOOTTIME
+    std::atomic<uint32_t> subleases_stopped{0};    // flushes that wait for their ends
+    std::atomic<uint64_t> subleases{0};            // granted
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept

@@ -27,6 +27,7 @@
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
+#include "fabric/remote_ptr.h"
 #include "node/store/prefix_counts.h"
 #include "protocol/op.h"
 
@@ -233,15 +234,28 @@ class Node {
     // If lent is not null, it receives a value of at least lent_bytes_min bytes instead of `value`. The bytes do not change
     // while it lives; it must end before the node. Replies may hold half of the memory limit in this way; above that the node
     // copies.
-    // Of an item whose value is on the disk, `away` receives the place, and `value` is not called. Without `away` it is called for
+    // Of an item whose value is in a tier, `away` receives the place, and `value` is not called. Without `away` it is called for
     // the meta; if it wants the value, the reply is a miss.
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
                            Place* away = nullptr);
-    // The disk had that value of the key there. It may return to memory (SpillRules).
+    // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
-    // The disk has not: the item is gone, unless it has changed since.
+    // The tier has not: the item is gone, unless it has changed since.
     void lost_away(const protocol::Key& key, const Place& place, NodeSeconds now);
+    // S15: while a proxy may READ a key's value on the node of --spill-to, no mutation of the key is executed, and no get of it is a
+    // miss. Times are on CLOCK_BOOTTIME.
+    // A pointer to that value under a sublease, which ends before `leased` does. `place`: as get() gave it. nullopt: none; the
+    // item has changed, or expires soon, or a mutation or a flush waits.
+    std::optional<protocol::Grant> sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
+                                            uint64_t now_ns, NodeSeconds now);
+    // The end of the key's sublease, and the place of the value; 0: none runs. `stops`: none follows it until then.
+    uint64_t sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place, bool stops);
+    // The other node has killed the value there.
+    void sublease_over(uint64_t key_hash, const Place& place);
+    // No key gets a sublease until resume_subleases(). Returns when the last one ends; 0: none runs. Calls may nest.
+    uint64_t stop_subleases(uint64_t now_ns);
+    void resume_subleases();
     SpillRules& spill_rules();
     // Whether a value of that size can be lent once `freed` bytes are returned. Takes no lock.
     bool may_lend(uint64_t value_bytes, uint64_t freed = 0) const;

@@ -29,6 +29,7 @@
 #include "node/store/node.h"
 #include "node/store/room.h"
 #include "node/store/slots.h"
+#include "node/store/subleases.h"
 #include "node/store/stored_item.h"
 
 namespace farcached::node {
@@ -96,6 +97,7 @@ class alignas(64) Partition {
     Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
     void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
     void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
+    Subleases& subleases() { return subleases_; }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -140,6 +142,7 @@ class alignas(64) Partition {
     Room room_;
     Spill spill_;
     LeaseZone zone_;
+    Subleases subleases_;
 };
 
 }  // namespace farcached::node

@@ -25,7 +25,7 @@ ARROWS = {
     "node/disk": {"base", "protocol", "node/disk"},
     "node/memory": {"base", "protocol", "fabric", "node/memory"},
     "node/policy": {"base", "protocol", "node/memory", "node/policy"},
-    "node/peer": {"base", "protocol", "node/disk", "node/peer"},
+    "node/peer": {"base", "protocol", "fabric", "node/disk", "node/peer"},
     "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/peer", "node/policy", "node/store"},
     "node/service": {"base", "protocol", "fabric", "node/policy", "node/store", "node/service"},
     "proxy": {"base", "protocol", "fabric", "proxy"},

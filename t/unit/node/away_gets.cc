@@ -28,10 +28,11 @@ struct Cache {
         of_disk.depth = depth;
         disk = open(of_disk);
         node = std::make_unique<Node>(node_with(*disk, 1024 * kib));
-        const auto note = [this](uint64_t asker, const GetReply& reply, std::string_view value) {
-            CHECK(!over.contains(asker));
-            over[asker] = reply.status == GetReply::Status::hit ? std::optional<std::string>(value) : std::nullopt;
-            cas[asker] = reply.meta.cas;
+        const auto note = [this](const AwayGets::Done& done) {
+            CHECK(!over.contains(done.asker));
+            const bool hit = done.reply.status == GetReply::Status::hit;
+            over[done.asker] = hit ? std::optional<std::string>(done.value) : std::nullopt;
+            cas[done.asker] = done.reply.meta.cas;
         };
         gets = std::make_unique<AwayGets>(*node, note, [](uint64_t) { return true; });
     }
