@@ -113,6 +113,7 @@ BROKEN("S4_GUARD", s4_skip_guard)           // a read by pointer ignores the gua
 BROKEN("S4_LEASE", s4_skip_lease)           // the end of the lease is not checked when a read has completed
 BROKEN("S4_CHECK", s4_check_without_generation)    // an item's check does not depend on its generation
 BROKEN("S4_GENERATION", s4_pointer_generation)     // a copy's check is verified with the pointer's generation, not the copy's
+BROKEN("S4_SPILLED", s4_spilled_later)      // a spilled item's slot is read in a later generation, too
 BROKEN("S4_DISK", s4_skip_disk_check)       // a record read from the disk is used without its check
 BROKEN("S15", s15_ignore_subleases)         // a mutation is executed while proxies may READ the value on another node
 BROKEN("S5", s5_skip_recheck)               // the reader checks no word again after the copy

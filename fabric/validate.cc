@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/validate.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
 #include "protocol/layout_hash.h"
+#include "protocol/spilled.h"
 
 namespace farcached::fabric {
 
@@ -47,17 +49,51 @@ PointerRead result(Outcome outcome, const Seen& seen, const uint64_t* words) {
 
 }  // namespace
 
-PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
+namespace {
+
+// `seen` has the copy's header and key.
+Outcome judge_pointer(Seen& seen, const PointerCopy& copy, uint32_t key_len, bool tokens_matter, uint64_t check_secret) {
     const RemotePtr& ptr = copy.leased.ptr;
-    CHECK(ptr.length > sizeof(layout::ItemHeader));
-    Seen seen;
-    look_into(seen, copy.words, ptr.length, key);
     seen.now_ns = copy.completed_ns;
     const uint64_t generation = broken::s4_pointer_generation ? ptr.generation : seen.guard_before.generation();
     verify_check(seen, copy.words, check_secret, generation, ptr.offset);
     const ByPointer by{ptr.generation, copy.item_bytes_max, copy.leased.valid_until_ns};
-    const Expect expect{uint32_t(key.size()), copy.latest, tokens_matter, &by};
-    return result(validate(expect, seen), seen, copy.words);
+    return validate({key_len, copy.latest, tokens_matter, &by}, seen);
+}
+
+// Is it a spilled item of that key? No byte beyond the copy is read.
+bool is_spilled_of(const Seen& seen, const uint64_t* words, std::string_view key) {
+    const layout::ItemHeader& header = seen.header;
+    if (header.key_len != protocol::spilled_key_bytes || (header.format & layout::format_spilled) == 0) return false;
+    if (layout::item_bytes(header.key_len, header.value_len) > seen.capacity_bytes) return false;
+    const std::string_view bytes(reinterpret_cast<const char*>(words) + sizeof header, header.key_len + header.value_len);
+    return protocol::is_spilled_key(bytes.substr(0, header.key_len)) &&
+           protocol::spilled_value(bytes.substr(header.key_len), key).has_value();
+}
+
+}  // namespace
+
+PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
+    CHECK(copy.leased.ptr.length > sizeof(layout::ItemHeader));
+    Seen seen;
+    look_into(seen, copy.words, copy.leased.ptr.length, key);
+    return result(judge_pointer(seen, copy, uint32_t(key.size()), tokens_matter, check_secret), seen, copy.words);
+}
+
+PointerRead judge_spilled(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
+    const RemotePtr& ptr = copy.leased.ptr;
+    CHECK(ptr.length > sizeof(layout::ItemHeader));
+    Seen seen;
+    look_into(seen, copy.words, ptr.length, {});
+    seen.key_equal = is_spilled_of(seen, copy.words, key);
+    Outcome outcome = judge_pointer(seen, copy, protocol::spilled_key_bytes, tokens_matter, check_secret);
+    const bool later = seen.guard_before.generation() > ptr.generation && !broken::s4_spilled_later;
+    if (later && outcome != Outcome::lease) outcome = Outcome::generation;
+    PointerRead read = result(outcome, seen, copy.words);
+    if (outcome != Outcome::hit) return read;
+    read.value.remove_prefix(std::min(key.size(), read.value.size()));
+    read.meta.value_len = uint32_t(read.value.size());
+    return read;
 }
 
 PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {

@@ -173,6 +173,9 @@ struct PointerRead {
 
 // Both verify the item's check with the generation and the lengths in the copy (S5). check_secret: of the incarnation.
 PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret);
+// Of a slot with an item of another node, the home of `key` (protocol/spilled.h). Such a slot has its item in one generation, so
+// only the pointer's own counts. The result's lengths and value are those of the home's item.
+PointerRead judge_spilled(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret);
 PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret);
 
 }  // namespace farcached::fabric

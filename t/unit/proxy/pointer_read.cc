@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fabric/validate.h"
+#include "protocol/spilled.h"
 #include "t/lib/tap.h"
 #include "t/unit/proxy/in_place.h"
 
@@ -84,7 +85,7 @@ bool is(const Words& copy, const Words& item, uint32_t copy_bytes) {
     return bytes <= copy_bytes && std::memcmp(copy.data(), item.data(), bytes) == 0;
 }
 
-fabric::PointerRead judge(const Words& copy, uint32_t copy_bytes, std::string_view key, uint64_t at_ns = 1) {
+fabric::PointerCopy copy_of(const Words& copy, uint32_t copy_bytes, uint64_t at_ns) {
     fabric::PointerCopy made;
     made.words = copy.data();
     made.leased.ptr.offset = place.offset;
@@ -94,7 +95,10 @@ fabric::PointerRead judge(const Words& copy, uint32_t copy_bytes, std::string_vi
     made.completed_ns = at_ns;
     made.item_bytes_max = 1 << 20;
     made.latest = now;
-    return fabric::judge_copy(made, key, /* tokens_matter= */ false, place.secret);
+    return made;
+}
+fabric::PointerRead judge(const Words& copy, uint32_t copy_bytes, std::string_view key, uint64_t at_ns = 1) {
+    return fabric::judge_copy(copy_of(copy, copy_bytes, at_ns), key, /* tokens_matter= */ false, place.secret);
 }
 
 // A hit is an item that was alive, whole, and every such copy is one. The guard's word in the copy dates it: the item
@@ -286,12 +290,78 @@ void over() {
                 violation("a copy that was complete when the lease was over is something");
 }
 
+// ---- an item of another node ------------------------------------------------------------------------
+
+constexpr uint64_t home = 0x1122334455667788;
+
+Item spilled(std::string_view key, std::string_view value, uint32_t exptime = never_expires) {
+    const protocol::SpilledKey name = protocol::spilled_key(home, 3);
+    Item item{std::string(protocol::view_of(name)), std::string(key) + std::string(value), 4, 9, exptime};
+    item.format = layout::format_spilled;
+    return item;
+}
+
+struct SpilledCase {
+    const char* name;
+    Words copy;
+    Outcome outcome;
+    uint32_t copy_bytes = slot_words * 8;
+    uint64_t at_ns = 1;
+};
+
+// Every state of the slot, and what is no such item.
+void of_another_node() {
+    using layout::ItemHeader;
+    Item plain = spilled("a key", "its value"), token = plain, other_mark = plain, other_key_len = plain;
+    plain.format = layout::format_plain;
+    token.format |= layout::format_tokens;
+    other_mark.key[0] = 2;
+    other_key_len.key.pop_back();
+    const Words good = padded(words_of(spilled("a key", "its value"), first));
+    const auto dead = layout::Guard::make(first, layout::GuardState::dead).word;
+    const uint32_t item_bytes = uint32_t(protocol::spilled_item_bytes(5, 9));
+    const SpilledCase cases[] = {
+        {"the item", good, Outcome::hit},
+        {"in a copy of its length", good, Outcome::hit, item_bytes},
+        {"an empty value", padded(words_of(spilled("a key", ""), first)), Outcome::hit},
+        {"when the lease is over", good, Outcome::lease, slot_words * 8, valid_until_ns},
+        {"dead", with(good, 0, dead), Outcome::guard_dead},
+        {"of a later generation", padded(words_of(spilled("a key", "its value"), first + 64)), Outcome::generation},
+        {"of an earlier one", padded(words_of(spilled("a key", "its value"), first - 64)), Outcome::generation},
+        {"another key's", padded(words_of(spilled("b key", "its value"), first)), Outcome::key},
+        {"a part of the key", padded(words_of(spilled("a k", ""), first)), Outcome::key},
+        {"not marked as spilled", padded(words_of(plain, first)), Outcome::key},
+        {"of another kind of key", padded(words_of(other_mark, first)), Outcome::key},
+        {"of a shorter key", padded(words_of(other_key_len, first)), Outcome::key},
+        {"longer than the copy", good, Outcome::key, item_bytes - 1},
+        {"expired", padded(words_of(spilled("a key", "its value", now), first)), Outcome::expired},
+        {"torn", with(good, 64, ~good[8]), Outcome::check},
+        {"no key", with<uint16_t>(good, offsetof(ItemHeader, key_len), 0), Outcome::bounds},
+        {"a huge value", with(good, offsetof(ItemHeader, value_len), UINT32_MAX), Outcome::bounds},
+    };
+    for (const SpilledCase& one : cases) {
+        fabric::PointerCopy copy = copy_of(one.copy, one.copy_bytes, one.at_ns);
+        const fabric::PointerRead read = fabric::judge_spilled(copy, "a key", /* tokens_matter= */ false, place.secret);
+        if (read.outcome != one.outcome) violation("spilled, " + std::string(one.name) + ": taken for something else");
+    }
+    const auto judged = [](const Words& copy, bool tokens_matter) {
+        return fabric::judge_spilled(copy_of(copy, slot_words * 8, 1), "a key", tokens_matter, place.secret);
+    };
+    const fabric::PointerRead read = judged(good, false);
+    if (read.value != "its value" || read.meta.value_len != 9 || read.meta.flags != 9)
+        violation("spilled: the result is not the home's item");
+    const Words with_token = padded(words_of(token, first));
+    if (judged(with_token, true).outcome != Outcome::tokens || judged(with_token, false).outcome != Outcome::hit)
+        violation("spilled: tokens are taken for something else");
+}
+
 }  // namespace
 
 int main() {
     mixtures();
     dropped();
     over();
+    of_another_node();
 #ifdef FARCACHED_FAULTY
     tap::ok(violations > 0, "the rule that was broken on purpose is caught");
 #else
