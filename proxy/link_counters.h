@@ -22,6 +22,7 @@ namespace farcached::proxy {
 #define LINK_COUNTERS(X)                                                                                               \
     X(get_onesided, "GETs answered by a one-sided read through a remote pointer")                                      \
     X(get_onesided_us, "microseconds of these, from the request to the validation")                                    \
+    X(get_onesided_spilled, "of these, GETs whose item the node keeps in another node's memory (--spill-to)")          \
     X(get_index, "GETs answered by one-sided reads of the node's index and the item")                                  \
     X(index_not_found, "GETs whose key a one-sided read of the index did not find; the node is asked")                 \
     X(index_unproven, "GETs that the index could not answer for another reason")                                       \
@@ -53,6 +54,7 @@ namespace farcached::proxy {
     X(reads_failed_owner, "READs of the memory of a node that is dead")                                                \
     X(reads_failed_lost, "READs in flight when their connection ended")                                                \
     X(lease_granted, "replies with a remote pointer under a lease")                                                    \
+    X(lease_granted_spilled, "of these, pointers into another node's memory (--spill-to)")                             \
     X(lease_denied, "replies without a possible remote pointer; see lease_denied_*")                                   \
     X(lease_unusable, "invalid remote pointers in replies")                                                            \
     X(accesses_shared, "accesses put on the host's report board for its reporter")                                     \
@@ -75,7 +77,7 @@ namespace farcached::proxy {
     X(replies_late, "replies received after the timeout of their request")                                             \
     X(node_failures, "requests that failed because their node was down or went down")                                  \
     X(node_refusals, "requests refused by their node")                                                                 \
-    X(node_too_old, "deletes by prefix not supported by a node of an earlier version")                                 \
+    X(node_too_old, "deletes by prefix and spilled items not supported by a node of an earlier version")               \
     X(node_busy, "requests postponed because too many were in flight to their node")                                   \
     X(node_ordered, "requests postponed until another request of their key was answered")                              \
     X(requests_borrowed, "requests of a worker that travelled over another worker's link (links_per_node)")            \

@@ -36,5 +36,7 @@ proxy_libproxy_a_SOURCES = \
 	proxy/report_board.h \
 	proxy/requests.cc \
 	proxy/requests.h \
+	proxy/spilled_gets.cc \
+	proxy/spilled_gets.h \
 	proxy/unseen.cc \
 	proxy/unseen.h

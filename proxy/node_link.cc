@@ -302,6 +302,7 @@ void NodeLink::settle(uint64_t now_ns) {
         requests_.judge_reads(deps_.clock());
         told_ = true;
     }
+    if (requests_.take_elsewhere_ended()) told_ = true;
     if (!replies_due()) liveness_.all_answered();
     if (channel_ != nullptr && !way_down_.begun()) channel_->expect_replies(frames_due());
     counters_.rpc = up() ? channel_->rpc() : RpcMode::count;

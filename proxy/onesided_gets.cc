@@ -11,8 +11,6 @@ namespace farcached::proxy {
 
 namespace {
 
-constexpr uint64_t ms_ns = 1'000'000;
-
 uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
     const uint64_t asked_ns = options.deadline_ns - std::min(options.patience_ns, options.deadline_ns);
     return now_ns > asked_ns ? (now_ns - asked_ns + 500) / 1000 : 0;
@@ -22,6 +20,7 @@ uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
 
 void PointerGets::greeted(const protocol::Welcome& welcome) {
     CHECK(parts_.reads.live() == 0);
+    spilled_.greeted(welcome);
     incarnation_ = welcome.incarnation;
     check_secret_ = welcome.check_secret;
     regions_ = welcome.regions;
@@ -54,6 +53,7 @@ uint64_t PointerGets::item_bytes_max(const fabric::RemotePtr& ptr) const {
 
 void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
     CHECK(earned.frame_sent_ns <= earned.received_ns);
+    if (grant.incarnation != 0) return spilled_.keep(grant, earned);
     fabric::LeasedPtr leased;
     leased.ptr.incarnation = incarnation_;
     leased.ptr.offset = grant.offset;
@@ -70,12 +70,6 @@ void PointerGets::keep(const protocol::Grant& grant, const Earned& earned) {
     parts_.counters.lease_granted.add(1);
     leased.valid_until_ns = lease_end(grant.term_ms, earned.frame_sent_ns, earned.received_ns);
     parts_.table->put(earned.key_hash, leased, earned.received_ns);
-}
-
-uint64_t PointerGets::lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns) {
-    const uint64_t term_ns = term_ms * ms_ns;
-    const uint64_t from = broken::s3_count_from_reply ? received_ns : sent_ns;
-    return from + term_ns - term_ns / uint64_t(clock_rate_error) - 1;
 }
 
 bool PointerGets::renew(const protocol::ItemAccess& item, uint32_t term_ms, uint64_t report_sent_ns,
@@ -119,6 +113,7 @@ void PointerGets::count_accesses() {
 bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
                         const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
     const PointerTable::Lookup found = parts_.table->find(op.key.hash, incarnation_, now_ns);
+    if (found.found != PointerTable::Found::hit && spilled_.begin(op, options, sink, now_ns)) return true;
     if (found.found == PointerTable::Found::miss) parts_.counters.pointer_misses.add(1);
     if (found.found == PointerTable::Found::expired) parts_.counters.pointer_expired.add(1);
     if (found.found != PointerTable::Found::hit) return false;
@@ -130,15 +125,54 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
         parts_.table->drop(op.key.hash, ptr);
         return false;
     }
-    Read* read = parts_.reads.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
+    Read* read = post(channel, op, options, sink, ptr);
     if (read == nullptr) return false;
     read->way = ByPointer{found.leased, found.entry};
-    if (parts_.reads.post_item(channel, *read, ptr, read->landing)) return true;
+    return true;
+}
+
+Read* PointerGets::post(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options, ReplySink& sink,
+                        const fabric::RemotePtr& ptr) {
+    Read* read = parts_.reads.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
+    if (read == nullptr || parts_.reads.post_item(channel, *read, ptr, read->landing)) return read;
     parts_.reads.cancel(*read);
-    return false;
+    return nullptr;
+}
+
+fabric::PointerCopy PointerGets::copy_of(const Read& read, const fabric::LeasedPtr& leased, uint64_t now_ns) const {
+    return {read.landing, leased, now_ns, item_bytes_max(leased.ptr), parts_.clock.latest(now_ns)};
+}
+
+Read* PointerGets::begin_for_home(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
+                                  ReplySink& home, const ForHome& way) {
+    if (!usable(way.leased.ptr)) return nullptr;
+    Read* read = post(channel, op, options, home, way.leased.ptr);
+    if (read != nullptr) read->way = way;
+    return read;
+}
+
+// The home's link has its key, order and answer; all else of the READ is this link's.
+void PointerGets::judge_for_home(Read& read, uint64_t now_ns) {
+    const ForHome& way = std::get<ForHome>(read.way);
+    if (read.status != fabric::ReadStatus::done) {
+        parts_.reads.failed_transport(read);
+        return parts_.reads.leave_to_home(read);
+    }
+    const std::string_view key = read.op.key.bytes;
+    const fabric::PointerRead judged =
+        fabric::judge_spilled(copy_of(read, way.leased, now_ns), key, read.op.win_tokens, check_secret_);
+    if (judged.outcome != fabric::Outcome::hit) {
+        parts_.reads.failed(read, judged.outcome);
+        return parts_.reads.leave_to_home(read);
+    }
+    way.home->get_onesided.add(1);
+    way.home->get_onesided_spilled.add(1);
+    way.home->get_onesided_us.add(us_since_asked(read.options, now_ns));
+    parts_.reads.answer(read, judged, layout::item_bytes(key.size(), judged.meta.value_len));
 }
 
 void PointerGets::judge(Read& read, uint64_t now_ns) {
+    if (std::holds_alternative<ForHome>(read.way)) return judge_for_home(read, now_ns);
     const ByPointer& way = std::get<ByPointer>(read.way);
     if (read.status != fabric::ReadStatus::done) {
         parts_.reads.failed_transport(read);
@@ -147,10 +181,9 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
     }
     const fabric::RemotePtr& ptr = way.leased.ptr;
     const uint64_t key_hash = read.op.key.hash;
-    const fabric::PointerCopy copy{read.landing, way.leased, now_ns, item_bytes_max(ptr), parts_.clock.latest(now_ns)};
     using fabric::Outcome;
     const fabric::PointerRead judged =
-        fabric::judge_copy(copy, read.op.key.bytes, read.op.win_tokens, check_secret_);
+        fabric::judge_copy(copy_of(read, way.leased, now_ns), read.op.key.bytes, read.op.win_tokens, check_secret_);
     if (judged.outcome == Outcome::hit) {
         parts_.counters.get_onesided.add(1);
         parts_.counters.get_onesided_us.add(us_since_asked(read.options, now_ns));

@@ -15,17 +15,9 @@
 #include "proxy/node_clock_estimate.h"
 #include "proxy/pointer_table.h"
 #include "proxy/reads.h"
+#include "proxy/spilled_gets.h"
 
 namespace farcached::proxy {
-
-// What both ways of a one-sided GET use; all outlive them.
-struct GetParts {
-    PointerTable* table;  // nullptr: no pointers
-    Reads& reads;
-    const NodeClockEstimate& clock;
-    LinkCounters& counters;
-    AccessNotes& notes;
-};
 
 // PointerGets: GETs by one READ through a remote pointer. It takes pointers from replies, keeps them in the shared
 // table, and drops those that fail.
@@ -39,7 +31,7 @@ struct GetParts {
 //     the node's reply corrects the pointer.
 class PointerGets {
   public:
-    explicit PointerGets(const GetParts& parts) : parts_(parts) {}
+    explicit PointerGets(const GetParts& parts) : parts_(parts), spilled_(parts) {}
     PointerGets(const PointerGets&) = delete;
     PointerGets& operator=(const PointerGets&) = delete;
 
@@ -53,17 +45,13 @@ class PointerGets {
     // Posts a READ if the key has a usable pointer. op.key.hash is under the node's seed.
     bool begin(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options,
                ReplySink& sink, uint64_t now_ns);
+    // Posts a READ of an item of another node, its home, for the home's link; nullptr: impossible now.
+    Read* begin_for_home(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options, ReplySink& home,
+                         const ForHome& way);
     // Validates a read that completed before `now_ns`: answers it or falls back to the node.
     void judge(Read& read, uint64_t now_ns);
 
-    // Stores the pointer that a reply granted for that key; frame_sent_ns: of the frame that earned it.
-    struct Earned {
-        uint64_t key_hash = 0;
-        uint32_t key_len = 0;
-        uint32_t value_len = 0;
-        uint64_t frame_sent_ns = 0;
-        uint64_t received_ns = 0;
-    };
+    // Stores the pointer that a reply granted for that key.
     void keep(const protocol::Grant& grant, const Earned& earned);
     // A report's answer leased the slot of `item` for term_ms from report_sent_ns on. True: this extended the lease of
     // its pointer.
@@ -75,13 +63,17 @@ class PointerGets {
     void count_accesses();
 
   private:
-    static uint64_t lease_end(uint32_t term_ms, uint64_t sent_ns, uint64_t received_ns);
+    Read* post(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options, ReplySink& sink,
+               const fabric::RemotePtr& ptr);
+    fabric::PointerCopy copy_of(const Read& read, const fabric::LeasedPtr& leased, uint64_t now_ns) const;
+    void judge_for_home(Read& read, uint64_t now_ns);
     bool usable(const fabric::RemotePtr& ptr) const;
     const protocol::RegionFact* region(uint32_t id) const;
     uint64_t item_bytes_max(const fabric::RemotePtr& ptr) const;
     void note_access(const Read& read, uint64_t generation);
 
     const GetParts parts_;
+    SpilledGets spilled_;
     uint64_t incarnation_ = 0;
     uint64_t check_secret_ = 0;
     std::vector<protocol::RegionFact> regions_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -39,11 +40,17 @@ Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySin
         counters_.read_unposted.add(1);
         return nullptr;
     }
-    Read& read = free_slot();
-    CHECK(op.key.bytes.size() <= read.key_.size());
-    read.state_ = Read::State::landed;
+    Read& read = begin(op, options, sink);
+    enter(read, Read::State::landed);
     read.landing = landing;
     read.landing_bytes_ = bytes;
+    return &read;
+}
+
+// A free slot is there.
+Read& Reads::begin(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink) {
+    Read& read = free_slot();
+    CHECK(op.key.bytes.size() <= read.key_.size());
     read.sink_ = &sink;
     read.options = options;
     read.counted = false;
@@ -57,7 +64,12 @@ Read* Reads::open(const protocol::GetOp& op, const AskOptions& options, ReplySin
     read.place_ = uint32_t(awaited_.size());
     awaited_.push_back({of, read.number_});
     next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
-    return &read;
+    return read;
+}
+
+void Reads::enter(Read& read, Read::State next) {
+    elsewhere_ += uint32_t(next == Read::State::elsewhere) - uint32_t(read.state_ == Read::State::elsewhere);
+    read.state_ = next;
 }
 
 void Reads::cancel(Read& read) {
@@ -71,7 +83,7 @@ void Reads::close(Read& read) {
     CHECK(read.sink_ == nullptr);
     release_landing(read);
     release_order(read);
-    read.state_ = Read::State::free;
+    enter(read, Read::State::free);
     read.under_way_ = 0;
     live_--;
     free_.push_back(read.number_);
@@ -198,10 +210,10 @@ void Reads::answer(Read& read, const fabric::PointerRead& found, uint64_t item_b
 }
 
 void Reads::ask_node(Read& read) {
-    CHECK(read.state_ == Read::State::landed);
-    release_landing(read);
-    read.state_ = Read::State::two_sided;
+    CHECK(read.state_ == Read::State::landed || read.state_ == Read::State::elsewhere);
     two_sided_.push_back(read.number_);
+    release_landing(read);
+    enter(read, Read::State::two_sided);
 }
 
 void Reads::count(const Read& read, Counter& counter, std::string_view why) {
@@ -242,6 +254,64 @@ void Reads::ask_two_sided(FunctionRef<bool(const Fallback&)> ask) {
         two_sided_.pop_front();
         close(read);
     }
+}
+
+// ---- through another link ---------------------------------------------------------------------------
+
+std::optional<Ticket> Reads::next_elsewhere() {
+    have_free_slot();
+    if (live_ < reads_max_) return Ticket(free_.back());
+    counters_.read_unposted.add(1);
+    return std::nullopt;
+}
+
+void Reads::open_elsewhere(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, const Elsewhere& at) {
+    Read& read = begin(op, options, sink);
+    enter(read, Read::State::elsewhere);
+    read.way = at;
+}
+
+const Read& Reads::elsewhere(Ticket ticket) const {
+    CHECK(uint64_t(ticket) < reads_.size());
+    const Read& read = reads_[uint64_t(ticket)];
+    CHECK(read.state_ == Read::State::elsewhere);
+    return read;
+}
+
+// Only without memory is the node not asked.
+void Reads::end_elsewhere(Ticket ticket, Answer* answer) {
+    Read& read = reads_[elsewhere(ticket).number_];
+    elsewhere_ended_ = true;
+    events_.elsewhere_ended();
+    if (read.sink_ == nullptr) {
+        counters_.read_late.add(1);
+    } else if (answer != nullptr) {
+        ReplySink* sink = read.sink_;
+        read.sink_ = nullptr;
+        release_order(read);
+        sink->answered(read.options.ticket, *answer);
+    } else {
+        try {
+            return ask_node(read);
+        } catch (const std::bad_alloc&) {
+            fail(read, {AskFailure::no_memory, std::nullopt});
+        }
+    }
+    close(read);
+}
+
+void Reads::leave_to_home(Read& read) {
+    CHECK(read.state_ == Read::State::landed);
+    fail(read, {AskFailure::node_down, std::nullopt});
+    close(read);
+}
+
+// The home's link ended: this READ has no asker any more.
+void Reads::abandon(uint32_t number) {
+    Read& read = reads_[number];
+    CHECK(std::holds_alternative<ForHome>(read.way));
+    read.sink_ = nullptr;
+    release_order(read);
 }
 
 // ---- giving up --------------------------------------------------------------------------------------
@@ -292,6 +362,10 @@ void Reads::fail_all(const Failed& why) {
         Read& read = reads_[i];
         if (read.state_ == Read::State::free) continue;
         counters_.reads_failed_lost.add(read.under_way_);
+        if (read.state_ == Read::State::elsewhere) {
+            const Elsewhere& at = std::get<Elsewhere>(read.way);
+            at.reads->abandon(at.number);
+        }
         release_landing(read);
         if (read.sink_ != nullptr) fail(read, why);
         close(read);

@@ -6,8 +6,10 @@
 //
 //            open()+post()        all completed       settle()
 //   free ----------------> posted -------------> landed --------------> free    (answered, or given up before)
-//                             ^                   |  |                    ^
-//                             +--- post() again --+  +---> two_sided -----+     (asked of the node, once)
+//    |                        ^                   |  |                    ^
+//    |                        +--- post() again --+  +---> two_sided -----+     (asked of the node, once)
+//    |                                                         ^          |
+//    +--open_elsewhere()--> elsewhere --end_elsewhere()--------+----------+     (through another link: proxy/spilled_gets.h)
 //
 // G1  Every read calls its sink exactly once, or passes it to the exchange that asks the node instead.
 // G2  A landing buffer returns to the pool when all its READs have completed, or after the channel was destroyed. A
@@ -15,12 +17,16 @@
 // G3  A READ is validated by a clock read after its completion; READs that complete together share one clock reading
 //     (S4).
 // G9  Every posted READ is counted again at its end, as completed or as failed with its reason.
+// G11 A read that is elsewhere has a read in the Reads of another link, whose end ends it. If this link ends first, it
+//     abandons that one.
 
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -43,10 +49,26 @@ struct ByPointer {
     uint64_t entry = 0;
 };
 
+class Reads;
+class Requests;
+
+// By a pointer into this node's memory, for the link to the item's home (protocol/spilled.h): that link's counters.
+struct ForHome {
+    fabric::LeasedPtr leased;
+    LinkCounters* home = nullptr;
+};
+
+// By a pointer into another node's memory: the read of the link to that node.
+struct Elsewhere {
+    Reads* reads = nullptr;  // lives until that read has ended
+    uint32_t number = 0;
+    fabric::RemotePtr ptr;
+};
+
 struct Read {
     protocol::GetOp op;  // the read owns its key; its hash is under the node's seed
     AskOptions options;
-    std::variant<ByPointer, fabric::IndexProbe> way;
+    std::variant<ByPointer, fabric::IndexProbe, ForHome, Elsewhere> way;
     uint64_t* landing = nullptr;
     fabric::ReadStatus status = fabric::ReadStatus::done;  // the worst of its READs
     bool refused = false;  // the channel took only some READs of this round
@@ -54,7 +76,7 @@ struct Read {
 
   private:
     friend class Reads;
-    enum class State : uint8_t { free, posted, landed, two_sided } state_ = State::free;
+    enum class State : uint8_t { free, posted, landed, elsewhere, two_sided } state_ = State::free;
     uint32_t number_ = 0;
     uint32_t under_way_ = 0;  // READs
     size_t landing_bytes_ = 0;
@@ -70,6 +92,10 @@ class ReadEvents {
     virtual ~ReadEvents() = default;
     // key: the key read. why: a literal, the end of a counter's name read_invalid_*, or "tokens" or "transport".
     virtual void read_failed(std::string_view key, bool by_index, std::string_view why) = 0;
+    // Of this worker's link to that run of a node, if it is up; the worker flushes that link before it sleeps. nullptr: none.
+    virtual Requests* find_node(uint64_t) { return nullptr; }
+    // From within another link's calls: a read there has ended. The worker flushes this link before it sleeps.
+    virtual void elsewhere_ended() noexcept {}
 };
 
 class Reads {
@@ -96,6 +122,8 @@ class Reads {
 
     bool enabled() const { return pool_ != nullptr; }
     uint32_t live() const { return live_; }
+    // Of these, through another link.
+    uint32_t live_elsewhere() const { return elsewhere_; }
     // Does that session wait for a read of that key? Exact, while KeyOrder may confuse two keys.
     bool awaited(KeyOrder::Of of) const;
     // Does that session wait for any read?
@@ -119,6 +147,18 @@ class Reads {
     void failed(const Read& read, fabric::Outcome outcome);
     void failed_transport(const Read& read);
 
+    // For SpilledGets. The ticket of the next open_elsewhere(), which cannot fail; nothing: no room (read_unposted).
+    std::optional<Ticket> next_elsewhere();
+    void open_elsewhere(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, const Elsewhere& at);
+    const Read& elsewhere(Ticket ticket) const;
+    // The other link's read has ended. answer: passed to the sink; nullptr: this node is asked.
+    void end_elsewhere(Ticket ticket, Answer* answer);
+    // True once after any such end.
+    bool take_elsewhere_ended() { return std::exchange(elsewhere_ended_, false); }
+    // On the other link's side: the landed read proved nothing, so its home is asked by the home's link.
+    void leave_to_home(Read& read);
+    uint32_t number(const Read& read) const { return read.number_; }
+
     void completed(uint64_t token, fabric::ReadStatus status);
     bool anything_completed() const { return !landed_.empty(); }
     // Calls `judge` for each landed read whose sink still waits.
@@ -140,6 +180,9 @@ class Reads {
   private:
     void have_free_slot();
     Read& free_slot();
+    Read& begin(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink);
+    void enter(Read& read, Read::State next);
+    void abandon(uint32_t number);
     bool post(fabric::Channel& channel, Read& read, const fabric::ReadRequest& request);
     void close(Read& read);
     void count_completion(fabric::ReadStatus status);
@@ -167,6 +210,8 @@ class Reads {
     };
     std::vector<Awaited> awaited_;
     uint32_t live_ = 0;
+    uint32_t elsewhere_ = 0;  // of these
+    bool elsewhere_ended_ = false;
     uint64_t next_deadline_ns_ = UINT64_MAX;
 };
 

@@ -41,6 +41,14 @@ RequestTraits traits_of(const FlushOp& op) {
 }
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
 
+// The first protocol version that has it.
+template <class Op>
+uint32_t first_version(const Op& op) {
+    if constexpr (std::is_same_v<Op, FlushOp>) return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
+    if constexpr (std::is_same_v<Op, StoreOp>) return op.spilled ? protocol::version_with_spilled : 0;
+    return 0;
+}
+
 // Converts the operation's times to the node's clock.
 template <class Op>
 void to_node_times(Op& op, const NodeClockEstimate& clock) {
@@ -76,8 +84,8 @@ Requests::Requests(const Config& config, const Parts& parts)
       notes_(parts.notes),
       exchanges_(config.under_way),
       reads_(parts.landing, order_, clock_, counters_, parts.events, config.reads_max, config.count_reads),
-      pointers_({parts.table, reads_, clock_, counters_, notes_}),
-      index_({parts.table, reads_, clock_, counters_, notes_}, config.probe_index) {}
+      pointers_({parts.table, reads_, clock_, counters_, notes_, parts.events}),
+      index_({parts.table, reads_, clock_, counters_, notes_, parts.events}, config.probe_index) {}
 
 // ---- the connection ---------------------------------------------------------------------------------
 
@@ -170,11 +178,10 @@ template SubmitResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink
 template <class Op>
 SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
     if (!accepting_) return SubmitResult::down;
-    if constexpr (std::is_same_v<Op, FlushOp>)
-        if (!op.prefix.empty() && version_ < protocol::version_with_prefix_deletes) {
-            counters_.node_too_old.add(1);
-            return SubmitResult::down;
-        }
+    if (version_ < first_version(op)) {
+        counters_.node_too_old.add(1);
+        return SubmitResult::down;
+    }
     // The reply to a get that could not be one-sided may show the key's access count.
     if constexpr (std::is_same_v<Op, GetOp>)
         if (!options.one_sided) notes_.shown(key_hash);
@@ -257,6 +264,14 @@ SubmitResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink
     return ask(op, key_hash, options, sink);
 }
 
+std::optional<Elsewhere> Requests::read_for_home(const GetOp& op, const AskOptions& options, ReplySink& home,
+                                                 const ForHome& way) {
+    if (!accepting_ || !pointers_possible()) return std::nullopt;
+    const Read* read = pointers_.begin_for_home(*channel_, op, options, home, way);
+    if (read == nullptr) return std::nullopt;
+    return Elsewhere{&reads_, reads_.number(*read), way.leased.ptr};
+}
+
 void Requests::expect(std::string_view key) const {
     if (accepting_ && pointers_possible()) pointers_.prefetch(hash_key(key, hash_seed_));
 }
@@ -296,10 +311,10 @@ protocol::FrameError Requests::take(const protocol::Frame& frame, uint64_t now_n
 
 void Requests::judge_reads(uint64_t now_ns) {
     reads_.settle([&](Read& read) {
-        if (std::holds_alternative<ByPointer>(read.way))
-            pointers_.judge(read, now_ns);
-        else
+        if (std::holds_alternative<fabric::IndexProbe>(read.way))
             index_.judge(channel_, read, now_ns);
+        else
+            pointers_.judge(read, now_ns);
     });
 }
 

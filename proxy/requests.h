@@ -6,7 +6,7 @@
 // (fail_all()). Its thread.
 //
 // K1  Every accepted request is answered exactly once, from within the link's ready(), flush(), tick() or stop(), and
-//     never from within ask() or get() (E1, G1).
+//     never from within ask() or get() (E1, G1). The READ of a spilled item answers from within the other link's calls.
 // K2  No request is sent twice, except that a GET whose one-sided read proved nothing is sent two-sided, once. A
 //     mutation with an unknown outcome fails.
 // K3  Requests of one session (AskOptions::session) take effect in the order of their acceptance, as long as the node
@@ -90,9 +90,15 @@ class Requests {
     // Detaches the sink: its requests continue, and their answers are discarded.
     void forget_sink(const ReplySink& sink);
     uint32_t under_way() const { return exchanges_.live() + reads_.live(); }
+    // For the link to the home of a spilled item (proxy/spilled_gets.h): READs the item at this node. `home` gets the answer,
+    // or a failure if the READ proves nothing. Nothing: impossible now.
+    std::optional<Elsewhere> read_for_home(const protocol::GetOp& op, const AskOptions& options, ReplySink& home,
+                                           const ForHome& way);
     uint64_t bytes_under_way() const;
     // Only READs are under way, which a device answers without waking a process.
-    bool only_reads() const { return reads_.live() != 0 && exchanges_.live() == 0; }
+    bool only_reads() const { return reads_.live() != reads_.live_elsewhere() && exchanges_.live() == 0; }
+    // Only READs of other links are.
+    bool only_elsewhere() const { return under_way() != 0 && under_way() == reads_.live_elsewhere(); }
 
     // ---- for the link: the connection
     // The node's welcome made it usable; requests are accepted from now on.
@@ -118,6 +124,8 @@ class Requests {
     protocol::FrameError take(const protocol::Frame& frame, uint64_t now_ns);
     void read_done(uint64_t token, fabric::ReadStatus status) { reads_.completed(token, status); }
     bool anything_read() const { return reads_.anything_completed(); }
+    // True once: a read of another link has ended, so that a sink was called or the node is to be asked.
+    bool take_elsewhere_ended() { return reads_.take_elsewhere_ended(); }
     // After anything_read(), with a clock reading from after it (G3).
     void judge_reads(uint64_t now_ns);
     // Sends the GETs whose READs proved nothing to the node.

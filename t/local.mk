@@ -325,7 +325,8 @@ one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hit
 	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
 	t/unit/node/in_place t/unit/node/lease t/unit/proxy/node_link t/unit/proxy/node_link_counts t/unit/proxy/node_link_ends \
 	t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads t/unit/proxy/node_link_reports \
-	t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
+	t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots t/unit/proxy/node_link_spilled \
+	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
 	t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/service t/unit/node/service_at_once \
 	t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order \
 	t/unit/node/service_reports t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/node/policy \
@@ -451,9 +452,10 @@ TESTS += t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_e
 t_unit_proxy_node_link_safety_SOURCES = t/unit/proxy/node_link_safety.cc $(link_headers)
 t_unit_proxy_node_link_versions_SOURCES = t/unit/proxy/node_link_versions.cc $(link_headers)
 t_unit_proxy_link_parts_SOURCES = t/unit/proxy/link_parts.cc t/lib/tap.h
-check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
-TESTS += t/unit/proxy/node_link_pointers t/unit/proxy/pointer_read
+check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/node_link_spilled t/unit/proxy/pointer_read
+TESTS += t/unit/proxy/node_link_pointers t/unit/proxy/node_link_spilled t/unit/proxy/pointer_read
 t_unit_proxy_node_link_pointers_SOURCES = t/unit/proxy/node_link_pointers.cc $(link_headers)
+t_unit_proxy_node_link_spilled_SOURCES = t/unit/proxy/node_link_spilled.cc $(link_headers)
 t_unit_proxy_pointer_read_SOURCES = t/unit/proxy/pointer_read.cc t/unit/proxy/in_place.h t/lib/tap.h
 check_PROGRAMS += t/unit/proxy/frames_out t/unit/proxy/node_link_counts t/unit/proxy/node_link_reports \
 	t/unit/proxy/node_link_slots

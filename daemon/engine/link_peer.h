@@ -79,6 +79,7 @@ class LinkPeer {
     }
     void flush();
     bool waits_for_reads_alone() { return own() != nullptr && own()->waits_for_reads_alone(); }
+    bool waits_elsewhere_alone() { return own() != nullptr && own()->waits_elsewhere_alone(); }
     bool linger() { return own() != nullptr && own()->linger(); }
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LinkShared: what the links of one worker share: clock reading, buffers for READs, the list for flush(), the way to the other
-// workers.
+// LinkShared: what the links of one worker share: clock reading, buffers for READs, the list for flush(), the way to one another
+// and to the other workers.
 //
 // Owner: Links; it outlives the links. The worker's thread.
 #pragma once
@@ -23,6 +23,7 @@ constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a w
 constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
 
 class LinkPeer;
+class OwnLink;
 
 class LinkShared {
   public:
@@ -63,6 +64,7 @@ class LinkShared {
     fabric::BufferPool landing, lending;
     std::vector<LinkPeer*> touched;  // to be flushed at the end of the tick; there is room for all
     uint32_t mapped = 0;             // connections with mapped memory
+    std::vector<OwnLink*> own_links;  // all of this worker
 
   private:
     uint64_t now_ns_ = 0;

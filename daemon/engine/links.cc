@@ -143,19 +143,25 @@ void Links::end_tick() {
     shared_.clock_is_old();
 }
 
-// Returns a peer if it was the only one, and only READs to it are under way.
+// Returns a peer if it was the only one, and only READs to it are under way; peers that wait for these READs do not count. A flush
+// may list another peer again (proxy::ReadEvents::elsewhere_ended()). Each is listed once, so the list never grows.
 LinkPeer* Links::flush_touched() {
     std::vector<LinkPeer*>& touched = shared_.touched;
+    if (touched.empty()) return nullptr;
     LinkPeer* only_read = nullptr;
-    for (size_t i = 0; i < touched.size(); i++) {
-        touched[i]->flush();
-        if (touched.size() == 1 && touched[i]->waits_for_reads_alone()) only_read = touched[i];
+    uint32_t others = 0;
+    while (!touched.empty()) {
+        LinkPeer* peer = touched.front();
+        touched.erase(touched.begin());
+        peer->flush();
+        if (peer->waits_elsewhere_alone()) continue;
+        if (only_read == nullptr && peer->waits_for_reads_alone())
+            only_read = peer;
+        else
+            others++;
     }
-    if (!touched.empty()) {
-        touched.clear();
-        set_timer();
-    }
-    return only_read;
+    set_timer();
+    return others == 0 ? only_read : nullptr;
 }
 
 // The timer may expire too early: it is not set again for each request.

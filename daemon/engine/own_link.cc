@@ -98,11 +98,14 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
                                options.rpc),
              boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending}),
       postponed_(shared, link_.requests()) {
+    shared_.own_links.reserve(shared_.own_links.size() + 1);
     shared_.nodes.add(*node_, link_.counters(), memory_.counters());
+    shared_.own_links.push_back(this);
 }
 
 OwnLink::~OwnLink() {
     map(nullptr);
+    std::erase(shared_.own_links, this);
     shared_.nodes.remove(node_, link_.counters(), was_up_);
 }
 
@@ -193,6 +196,22 @@ void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
 void OwnLink::read_failed(std::string_view key, bool by_index, std::string_view why) {
     shared_.nodes.read_failed(*node_, key, by_index, why);
 }
+
+bool OwnLink::reads_from(uint64_t incarnation) const {
+    if (!link_.up() || link_.welcome().incarnation != incarnation) return false;
+    return !peer_.leaves() && !node_->drained.load(std::memory_order_relaxed);
+}
+
+proxy::Requests* OwnLink::find_node(uint64_t incarnation) {
+    for (OwnLink* link : shared_.own_links) {
+        if (!link->reads_from(incarnation)) continue;
+        link->peer_.touch();
+        return &link->link_.requests();
+    }
+    return nullptr;
+}
+
+void OwnLink::elsewhere_ended() noexcept { peer_.touch(); }
 
 void OwnLink::map(const fabric::RegionView* region) {
     shared_.mapped += uint32_t(region != nullptr) - uint32_t(mapped_ != nullptr);

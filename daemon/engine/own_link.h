@@ -116,13 +116,16 @@ class OwnLink final : private proxy::LinkEvents {
     void count_borrowed() { link_.count_borrowed(); }
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
-    // Only READs to it are under way.
+    // Only READs to it are under way; only READs of other links.
     bool waits_for_reads_alone() { return link_.only_reads(); }
+    bool waits_elsewhere_alone() { return link_.requests().only_elsewhere(); }
     // Polls for completions of READs. True: some came, and flush() may have more to send.
     bool linger();
 
   private:
     void ready();
+    // Is this the link to that run of a node, and may new READs go there?
+    bool reads_from(uint64_t incarnation) const;
 
     void watch(int fd) override;
     void unwatch(int fd) override;
@@ -130,6 +133,8 @@ class OwnLink final : private proxy::LinkEvents {
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override;
     void room() override { retry_ = true; }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;
+    proxy::Requests* find_node(uint64_t incarnation) override;
+    void elsewhere_ended() noexcept override;
 
     void show(LentLink::State state) { node_->lent[shared_.number].state.store(state, std::memory_order_relaxed); }
     void listen(bool writable);

@@ -201,7 +201,8 @@ void test_slow_batch() {
 class Values {
   public:
     uint64_t next() {
-        wanted_.push_back(++last_);
+        if (++last_ % 10 == 0) last_++;  // seconds are printed without a zero at the end
+        wanted_.push_back(last_);
         return last_;
     }
     void expect_in(const std::string& text, const char* name) const {

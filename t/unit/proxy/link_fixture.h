@@ -252,6 +252,8 @@ class World final : public proxy::LinkEvents {
         downs.push_back({why, text});
     }
     void room() override { rooms++; }
+    proxy::Requests* find_node(uint64_t incarnation) override { return find ? find(incarnation) : nullptr; }
+    void elsewhere_ended() noexcept override { elsewhere_ends++; }
 
     uint64_t now_ns = start_ns;
     FakeNode node;
@@ -261,7 +263,8 @@ class World final : public proxy::LinkEvents {
     Sink sink;
     uint64_t tickets = 1'000'000;
     uint64_t session = 0;  // that get() and set() are of
-    int watching = 0, ups = 0, rooms = 0, connections = 0;
+    int watching = 0, ups = 0, rooms = 0, connections = 0, elsewhere_ends = 0;
+    std::function<proxy::Requests*(uint64_t incarnation)> find;  // another link
     std::vector<std::pair<proxy::LinkDown, std::string>> downs;
 
   private:

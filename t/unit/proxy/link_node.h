@@ -106,6 +106,7 @@ class FakeNode {
     bool no_welcome_regions = false;
     uint64_t secret_lie = 0;  // error of the check's secret in the greeting
     std::optional<protocol::LeaseDenial> deny;  // replies bring no grant, for that reason
+    std::function<std::optional<protocol::Grant>(std::string_view key)> grants_elsewhere;  // in replies to gets, instead
     bool grants_all = false;  // every reply that could bring one does: another get earns it
     std::function<void()> executed;  // called after each request
     // Called before; true: the request is answered by answer_later() or never.
@@ -344,6 +345,8 @@ class FakeNode {
         with.tag = options.tag;
         grant(with, reply, op.key.bytes, now_ns);
         const bool hit = reply.status == protocol::GetReply::Status::hit;
+        if (hit && op.lease && grants_elsewhere) with.grant = grants_elsewhere(op.key.bytes);
+        if (with.grant.has_value()) with.denied = protocol::LeaseDenial::none;
         if (hit && !options.no_value) with.value = protocol::ValueForm::here;
         if (writer.must_follow(protocol::hit_head_bytes(true), value.size()) && !options.no_value)
             with.value = protocol::ValueForm::follows;
