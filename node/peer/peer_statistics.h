@@ -22,9 +22,8 @@ namespace farcached::node {
     X(reads, counter, "reads of values on the node of spill_to")                                         \
     X(reads_from_queue, counter, "reads of values that were still on their way to that node")              \
     X(reads_gone, counter, "reads that did not find the value there: evicted, or the node was lost")       \
-    X(dropped_down, counter, "values not sent because the node of spill_to was not connected")           \
     X(dropped_full, counter, "values not sent because too many bytes were on their way, or memory was short") \
-    X(dropped_too_large, counter, "values not sent because they exceed that node's maximum item size")     \
+    X(dropped_too_large, counter, "values not sent because they exceed that node's maximum item size, or it was lost just then")     \
     X(dropped_pause, counter, "values not sent because that node had just refused one")                    \
     X(refused, counter, "values that the node of spill_to did not store: its spill_share is used up, or it failed")
 

@@ -61,11 +61,9 @@ std::shared_ptr<PeerRecord> PeerStore::record_of(const LeavingValue& leaving) tr
     return nullptr;
 }
 
-// Why put() takes no value of that length now; nullptr: it does. With lock_ held.
+// Why put() takes no value of that length now, counted; nullptr: it does. With lock_ held.
 uint64_t* PeerStore::reason_against(uint64_t length) {
-    const uint64_t length_max = record_bytes_max();
-    if (length_max == 0) return &numbers_.dropped_down;
-    if (length > length_max) return &numbers_.dropped_too_large;
+    if (length > record_bytes_max()) return &numbers_.dropped_too_large;
     if (paused_until_ns_ != 0 && boottime_ns() < paused_until_ns_) return &numbers_.dropped_pause;
     if (numbers_.queue_bytes + length > queue_bytes_max) return &numbers_.dropped_full;
     return nullptr;

@@ -553,6 +553,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.numa_refused = impl_->numa_refused;
     stats.recached = impl_->recached;
     stats.lost_away = impl_->lost_away;
+    stats.subleases = impl_->subleases;
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.pool().limit_pages();

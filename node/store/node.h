@@ -138,6 +138,7 @@ struct Stats {
     uint64_t numa_nodes = 1;          // that memory is divided among
     uint64_t numa_refused = 0;        // parts of memory that the kernel did not bind
     uint64_t recached = 0;            // items whose value returned from a tier to memory
+    uint64_t subleases = 0;           // permits to READ a value on another node
     uint64_t lost_away = 0;        // items whose value a read did not find in its tier
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes

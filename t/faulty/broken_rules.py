@@ -18,6 +18,7 @@ CHECKERS = {
     "faulty/pointer_read": "S4_GUARD S4_LEASE S4 S4_CHECK S4_GENERATION S4_SPILLED S5_POINTER S13_POINTER",
     "faulty/node_reads": "S6",
     "faulty/node_disk": "S4_DISK",
+    "faulty/node_peer": "S15",
     "faulty/node_restart": "S7_RESTART",
     "faulty/owner": "S9_OWNER",
     "faulty/verbs_slots": "S12_SLOTS",

@@ -124,9 +124,10 @@ class Node:
 class Nodes:
     """Nodes that are started and ended together, in a folder of their own. $FARCACHED_OVER, for example "shm=verbs tcp=verbs",
     replaces channels by others. kept, or $FARCACHED_KEPT: each keeps its items over a restart, in a file. disk: rules of a Disk; or
-    $FARCACHED_DISK, the megabytes of each node's memory: each has a disk, and all values move there and back."""
+    $FARCACHED_DISK, the megabytes of each node's memory: each has a disk, and all values move there and back. spill: arguments of
+    all nodes but the last one, whose values move to the last one's memory; it has `lender_args` more."""
 
-    def __init__(self, channels, args=(), faults=None, env=None, kept=False, disk=None):
+    def __init__(self, channels, args=(), faults=None, env=None, kept=False, disk=None, spill=None, lender_args=()):
         kept = kept or bool(os.environ.get("FARCACHED_KEPT"))
         if os.environ.get("FARCACHED_DISK") and disk is None and "-I" not in args:
             disk, args = BUSY, [*args, "-m", os.environ["FARCACHED_DISK"]]
@@ -134,11 +135,18 @@ class Nodes:
         channels = [instead.get(channel, channel) for channel in channels]
         self.folder = tempfile.mkdtemp(prefix="farcached-nodes-", dir="/dev/shm" if kept else None)
         self.all = [Node("n%d" % i, channel, self.folder, args, faults, env, kept, disk) for i, channel in enumerate(channels)]
+        self.spill = spill
+        self.all[-1].args += [str(a) for a in lender_args]
 
     def start(self):
         try:
+            if self.spill is not None:
+                lender = self.all[-1].start()
+                for node in self.all[:-1]:
+                    node.args += ["--spill-to", lender.name + "=" + lender.address(), *self.spill]
             for node in self.all:
-                node.start()
+                if node.process is None:
+                    node.start()
         except BaseException:
             self.end()
             raise
@@ -241,12 +249,14 @@ class Cluster:
     assigned to the proxies in turn."""
 
     def __init__(self, channels="shm shm shm", proxies=2, local_read=True, options=(), node_args=(), proxy_args=(),
-                 threads=2, faults=None, proxy_env=None, node_env=None, tables=1, kept=False, disk=None):
+                 threads=2, faults=None, proxy_env=None, node_env=None, tables=1, kept=False, disk=None, spill=None,
+                 lender_args=()):
         self.tables = [Table() for _ in range(tables)]
         self.table = self.tables[0]
         self.proxy_env = proxy_env or {}
         self.faults = faults if isinstance(faults, list) else [faults]
-        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env, kept, disk)
+        self.nodes_behind = Nodes(channels.split(), node_args, self.faults[0], node_env, kept, disk, spill,
+                                  lender_args)
         self.nodes = self.nodes_behind.all
         self.proxy_args = ["-o", ",".join(["hash_tag={}", *options]), "-t", threads, *proxy_args]
         self.local_read = local_read if isinstance(local_read, list) else [local_read]

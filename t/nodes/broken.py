@@ -34,6 +34,8 @@ MANY = ["--threads", "64", "--keys", "256"]
 TORN = "tear_read=0.9,delay_read=0.5,delay_ms=3"
 TORN_WORDS = "tear_words=0.9,delay_read=0.5,delay_ms=3"
 PATIENT = "node_timeout_ms=30000"  # every node answers in time, also on a busy machine
+SPILL = {"spill": ["--ext_item_size", "0", "--ext_recache_rate", "50", "--no_ext_drop_unread"],
+         "lender_args": ["-m", "64", "--spill-share", "90"]}
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
 
@@ -101,6 +103,8 @@ CIRCUMSTANCES = {
     "S12_SLOTS": ("", MANY + ["--value-bytes", "1000"],
                   {"options": ["rpc=write", "node_timeout_ms=2000"], "node_more": ["--rfp-slots", "1"]}, {}),
     "S13": ("", HOT, {"local_read": True}, {}),
+    # A set of a key whose old value is READ on another node.
+    "S15": ("", mixed("50:50", ["--keys", "6000", "--value-bytes", "6000"]), {"node_more": ["-m", "4"], **SPILL}, {}),
     # A touch moves the expiry before the end of the lease, and no get goes to the node.
     "S13_POINTER": ("sweeps=0", mixed("ttl", HOT + ["--ttl-keys", "32", "--reads", "20"]), {"lease_ms": 20000}, {}),
 }

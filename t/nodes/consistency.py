@@ -53,6 +53,8 @@ SMALL_DISK = {**BUSY, "megabytes": 3}
 PATIENT = ["node_timeout_ms=30000"]  # every node answers in time, also on a busy machine
 INDEX = ["pointer_miss=index"]
 SHARED = ["links_per_node=1"]
+SPILL = {"spill": ["--ext_item_size", "0", "--ext_recache_rate", "50", "--no_ext_drop_unread"],
+         "lender_args": ["-m", "64", "--spill-share", "90"]}
 HOSTS = {"tables": 2}  # each farcached has a pointer table of its own
 
 
@@ -84,6 +86,11 @@ SHORT_RUNS = [
     ("tcp, values on disks", "tcp tcp tcp", cluster(True, PATIENT + SHARED, disk=BUSY), large("everything"), None),
     ("nodes end and keep their items, on disks", "shm tcp shm", cluster([True, False], FAST, kept=True, disk=BUSY),
      cold("ttl"), "end"),
+    ("shm by pointers, values on another node", "shm shm shm", cluster(False, **SPILL), cold("everything"), None),
+    ("shm, values on another node", "shm shm shm", cluster(True, **SPILL), cold("ttl"), None),
+    ("nodes end and stop, values on another node", "shm tcp shm", cluster(False, FAST, **SPILL), cold("refill"), "end stop"),
+    ("two hosts, values on another node, late and torn", "shm shm shm", cluster(False, **HOSTS, **SPILL, faults=FAULTS),
+     cold("flushes"), None),
     ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
     ("tcp, shared links, late and torn", "tcp tcp tcp", cluster(True, PATIENT + SHARED, faults=FAULTS), hot("sizes"), None),
     ("nodes end and stop, tcp, shared links", "tcp tcp tcp", cluster(True, FAST + SHARED), large("refill"), "end stop"),
@@ -119,6 +126,17 @@ def summed(c, names):
     return {name: sum(int(s[name]) for s in shown) for name in names}
 
 
+def check_spills(title, c):
+    """Checks that values moved to another node, and were read there, by the nodes and by the farcached."""
+    shown = [c.proxies[0].stats("node " + node.name) for node in c.nodes[:-1]]
+    moved = {name: sum(int(of_node[name]) for of_node in shown) for name in ("spill_records_stored", "spill_reads", "recached",
+                                                                             "subleases", "waits_for_sublease")}
+    read = summed(c, ("get_onesided_spilled",))
+    tap.diag(", ".join("%s %d" % one for one in [*moved.items(), *read.items()]))
+    tap.ok(moved["spill_reads"] > 0, "%s: values moved to another node and back" % title)
+    tap.ok(all(c.local_read) or read["get_onesided_spilled"] > 0, "%s: gets READ them there" % title)
+
+
 MOVED = ("extstore_objects_written", "extstore_page_allocs", "extstore_objects_read", "recached", "get_value_lost")
 
 
@@ -147,9 +165,9 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
     """Returns the number of operations."""
     args = ["--seed", seed, "--seconds", seconds, *of_load]
     args += ["--outages", "1"] if meanwhile else []
-    args += ["--disk", "1"] if "disk" in of_cluster or os.environ.get("FARCACHED_DISK") else []
+    args += ["--disk", "1"] if {"disk", "spill"} & set(of_cluster) or os.environ.get("FARCACHED_DISK") else []
     args += ["--failover", "1"] if "failover" in of_cluster["options"] else []
-    memory = 4 if "disk" in of_cluster else 8
+    memory = 4 if {"disk", "spill"} & set(of_cluster) else 8
     with Cluster(channels, node_args=["-m", memory, "-t", "2", "--lease-ms", "1000"], **of_cluster) as c:
         ports = ",".join(str(p.port) for p in c.proxies)
         args += ["--admin", ",".join(c.admin(i) for i in range(len(c.proxies)))]
@@ -165,6 +183,8 @@ def run(title, channels, of_cluster, of_load, meanwhile, seed, seconds):
         check_reads(title, c)
         if "disk" in of_cluster:
             check_disks(title, c)
+        if "spill" in of_cluster and not meanwhile:
+            check_spills(title, c)
     found = re.search(r"# (\d+) gets, \d+ hits, (\d+) mutations", text)
     return int(found.group(1)) + int(found.group(2)) if found else 0
 

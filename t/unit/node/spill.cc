@@ -51,10 +51,10 @@ struct Worker {
         std::minstd_rand random(unsigned(number) + 1);
         AwayGets gets(
             node,
-            [this](uint64_t asker, const protocol::GetReply& reply, std::string_view value) {
-                const auto [key, version] = asked[asker];
+            [this](const AwayGets::Done& done) {
+                const auto [key, version] = asked[done.asker];
                 from_disk++;
-                if (reply.status == protocol::GetReply::Status::hit) check(key_of(key), version, value);
+                if (done.reply.status == protocol::GetReply::Status::hit) check(key_of(key), version, done.value);
             },
             [](uint64_t) { return true; });
         for (int round = 0; round < rounds; round++) {

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node that moves values to another one's memory: what the PeerStore tells its link, what gets come to, and how long a proxy may
+// READ a value there (S15). The link here is a map.
+#include <poll.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/node_clock.h"
+#include "node/peer/peer_store.h"
+#include "node/store/away_gets.h"
+#include "node/store/impl.h"
+#include "node/store/node.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using namespace farcached::node;
+
+namespace {
+
+constexpr uint64_t ms = 1'000'000;
+constexpr NodeSeconds now = 100;
+
+Config config_with(PeerStore& store) {
+    Config config;
+    config.memory_bytes = 1 << 20;
+    config.partitions = 1;
+    config.workers = 1;
+    config.peer = &store;
+    config.spill.drop_unread = false;
+    config.spill.recache_rate = 0;
+    config.seed = 1;
+    return config;
+}
+
+std::string value_of(int i) { return std::string(3000, char('a' + i % 26)) + std::to_string(i); }
+std::string key_of(int i) { return "key" + std::to_string(i); }
+
+struct Bench {
+    PeerStore store;
+    Node node{config_with(store)};
+    std::map<std::string, std::string> peer;  // what it stores
+    std::map<uint64_t, std::optional<std::string>> over;
+    std::vector<uint64_t> ended;
+    std::optional<fabric::LeasedPtr> lease;   // of each read there
+    std::optional<protocol::Grant> granted;   // for the last one
+    uint64_t now_ns = boottime_ns();
+    uint32_t deletes = 0;
+    AwayGets gets{node, [this](const AwayGets::Done& done) { take(done); }, [](uint64_t) { return true; },
+                  [this](uint64_t asker) { ended.push_back(asker); }};
+
+    void take(const AwayGets::Done& done) {
+        const bool hit = done.reply.status == protocol::GetReply::Status::hit;
+        over[done.asker] = hit ? std::optional<std::string>(done.value) : std::nullopt;
+        granted = done.leased == nullptr ? std::nullopt : node.sublease(node.key(done.key), done.place, *done.leased, now_ns, now);
+    }
+    void set(int i, NodeSeconds exptime = never_expires) {
+        const std::string key = key_of(i), value = value_of(i);
+        protocol::StoreOp op;
+        op.key = node.key(key);
+        op.value = value;
+        op.exptime = exptime;
+        CHECK(node.store(op, now).status == protocol::StoreReply::Status::stored);
+    }
+    // The reply, and where the value is.
+    std::pair<protocol::GetReply, Place> get(int i) {
+        const std::string key = key_of(i);
+        protocol::GetOp op;
+        op.key = node.key(key);
+        std::string value;
+        Place place{};
+        const auto sink = [&](const protocol::ItemMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        };
+        const protocol::GetReply reply = node.get(op, now, sink, nullptr, &place);
+        return {reply, place};
+    }
+    // All that the link has to do.
+    void link() {
+        PeerStore::Work work;
+        store.take(work);
+        for (const auto& record : work.puts) {
+            peer[std::string(protocol::view_of(record->key))] = std::string(record->view());
+            store.stored(*record);
+        }
+        store.take(work);
+        for (const auto& key : work.forgets) deletes += peer.erase(std::string(protocol::view_of(key)));
+        for (const auto& read : work.reads) {
+            const auto found = peer.find(std::string(protocol::view_of(read.key)));
+            found == peer.end() ? store.lost(read) : store.found(read, found->second, lease.value_or(fabric::LeasedPtr()));
+        }
+        for (const auto& wait : work.waits) {
+            if (wait.kills) peer.erase(std::string(protocol::view_of(wait.key)));
+            PeerStore::ended(wait);
+        }
+    }
+    std::optional<std::string> read(int i, const std::pair<protocol::GetReply, Place>& got) {
+        gets.get(uint64_t(i), key_of(i), got.first, got.second);
+        for (int round = 0; round < 3; round++) {
+            link();
+            gets.ready(now);
+        }
+        return over.at(uint64_t(i));
+    }
+    // The number of an item whose value is there.
+    int spilled() {
+        for (int i = 0;; i++) {
+            CHECK(i < 2000);
+            if (get(i).second != Place{}) return i;
+        }
+    }
+    void fill(int from, int to, NodeSeconds exptime = never_expires) {
+        for (int i = from; i < to; i++) {
+            set(i, exptime);
+            link();
+        }
+    }
+    uint64_t sublease_end(int i, bool stops = false) {
+        Place place{};
+        return node.sublease_end(node.key(key_of(i)), now_ns, place, stops);
+    }
+};
+
+fabric::LeasedPtr lease_of(uint64_t until_ns) {
+    fabric::LeasedPtr leased;
+    leased.ptr = {77, 4096, 9, 0, 4096};
+    leased.valid_until_ns = until_ns;
+    return leased;
+}
+
+void values() {
+    Bench b;
+    b.fill(0, 200);
+    tap::is(b.peer.size(), 0u, "no peer: nothing moves");
+    b.store.came_up(77, 1 << 20);
+    b.fill(200, 800);
+    tap::ok(b.peer.size() > 100, "values move to the peer");
+    int hits = 0, wrong = 0;
+    for (int i = 200; i < 800; i++) {
+        const auto got = b.get(i);
+        if (got.first.status != protocol::GetReply::Status::hit) continue;
+        hits++;
+        if (got.second != Place{} && b.read(i, got) != value_of(i)) wrong++;
+    }
+    tap::ok(hits > 550 && wrong == 0, "they are read there");
+    const int i = b.spilled();
+    const size_t before = b.peer.size();
+    b.set(i);
+    b.link();
+    tap::ok(b.peer.size() <= before && b.deletes > 0, "a set deletes the value there");
+
+    const int j = b.spilled();
+    const auto got = b.get(j);
+    b.peer.clear();
+    tap::ok(!b.read(j, got).has_value(), "a value that the peer has evicted is a miss");
+    tap::ok(b.get(j).first.status == protocol::GetReply::Status::miss, "and the item is gone");
+    const int k = b.spilled();
+    b.store.went_down();
+    tap::ok(!b.read(k, b.get(k)).has_value(), "so is one while the peer is down");
+    const int l = b.spilled();
+    b.store.came_up(78, 1 << 20);
+    tap::ok(b.get(l).first.status == protocol::GetReply::Status::miss, "a peer that has restarted has none of the former values");
+}
+
+void on_the_way() {
+    Bench b;
+    b.store.came_up(77, 1 << 20);
+    for (int i = 0; i < 400; i++) b.set(i);  // the link does nothing
+    const int i = b.spilled();
+    b.gets.get(1, key_of(i), b.get(i).first, b.get(i).second);
+    b.gets.ready(now);
+    tap::ok(b.over[1] == value_of(i), "a value is read on its way to the peer");
+    b.set(i);
+    const uint32_t deletes = b.deletes;
+    b.link();
+    tap::ok(b.deletes > deletes, "one that is replaced on its way is deleted there");
+    PeerStore::Work work;
+    for (int j = 400; j < 700; j++) b.set(j);
+    b.store.take(work);
+    CHECK(!work.puts.empty());
+    for (const auto& record : work.puts) b.store.refused(*record);
+    const uint64_t paused = b.store.statistics().dropped_pause;
+    for (int j = 700; j < 800; j++) b.set(j);
+    tap::ok(b.store.statistics().dropped_pause > paused, "after a refusal nothing moves for a while");
+}
+
+void subleases() {
+    Bench b;
+    b.store.came_up(77, 1 << 20);
+    b.fill(0, 600);
+    const int i = b.spilled();
+    b.read(i, b.get(i));
+    tap::ok(!b.granted.has_value() && b.sublease_end(i) == 0, "without a lease of the peer there is no sublease");
+    b.lease = lease_of(b.now_ns + 60'000 * ms);
+    b.read(i, b.get(i));
+    tap::ok(b.granted.has_value() && b.granted->term_ms == protocol::spilled_term_ms_max && b.granted->incarnation == 77,
+            "a sublease names the peer, and lasts 200 ms");
+    tap::ok(b.sublease_end(i) > b.now_ns + 199 * ms, "S15: a mutation of the key would have to wait");
+    tap::is(b.sublease_end(i + 1000), 0u, "but not of another key");
+    b.lease = lease_of(b.now_ns + 50 * ms);
+    const int j = i + 1;
+    CHECK(b.get(j).second != Place{});
+    b.read(j, b.get(j));
+    tap::ok(b.granted.has_value() && b.granted->term_ms <= 50, "it ends before the lease of the peer");
+
+    // A mutation waits.
+    b.lease = lease_of(b.now_ns + 60'000 * ms);
+    tap::ok(b.sublease_end(i, /* stops= */ true) != 0, "a mutation waits for its end");
+    b.read(i, b.get(i));
+    tap::ok(!b.granted.has_value(), "and permits no other until then");
+    const Place place = b.get(i).second;
+    b.gets.await_end(5, place, b.now_ns + 200 * ms);
+    b.link();
+    b.gets.ready(now);
+    tap::ok(b.ended == std::vector<uint64_t>{5}, "it ends when the peer has deleted the value");
+    b.node.sublease_over(b.node.key(key_of(i)).hash, place);
+    tap::is(b.sublease_end(i), 0u, "then nothing waits any more");
+
+    // Its end does not depend on the stub.
+    const int k = j + 1;
+    b.read(k, b.get(k));
+    CHECK(b.granted.has_value());
+    protocol::DeleteOp op;
+    const std::string key = key_of(k);
+    op.key = b.node.key(key);
+    b.node.remove(op, now);
+    tap::ok(b.get(k).first.status == protocol::GetReply::Status::miss && b.sublease_end(k) != 0,
+            "S15: it runs on when the item is gone");
+    b.now_ns += 201 * ms;
+    tap::is(b.sublease_end(k), 0u, "until its time is over");
+}
+
+void flushes() {
+    Bench b;
+    b.store.came_up(77, 1 << 20);
+    b.fill(0, 600);
+    b.lease = lease_of(b.now_ns + 60'000 * ms);
+    const int i = b.spilled();
+    b.read(i, b.get(i));
+    CHECK(b.granted.has_value());
+    tap::ok(b.node.stop_subleases(b.now_ns) > b.now_ns + 199 * ms, "S15: a flush waits for the last sublease");
+    b.read(i + 1, b.get(i + 1));
+    tap::ok(!b.granted.has_value(), "and permits none meanwhile");
+    b.node.resume_subleases();
+    b.read(i + 1, b.get(i + 1));
+    tap::ok(b.granted.has_value(), "after it they are granted again");
+    b.fill(600, 1200, now + 1);
+    int soon = 600;
+    while (b.get(soon).second == Place{}) soon++;
+    b.read(soon, b.get(soon));
+    tap::ok(!b.granted.has_value(), "an item that expires soon has none");
+}
+
+}  // namespace
+
+int main() {
+    values();
+    on_the_way();
+    subleases();
+    flushes();
+    return tap::done();
+}
