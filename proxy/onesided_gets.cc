@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -134,7 +135,13 @@ bool PointerGets::begin(fabric::Channel& channel, const protocol::GetOp& op,
 Read* PointerGets::post(fabric::Channel& channel, const protocol::GetOp& op, const AskOptions& options, ReplySink& sink,
                         const fabric::RemotePtr& ptr) {
     Read* read = parts_.reads.open(op, options, sink, (size_t(ptr.length) + 7) / 8 * 8);
-    if (read == nullptr || parts_.reads.post_item(channel, *read, ptr, read->landing)) return read;
+    if (read == nullptr) return nullptr;
+    try {
+        if (parts_.reads.post_item(channel, *read, ptr, read->landing)) return read;
+    } catch (const std::bad_alloc&) {  // before anything was posted
+        parts_.reads.cancel(*read);
+        throw;
+    }
     parts_.reads.cancel(*read);
     return nullptr;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct Wire {
     bool mapped = true;                 // can_read()
     bool counts = false;                // counts_reads()
     size_t reads_most = SIZE_MAX;
+    bool no_memory_to_read = false;
     std::optional<fabric::ChannelEnd> end;  // reported at the next ready()
     std::vector<fabric::ReadRequest> posted;
     std::deque<std::pair<uint64_t, fabric::ReadStatus>> completed;  // reported at the next ready()
@@ -93,6 +95,7 @@ class MemoryChannel final : public fabric::Channel {
     bool counts_reads() const override { return wire_->counts; }
     bool post_read(const fabric::ReadRequest& request) override {
         if (wire_->posted.size() >= wire_->reads_most) return false;
+        if (wire_->no_memory_to_read) throw std::bad_alloc();
         wire_->posts++;
         const char* from = reinterpret_cast<const char*>(request.landing);
         for (const fabric::ReadRequest& other : wire_->posted) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -310,6 +311,20 @@ void the_other_link() {
             "if the other link has no room, the home is asked");
     full.pump();
     tap::is(full.home.sink[1].value, "value", "and answers");
+    full.other->wire->reads_most = SIZE_MAX;
+    full.other->wire->no_memory_to_read = true;
+    bool threw = false;
+    try {
+        full.home.get(2, "k");
+    } catch (const std::bad_alloc&) {
+        threw = true;
+    }
+    const uint32_t left = full.home.link->requests().under_way() + full.other->link->requests().under_way();
+    tap::ok(threw && left == 0, "if it has no memory, nothing is left under way at either link");
+    full.other->wire->no_memory_to_read = false;
+    tap::ok(full.begin(3, "k"), "later it reads");
+    full.pump();
+    tap::is(full.home.sink[3].value, "value", "as before");
 }
 
 void the_home_link() {
