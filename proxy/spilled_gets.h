@@ -23,7 +23,7 @@
 
 namespace farcached::proxy {
 
-// What all ways of a one-sided GET use; all outlive them.
+// The parts that each way of a one-sided GET uses; all outlive it.
 struct GetParts {
     PointerTable* table;  // nullptr: no pointers
     Reads& reads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Items that a link's node keeps in another node's memory: the link keeps the pointers that its node grants (S3), READs through
-// the link to the other node, and answers each GET once, whatever happens to either link meanwhile (K1, K2, K3).
+// Items that a link's node keeps in another node's memory. The link keeps the pointers that its node grants (S3). It READs through
+// the link to the other node. Each GET is answered once, in order, even if either link ends meanwhile (K1, K2, K3).
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -100,7 +100,7 @@ struct Two {
         if (other != nullptr) other->pump();
         home.pump();
     }
-    // The home was asked for the ticket once, and its answer came; nothing is left over.
+    // The other link's READ proves nothing: the home answers the ticket, once, and nothing is left under way.
     void falls_back(uint64_t ticket, std::string_view value, const std::string& what) {
         const uint64_t before = home.counters().get_twosided.get();
         if (other != nullptr) other->pump();
@@ -217,7 +217,7 @@ void leases() {
     two.advance(1 * ms);
     two.falls_back(1, "value", "a READ that ends after the lease");
     two.advance(200 * ms);
-    tap::ok(!two.begin(2, "k"), "when it is over, the home is asked at once");
+    tap::ok(!two.begin(2, "k"), "after its end the home is asked at once");
     two.pump();
     tap::ok(two.home.sink[2].value == "value" && two.begin(3, "k"), "and grants the next");
     two.pump();
@@ -291,7 +291,7 @@ void the_other_link() {
     removed.begin(1, "k");
     removed.home.node.grants_elsewhere = nullptr;
     removed.other.reset();
-    tap::is(removed.home.elsewhere_ends, 1, "a link that is removed tells the home's");
+    tap::is(removed.home.elsewhere_ends, 1, "the end of a removed link reaches the home's link");
     removed.home.pump();
     tap::ok(removed.home.sink[1].value == "value" && !removed.home.sink[1].one_sided, "which asks the home");
 
