@@ -99,10 +99,10 @@ class Stage:
         return [key for key in self.keys if found.get(key) != value_of(key)]
 
     def reads(self, client):
-        """Are all keys answered by READs of the other node?"""
+        """Are all keys answered, by as many READs of the other node, or more for other clients?"""
         before = self.of("n0", "get_onesided_spilled")
         wrong = self.wrong(client)
-        return not wrong and self.of("n0", "get_onesided_spilled") - before == NAMES
+        return not wrong and self.of("n0", "get_onesided_spilled") - before >= NAMES
 
 
 def hits(stage, client):
