@@ -296,7 +296,7 @@ test_scripts += t/conversation/uring.py t/conversation/uring_suites.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py
 
 # Values on a disk.
-test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py
+test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
 EXTRA_DIST += t/lib/disk.py
 
 # Both daemons with no more system calls than they need.

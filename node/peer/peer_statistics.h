@@ -12,19 +12,19 @@
 namespace farcached::node {
 
 //    name                  kind     help
-#define PEER_STATISTICS(X)                                                                                 \
-    X(up, gauge, "1: the node of spill_to is connected")                                                 \
-    X(records_sent, counter, "values sent to the node of spill_to")                                      \
-    X(bytes_sent, counter, "bytes of these values and their keys")                                         \
-    X(records_stored, counter, "values that the node of spill_to stored")                                \
-    X(records_forgotten, counter, "values that the node of spill_to was told to delete")                 \
-    X(queue_bytes, gauge, "bytes of values that it has not stored yet")                                    \
-    X(reads, counter, "reads of values on the node of spill_to")                                         \
-    X(reads_from_queue, counter, "reads of values that were still on their way to that node")              \
-    X(reads_gone, counter, "reads that did not find the value there: evicted, or the node was lost")       \
-    X(dropped_full, counter, "values not sent because too many bytes were on their way, or memory was short") \
-    X(dropped_too_large, counter, "values not sent because they exceed that node's maximum item size, or it was lost just then")     \
-    X(dropped_pause, counter, "values not sent because that node had just refused one")                    \
+#define PEER_STATISTICS(X)                                                                                          \
+    X(up, gauge, "1: the node of spill_to is connected")                                                            \
+    X(records_sent, counter, "values sent to the node of spill_to")                                                 \
+    X(bytes_sent, counter, "bytes of these values and their keys")                                                  \
+    X(records_stored, counter, "values that the node of spill_to stored")                                           \
+    X(records_forgotten, counter, "values that the node of spill_to was told to delete")                            \
+    X(queue_bytes, gauge, "bytes of values that it has not stored yet")                                             \
+    X(reads, counter, "reads of values on the node of spill_to")                                                    \
+    X(reads_from_queue, counter, "reads of values that were still on their way to that node")                       \
+    X(reads_gone, counter, "reads that did not find the value there: evicted, or the node was lost")                \
+    X(dropped_full, counter, "values not sent because too many bytes were on their way, or memory was short")       \
+    X(dropped_too_large, counter, "values not sent because they exceed that node's maximum item size")              \
+    X(dropped_pause, counter, "values not sent because that node had just refused one")                             \
     X(refused, counter, "values that the node of spill_to did not store: its spill_share is used up, or it failed")
 
 struct PeerStatistics {

@@ -43,6 +43,7 @@ inline constexpr StatRow<uint64_t Stats::*> node_rows[] = {
      &Stats::overflow_evictions},
     {"numa_nodes", "NUMA nodes that share the memory; 1: not divided", &Stats::numa_nodes, StatKind::gauge},
     {"recached", "items whose value returned from a tier to memory", &Stats::recached},
+    {"foreign_bytes", "bytes of values of other nodes, which name this one in spill_to", &Stats::foreign_bytes, StatKind::gauge},
     {"subleases", "permits for proxies to READ a value on the node of spill_to", &Stats::subleases},
     {"values_lost", "items whose value a read did not find in its tier", &Stats::lost_away},
     {"numa_refused", "memory ranges that the kernel did not bind to a NUMA node", &Stats::numa_refused, StatKind::gauge},

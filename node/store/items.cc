@@ -294,6 +294,7 @@ void Items::add_stats(Stats& sum) const {
     sum.items_total += items_total_;
     sum.bytes += bytes_;
     sum.overflow_evictions += overflow_evictions_;
+    sum.foreign_bytes += foreign_bytes_;
     sum.index_buckets += index_.bucket_count();
     sum.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
     for (uint8_t i = 1; i < class_numbers; i++) {

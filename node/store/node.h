@@ -138,6 +138,7 @@ struct Stats {
     uint64_t numa_nodes = 1;          // that memory is divided among
     uint64_t numa_refused = 0;        // parts of memory that the kernel did not bind
     uint64_t recached = 0;            // items whose value returned from a tier to memory
+    uint64_t foreign_bytes = 0;       // of slots with values that other nodes spilled here
     uint64_t subleases = 0;           // permits to READ a value on another node
     uint64_t lost_away = 0;        // items whose value a read did not find in its tier
     LeaseStats leases;
@@ -244,8 +245,8 @@ class Node {
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The tier has not: the item is gone, unless it has changed since.
     void lost_away(const protocol::Key& key, const Place& place, NodeSeconds now);
-    // S15: while a proxy may READ a key's value on the node of --spill-to, no mutation of the key is executed, and no get of it is a
-    // miss. Times are on CLOCK_BOOTTIME.
+    // S15: while a proxy may READ a key's value on the node of --spill-to, no mutation of the key is executed, and no get of it is
+    // a miss. Times are on CLOCK_BOOTTIME.
     // A pointer to that value under a sublease, which ends before `leased` does. `place`: as get() gave it. nullopt: none; the
     // item has changed, or expires soon, or a mutation or a flush waits.
     std::optional<protocol::Grant> sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,

@@ -87,7 +87,7 @@ bool Room::evict_foreign(uint8_t size_class, NodeSeconds now) {
     };
     bool any = order_->walk(size_class, depth_max, now, may_leave);
     for (uint8_t i = 1; !any && i <= layout::large_class; i++) any = order_->walk(i, depth_max, now, may_leave);
-    if (any) items_->evict_or_reclaim(found, now);
+    if (any && !spill_->take(found, nil, now)) items_->evict_or_reclaim(found, now);
     return any;
 }
 

@@ -45,7 +45,7 @@ class Room : private PartsOfRoom {
     // (-M).
     Ref allocate(uint64_t bytes, NodeSeconds now, Ref keep, Reservation& reserved, uint64_t& need_pages);
     bool evict_one(uint8_t size_class, NodeSeconds now, Ref keep);
-    // Evicts an old item of another node (protocol/spilled.h), of that class if it has one. False: found none.
+    // Evicts an old item of another node (protocol/spilled.h), of that class if it has one, or moves it to the disk. False: none.
     bool evict_foreign(uint8_t size_class, NodeSeconds now);
     // Empties the drained pages that the class may have.
     void settle_drains(uint8_t size_class, NodeSeconds now, Ref keep);

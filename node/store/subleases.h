@@ -4,8 +4,8 @@
 // Owner: a Partition, under its lock.
 //
 // U1  A sublease is noted before a proxy can learn of it. It ends by itself, or when that node has killed the slot (over()).
-// U2  It belongs to the key, not to the stub: it also runs on if the stub is evicted, or its value returns to memory. So a mutation of
-//     the key, and a get that finds nothing, wait for its end.
+// U2  It belongs to the key, not to the stub: it also runs on if the stub is evicted, or its value returns to memory. So a mutation
+//     of the key, and a get that finds nothing, wait for its end.
 // U3  After end() the key gets no sublease until the present one has ended.
 #pragma once
 

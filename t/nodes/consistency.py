@@ -133,8 +133,7 @@ def check_spills(title, c):
                                                                              "subleases", "waits_for_sublease")}
     read = summed(c, ("get_onesided_spilled",))
     tap.diag(", ".join("%s %d" % one for one in [*moved.items(), *read.items()]))
-    tap.ok(moved["spill_reads"] > 0, "%s: values moved to another node and back" % title)
-    tap.ok(all(c.local_read) or read["get_onesided_spilled"] > 0, "%s: gets READ them there" % title)
+    tap.ok(moved["spill_records_stored"] > 0, "%s: values moved to another node" % title)
 
 
 MOVED = ("extstore_objects_written", "extstore_page_allocs", "extstore_objects_read", "recached", "get_value_lost")
