@@ -258,6 +258,7 @@ void Execution::read_away(Turn& turn, const RequestOptions& options, const proto
                           const Place& place) {
     in_flight_[turn.sequence]++;
     from_away_++;
+    asked_away_ = true;
     try {
         connection_.away->get(*this, {turn.sequence, options.tag}, options.want_grant, op.key.bytes, got, place);
     } catch (const std::bad_alloc&) {
@@ -393,6 +394,7 @@ bool Execution::awaits_end(const protocol::Key& key, bool stops) {
     Place place{};
     const uint64_t until_ns = node_.sublease_end(key, connection_.shared.steady_ns(), place, stops);
     if (until_ns == 0) return false;
+    asked_away_ = true;
     connection_.away->await_end(*this, key.hash, place, until_ns);
     counters_.waits_for_sublease.add(1);
     return waits_for_end_ = true;
@@ -404,6 +406,7 @@ bool Execution::awaits_all_ends() {
     const uint64_t now_ns = connection_.shared.steady_ns();
     if (!std::exchange(stopped_subleases_, true)) subleases_until_ns_ = node_.stop_subleases(now_ns);
     if (subleases_until_ns_ <= now_ns) return false;
+    asked_away_ = true;
     connection_.away->await_end(*this, 0, Place{}, subleases_until_ns_);
     counters_.waits_for_sublease.add(1);
     return waits_for_end_ = true;

@@ -127,7 +127,7 @@ class Execution final : private AwayValues::Asker {
     bool postpone(const RequestId& id, const protocol::StoreOp& op);
     void starve() noexcept override { starved_ = late_replies_ = true; }
     void forget_away() {
-        if (connection_.away != nullptr) connection_.away->forget(*this);
+        if (std::exchange(asked_away_, false)) connection_.away->forget(*this);
         from_away_ = 0;
         end_flush();
     }
@@ -156,6 +156,7 @@ class Execution final : private AwayValues::Asker {
     std::deque<Walk> walks_;
     static constexpr uint32_t from_away_max = 512;
     uint32_t from_away_ = 0;  // gets that wait for their value
+    bool asked_away_ = false;  // connection_.away knows this
     bool late_replies_ = false, starved_ = false;
     bool waits_for_end_ = false;      // of subleases: the frame is halted
     bool stopped_subleases_ = false;  // for a flush: end_flush() follows
