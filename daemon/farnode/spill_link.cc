@@ -88,9 +88,10 @@ void SpillLink::stop() {
 
 void SpillLink::run() {
     const Recorder::Running running(recorder_);
-    link_.start(boottime_ns());
+    bool started = false;
     while (!stopping_) {
         try {
+            if (!std::exchange(started, true)) link_.start(boottime_ns());
             step();
             wait();
         } catch (const std::bad_alloc&) {
@@ -111,12 +112,14 @@ void SpillLink::wait() {
     (void)poll(ready, std::size(ready), due_ns == UINT64_MAX ? -1 : int(std::min<uint64_t>(ms, 60'000)));
     if (ready[0].revents != 0) waker_.take();
     if (ready[1].revents != 0) store_.take(work_);
+    take_waits();
     if (ready[2].revents != 0 && fd_ >= 0) link_.ready(boottime_ns());
 }
 
 uint64_t SpillLink::next_due_ns() const {
     uint64_t due_ns = link_.next_tick_ns();
-    for (const PeerStore::Wait& wait : waits_) due_ns = std::min(due_ns, wait.until_ns);
+    for (const auto& wait : waits_)
+        if (!wait->over) due_ns = std::min(due_ns, wait->until_ns);
     return due_ns;
 }
 
@@ -129,31 +132,31 @@ void SpillLink::step() {
         if (std::exchange(retry_, false)) submit();
 }
 
-// Reads come first: somebody waits for them.
+// J3. What does not fit now follows after room().
 void SpillLink::submit() {
     if (!usable_) return fail_work();
     const auto submit_all = [](auto& list, auto&& submit_one) {
         while (!list.empty()) {
-            switch (submit_one(list.front())) {
-            case Submitted::yes: list.pop_front(); break;
-            case Submitted::not_now: return true;
-            case Submitted::down: return false;
-            }
+            const Submitted submitted = submit_one(list.front());
+            if (submitted != Submitted::yes) return submitted;
+            list.pop_front();
         }
-        return true;
+        return Submitted::yes;
     };
-    const bool up = submit_all(work_.waits, [this](const auto& one) { return kill(one); }) &&
-                    submit_all(work_.reads, [this](const auto& one) { return read(one); }) &&
-                    submit_all(work_.forgets, [this](const auto& one) { return forget(one); }) &&
-                    submit_all(work_.puts, [this](const auto& one) { return put(one); });
-    if (!up) fail_work();
+    Submitted last = submit_all(work_.reads, [this](const auto& one) { return read(one); });
+    if (last == Submitted::yes) last = submit_all(kills_, [this](const auto& one) { return kill(one); });
+    if (last == Submitted::yes) last = submit_all(work_.forgets, [this](const auto& one) { return forget(one); });
+    if (last == Submitted::yes) last = submit_all(work_.puts, [this](const auto& one) { return put(one); });
+    if (last == Submitted::down) fail_work();
 }
 
+// Without a connection. Deletes are kept for the next one, and waits end at their times.
 void SpillLink::fail_work() {
-    for (const PeerStore::Read& one : work_.reads) store_.lost(one);
-    for (const auto& one : work_.puts) store_.refused(*one);
-    for (const PeerStore::Wait& one : work_.waits) waits_.push_back(one);
-    work_ = {};
+    constexpr size_t forgets_max = 1 << 16;
+    for (; !work_.reads.empty(); work_.reads.pop_front()) store_.lost(work_.reads.front());
+    for (; !work_.puts.empty(); work_.puts.pop_front()) store_.refused(*work_.puts.front());
+    if (work_.forgets.size() > forgets_max) work_.forgets.clear();
+    kills_.clear();
 }
 
 template <class Op>
@@ -181,11 +184,12 @@ SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Ask
 }
 
 SpillLink::Submitted SpillLink::put(const std::shared_ptr<const PeerRecord>& record) {
+    if (!store_.alive(*record)) return store_.refused(*record), Submitted::yes;
     protocol::StoreOp op;
     op.key.bytes = protocol::view_of(record->key);
     op.value = record->view();
     op.flags = record->flags;
-    op.exptime = record->exptime;
+    op.exptime = never_expires;  // the stub decides, which may be touched
     op.key_binary = record->key_binary;
     op.spilled = true;
     if (record->cas != 0) op.cas_set = record->cas;
@@ -217,26 +221,39 @@ SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
     return ask(op, {}, std::move(asked));
 }
 
-// The record's death is certain with the reply; else the wait is for its time.
-SpillLink::Submitted SpillLink::kill(const PeerStore::Wait& wait) {
-    if (!wait.kills) {
-        waits_.push_back(wait);
-        return Submitted::yes;
-    }
+// The record's death is certain with the reply.
+SpillLink::Submitted SpillLink::kill(const std::shared_ptr<TimedWait>& wait) {
+    if (!store_.alive(wait->place)) return Submitted::yes;  // perhaps it is on another node than this one
     protocol::DeleteOp op;
-    op.key.bytes = protocol::view_of(wait.key);
+    op.key.bytes = protocol::view_of(wait->key);
     Asked asked;
     asked.what = Asked::What::wait;
     asked.wait = wait;
     return ask(op, {}, std::move(asked));
 }
 
+void SpillLink::take_waits() {
+    for (; !work_.waits.empty(); work_.waits.pop_front()) {
+        const auto wait = std::make_shared<TimedWait>(TimedWait{work_.waits.front()});
+        kills_.push_back(wait);
+        try {
+            waits_.push_back(wait);
+        } catch (const std::bad_alloc&) {
+            kills_.pop_back();
+            throw;
+        }
+    }
+}
+
+void SpillLink::end(TimedWait& wait) {
+    if (!std::exchange(wait.over, true)) PeerStore::ended(wait);
+}
+
 void SpillLink::end_waits() {
     const uint64_t now_ns = boottime_ns();
-    std::erase_if(waits_, [&](const PeerStore::Wait& wait) {
-        if (wait.until_ns > now_ns) return false;
-        PeerStore::ended(wait);
-        return true;
+    std::erase_if(waits_, [&](const auto& wait) {
+        if (wait->until_ns <= now_ns) end(*wait);
+        return wait->over;
     });
 }
 
@@ -265,7 +282,7 @@ void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
         const bool stored = reply != nullptr && reply->status == protocol::StoreReply::Status::stored;
         return stored ? store_.stored(*asked.record) : store_.refused(*asked.record);
     }
-    if (asked.what == Asked::What::wait) return PeerStore::ended(asked.wait);
+    if (asked.what == Asked::What::wait) return end(*asked.wait);
     if (asked.what != Asked::What::read) return;
     const auto* const reply = std::get_if<protocol::GetReply>(&answer.op);
     if (reply != nullptr && reply->status == protocol::GetReply::Status::hit)
@@ -277,10 +294,9 @@ void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
 void SpillLink::failed(proxy::Ticket ticket, const proxy::Failed& failed) {
     const Asked asked = take(ticket);
     if (asked.what == Asked::What::read) return store_.lost(asked.read);
-    if (asked.what == Asked::What::wait) return waits_.push_back(asked.wait);
     if (asked.what != Asked::What::put) return;
     if (failed.why == proxy::AskFailure::refused) return store_.refused(*asked.record);
-    store_.stored(*asked.record);  // J3
+    store_.stored(*asked.record);  // J4
 }
 
 // ---- the connection -----------------------------------------------------------------------------------
@@ -296,6 +312,7 @@ void SpillLink::came_up() {
     if (welcome.version < protocol::version_with_spilled)
         return say(process::Level::error, "--spill-to " + describe() + " is an older farnode: no value moves; update it");
     usable_ = retry_ = true;
+    if (std::exchange(peer_incarnation_, welcome.incarnation) != welcome.incarnation) work_.forgets.clear();
     store_.came_up(welcome.incarnation, welcome.item_bytes_max);
     if (std::exchange(told_down_, false)) say(process::Level::notice, "--spill-to " + describe() + " is up again");
 }

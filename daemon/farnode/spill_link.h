@@ -6,13 +6,16 @@
 //
 // Owner: the program. The store outlives it. Threads: its own; start(), stop() and watched() belong to the main thread.
 //
-// J1  All work that it took is reported to the store: also what fails, and what a connection loses.
+// J1  All work that it took is reported to the store, once: also what fails, and what a connection loses. Deletes are repeated after
+//     a loss; a wait ends at its time at the latest.
 // J2  Its pointers to the peer's items are under the peer's leases. Those that it reports permit shorter ones to proxies.
-// J3  A value whose store has an unknown outcome counts as stored: a read finds it, or not (V2).
+// J3  No delete is sent before a read that was asked for earlier.
+// J4  A value whose store has an unknown outcome counts as stored: a read finds it, or not (V2).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -47,12 +50,16 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     std::string describe() const { return peer_->name + "=" + peer_->address; }
 
   private:
+    // Ends once: by the reply, or at its time.
+    struct TimedWait : PeerStore::Wait {
+        bool over = false;
+    };
     // What a request stands for; its ticket is its index.
     struct Asked {
         enum class What : uint8_t { nothing, put, read, forget, wait } what = What::nothing;
         std::shared_ptr<const PeerRecord> record;
         PeerStore::Read read;
-        PeerStore::Wait wait;
+        std::shared_ptr<TimedWait> wait;
     };
     enum class Submitted : uint8_t { yes, not_now, down };
 
@@ -68,7 +75,9 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Submitted put(const std::shared_ptr<const PeerRecord>& record);
     Submitted read(const PeerStore::Read& read);
     Submitted forget(const protocol::SpilledKey& key);
-    Submitted kill(const PeerStore::Wait& wait);
+    Submitted kill(const std::shared_ptr<TimedWait>& wait);
+    void take_waits();
+    static void end(TimedWait& wait);
     void end_waits();
     uint64_t next_due_ns() const;
     fabric::LeasedPtr lease_on(const protocol::SpilledKey& key);
@@ -97,9 +106,11 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     process::LimitedLines lines_;
     std::atomic<bool> stopping_{false};
     bool told_down_ = false, retry_ = false, usable_ = false;
+    uint64_t peer_incarnation_ = 0;  // 0: none yet
     int fd_ = -1;  // of the connection
     PeerStore::Work work_;
-    std::vector<PeerStore::Wait> waits_;  // for their times
+    std::vector<std::shared_ptr<TimedWait>> waits_;  // all that are not over
+    std::deque<std::shared_ptr<TimedWait>> kills_;   // of these, not asked for yet
     std::vector<Asked> asked_;
     std::vector<uint32_t> free_;  // indexes of asked_
     std::unique_ptr<proxy::PointerTable> table_;  // of this link alone; nullptr: no pointers

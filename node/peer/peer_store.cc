@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/random_word.h"
 
 namespace farcached::node {
@@ -54,7 +55,6 @@ std::shared_ptr<PeerRecord> PeerStore::record_of(const LeavingValue& leaving) tr
     record->length = uint32_t(length);
     record->flags = leaving.flags;
     record->cas = leaving.cas;
-    record->exptime = leaving.exptime;
     record->key_binary = leaving.key_binary;
     return record;
 } catch (const std::bad_alloc&) {
@@ -73,6 +73,7 @@ std::optional<Place> PeerStore::put(const LeavingValue& leaving) {
     const uint64_t length = leaving.key.size() + leaving.value.size();
     {
         std::lock_guard hold(lock_);
+        if (record_bytes_max() == 0) return std::nullopt;  // the peer was lost just now
         if (uint64_t* const reason = reason_against(length)) return ++*reason, std::nullopt;
     }
     const std::shared_ptr<PeerRecord> record = record_of(leaving);
@@ -145,7 +146,7 @@ void PeerStore::read(const Place& place, const std::shared_ptr<PeerInbox>& asker
 
 void PeerStore::await_end(const Place& place, uint64_t until_ns, const std::shared_ptr<PeerInbox>& asker, uint64_t cookie) {
     std::lock_guard hold(lock_);
-    work_.waits.push_back({key_of(number_of(place)), alive(place), until_ns, asker, cookie});
+    work_.waits.push_back({key_of(number_of(place)), place, until_ns, asker, cookie});
     wake();
 }
 
@@ -222,8 +223,7 @@ void PeerStore::lost(const Read& read) {
 
 PeerReads::PeerReads(PeerStore& store, int fd) : store_(store), inbox_(std::make_shared<PeerInbox>()) {
     inbox_->fd = fd;
-    inbox_->done.reserve(under_way_max);
-    complete_.reserve(under_way_max);
+    make_room();
 }
 
 PeerReads::~PeerReads() {
@@ -233,10 +233,14 @@ PeerReads::~PeerReads() {
 
 // For one more report.
 void PeerReads::make_room() {
+    constexpr size_t room_min = 64;
     const size_t most = under_way_ + waits_ + 1;
-    complete_.reserve(most);
+    const auto grow = [&](auto& list) {
+        if (list.capacity() < most) list.reserve(std::max(room_min, 2 * most));
+    };
+    grow(complete_);
     std::lock_guard hold(inbox_->lock);
-    inbox_->done.reserve(most);
+    grow(inbox_->done);
 }
 
 void PeerReads::get(const Place& place, uint64_t cookie) {

@@ -33,7 +33,6 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "base/node_clock.h"
 #include "fabric/remote_ptr.h"
 #include "node/disk/place.h"
 #include "node/peer/peer_statistics.h"
@@ -49,7 +48,6 @@ struct PeerRecord {
     uint32_t length;                // of these
     uint32_t flags;
     uint64_t cas;
-    NodeSeconds exptime;  // on this node's clock
     bool key_binary;
     std::string_view view() const { return {bytes.get(), length}; }
 };
@@ -59,7 +57,6 @@ struct LeavingValue {
     std::string_view key, value;
     uint32_t flags = 0;
     uint64_t cas = 0;
-    NodeSeconds exptime = never_expires;
     bool key_binary = false;
     bool foreign = false;  // of another node (protocol/spilled.h)
 };
@@ -115,7 +112,7 @@ class PeerStore {
     // V6
     struct Wait {
         protocol::SpilledKey key;
-        bool kills;  // false: it is for the time alone
+        Place place;  // not alive: the wait is for the time alone
         uint64_t until_ns;
         std::shared_ptr<PeerInbox> asker;
         uint64_t cookie;
@@ -134,6 +131,8 @@ class PeerStore {
     // What became of a record: the peer has it, or has it not.
     void stored(const PeerRecord& record);
     void refused(const PeerRecord& record);
+    // False: the peer that it was meant for is gone (V4).
+    bool alive(const PeerRecord& record) const { return record.number >= first_alive_.load(std::memory_order_acquire); }
     void found(const Read& read, std::string_view bytes, const fabric::LeasedPtr& leased);
     void lost(const Read& read);
     static void ended(const Wait& wait) { wait.asker->add({wait.cookie, /* is_wait= */ true, nullptr}); }
@@ -177,7 +176,7 @@ class PeerStore {
 // Owner: the thread, the only one that calls it. The store outlives it.
 class PeerReads {
   public:
-    static constexpr uint32_t under_way_max = 256;
+    static constexpr uint32_t under_way_max = 4096;
 
     // fd: an eventfd, borrowed, which is written to when a read is complete.
     PeerReads(PeerStore& store, int fd);

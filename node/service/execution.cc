@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "base/broken.h"
@@ -56,6 +57,26 @@ struct Execution::Turn {
     NodeSeconds now;
     protocol::ReplyWriter replies;
     Verdict verdict;
+};
+
+// Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
+class Execution::Change {
+  public:
+    Change() = default;
+    ~Change() {
+        if (node_ != nullptr) node_->change_over(key_hash_);
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+    void begin(Node& node, uint64_t key_hash) {
+        node_ = &node;
+        key_hash_ = key_hash;
+    }
+
+  private:
+    Node* node_ = nullptr;
+    uint64_t key_hash_ = 0;
 };
 
 // The replies of requests that execute at that time.
@@ -140,8 +161,9 @@ FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
 // Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
 bool Execution::execute_ahead(Turn& turn) {
     for (uint32_t i = 0; i < ahead_count_; i++) {
-        if (must_wait(ahead_[i].request))
-            again_ = true;
+        Change change;
+        if (must_wait(ahead_[i].request, change))
+            again_ = waits_for_end_ = true;
         else
             execute(turn, ahead_[i].request);
         if (std::exchange(again_, false)) {
@@ -240,8 +262,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     Place* const to_read = connection_.away != nullptr ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
-    if (got.status == protocol::GetReply::Status::miss && awaits_end(op.key, /* stops= */ false)) {
-        again_ = true;
+    if (got.status == protocol::GetReply::Status::miss && awaits_end(op.key)) {
+        again_ = waits_for_end_ = true;
         return;
     }
     counters_.cmd_get.add(1);
@@ -260,7 +282,7 @@ void Execution::read_away(Turn& turn, const RequestOptions& options, const proto
     from_away_++;
     asked_away_ = true;
     try {
-        connection_.away->get(*this, {turn.sequence, options.tag}, options.want_grant, op.key.bytes, got, place);
+        connection_.away->get(*this, {turn.sequence, options.tag}, options.want_grant && !op.touch.has_value(), op.key.bytes, got, place);
     } catch (const std::bad_alloc&) {
         from_away_--;
         answered(turn.sequence);
@@ -274,11 +296,11 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     const std::string_view value = done.value;
     late_replies_ = true;
     from_away_--;
+    if (got.status == protocol::GetReply::Status::miss && postpone_miss(id, done.key)) return;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
     if (want_grant && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
         granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
-    if (connection_.shared.flushes.scheduled() != 0) granted.reset();  // a lease ends before a flush
     Hit hit = hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
@@ -388,16 +410,31 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp
 
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
 
-// True: sublease_ended() follows.
-bool Execution::awaits_end(const protocol::Key& key, bool stops) {
-    if (node_.config().peer == nullptr) return false;
-    Place place{};
-    const uint64_t until_ns = node_.sublease_end(key, connection_.shared.steady_ns(), place, stops);
-    if (until_ns == 0) return false;
+void Execution::await_end(const protocol::Key& key, const Place& place, uint64_t until_ns) {
     asked_away_ = true;
     connection_.away->await_end(*this, key.hash, place, until_ns);
     counters_.waits_for_sublease.add(1);
-    return waits_for_end_ = true;
+}
+
+// True: a get that finds nothing waits; sublease_ended() follows.
+bool Execution::awaits_end(const protocol::Key& key) {
+    if (node_.config().peer == nullptr) return false;
+    Place place{};
+    const uint64_t until_ns = node_.sublease_end(key, connection_.shared.steady_ns(), place);
+    if (until_ns != 0) await_end(key, place, until_ns);
+    return until_ns != 0;
+}
+
+// True: the mutation waits; sublease_ended() follows. replaces: the value is not needed any more, whatever the key has.
+bool Execution::awaits_change(const protocol::Key& key, bool replaces, Change& change) {
+    if (node_.config().peer == nullptr) return false;
+    Place place{};
+    const uint64_t until_ns = node_.begin_change(key, connection_.shared.steady_ns(), place);
+    if (until_ns == 0)
+        change.begin(node_, key.hash);
+    else
+        await_end(key, replaces ? place : Place{}, until_ns);
+    return until_ns != 0;
 }
 
 // Until end_flush().
@@ -406,44 +443,61 @@ bool Execution::awaits_all_ends() {
     const uint64_t now_ns = connection_.shared.steady_ns();
     if (!std::exchange(stopped_subleases_, true)) subleases_until_ns_ = node_.stop_subleases(now_ns);
     if (subleases_until_ns_ <= now_ns) return false;
-    asked_away_ = true;
-    connection_.away->await_end(*this, 0, Place{}, subleases_until_ns_);
-    counters_.waits_for_sublease.add(1);
-    return waits_for_end_ = true;
+    await_end({}, Place{}, subleases_until_ns_);
+    return true;
 }
 
 void Execution::end_flush() {
     if (std::exchange(stopped_subleases_, false)) node_.resume_subleases();
 }
 
+namespace {
+
+bool replaces_value(const protocol::StoreOp& op) {
+    return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value() && !op.invalidate;
+}
+bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value; }
+bool replaces_value(const protocol::ForgetOp&) { return true; }
+bool replaces_value(const auto&) { return false; }
+
+bool changes_item(const protocol::GetOp& op) {
+    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
+}
+bool changes_item(const auto&) { return true; }
+
+}  // namespace
+
 // Whether the request, a mutation, has to wait.
-bool Execution::must_wait(const NodeRequest& request) {
+bool Execution::must_wait(const NodeRequest& request, Change& change) {
     if (request.options.value_follows) return false;  // postpone()
     return std::visit(
-        [this](const auto& op) {
-            using Op = std::decay_t<decltype(op)>;
-            if constexpr (std::is_same_v<Op, protocol::FlushOp>) return awaits_all_ends();
-            if constexpr (std::is_same_v<Op, protocol::GetOp>) {
-                if (!op.touch.has_value() && !op.vivify.has_value() && !op.recache_before.has_value()) return false;
-                return awaits_end(op.key, /* stops= */ true);
-            } else if constexpr (requires { op.key; }) {
-                return awaits_end(op.key, /* stops= */ true);
-            }
+        [&](const auto& op) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>) return awaits_all_ends();
+            if constexpr (requires { op.key; })
+                if (changes_item(op)) return awaits_change(op.key, replaces_value(op), change);
             return false;
         },
         request.op);
 }
 
 // True: the store waits, and is replied to later. Throws std::bad_alloc.
-bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op) {
-    const bool paused = waits_for_end_;
-    if (!awaits_end(op.key, /* stops= */ true)) return false;
-    waits_for_end_ = paused;
+bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op, Change& change) {
+    if (!awaits_change(op.key, replaces_value(op), change)) return false;
     Waiting& waiting = waiting_.emplace_back();
     waiting.id = id;
     waiting.key = op.key.bytes;
     waiting.value = op.value;
     waiting.op = op;
+    return true;
+}
+
+// The same for a get whose value was lost, and that is a miss.
+bool Execution::postpone_miss(const RequestId& id, std::string_view key) {
+    if (!awaits_end(node_.key(key))) return false;
+    Waiting& waiting = waiting_.emplace_back();
+    waiting.id = id;
+    waiting.key = key;
+    waiting.is_miss = true;
     return true;
 }
 
@@ -453,6 +507,11 @@ void Execution::sublease_ended() {
     for (size_t left = waiting_.size(); left > 0; left--) {
         Waiting waiting = std::move(waiting_.front());
         waiting_.pop_front();
+        if (waiting.is_miss) {
+            from_away_++;  // value_came() counts it
+            value_came(waiting.id, /* want_grant= */ false, {0, protocol::GetReply(), {}, waiting.key});
+            continue;
+        }
         waiting.op.key = node_.key(waiting.key);
         waiting.op.value = waiting.value;
         value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op});
@@ -488,6 +547,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
     const NodeReading now = connection_.shared.clock();
     connection_.shared.flushes.due(now.seconds);
     Turn turn = turn_of(id.sequence, now);
+    Change change;
     protocol::StoreReply too_large;
     too_large.status = protocol::StoreReply::Status::too_large;
     switch (ended.how) {
@@ -495,7 +555,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
         case How::refused: refuse(turn, id.tag, ended.refusal); break;
         case How::whole:
-            if (postpone(id, ended.op)) return turn.replies.end();
+            if (postpone(id, ended.op, change)) return turn.replies.end();
             store(turn, id.tag, ended.op);
             break;
     }

@@ -57,7 +57,7 @@ class Execution final : private AwayValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return !waits_for_end_ && sent_.may_parse() && from_away_ < from_away_max; }
+    bool may_parse() const { return !waits_for_end_ && waiting_.empty() && sent_.may_parse() && from_away_ < from_away_max; }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -92,9 +92,10 @@ class Execution final : private AwayValues::Asker {
         RequestId id;
         Node::PrefixDelete under_way;
     };
-    // A store whose value has arrived, and that waits for the end of a sublease.
+    // A store whose value has arrived, or a get without a value; it waits for the end of a sublease. Meanwhile nothing is parsed.
     struct Waiting {
-        RequestId id;
+        RequestId id{};
+        bool is_miss = false;
         std::string key, value;
         protocol::StoreOp op;  // without both
     };
@@ -120,11 +121,15 @@ class Execution final : private AwayValues::Asker {
                    const Place& place);
     void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
     void sublease_ended() override;
-    bool must_wait(const protocol::NodeRequest& request);
-    bool awaits_end(const protocol::Key& key, bool stops);
+    class Change;
+    bool must_wait(const protocol::NodeRequest& request, Change& change);
+    void await_end(const protocol::Key& key, const Place& place, uint64_t until_ns);
+    bool awaits_end(const protocol::Key& key);
+    bool awaits_change(const protocol::Key& key, bool replaces, Change& change);
     bool awaits_all_ends();
     void end_flush();
-    bool postpone(const RequestId& id, const protocol::StoreOp& op);
+    bool postpone(const RequestId& id, const protocol::StoreOp& op, Change& change);
+    bool postpone_miss(const RequestId& id, std::string_view key);
     void starve() noexcept override { starved_ = late_replies_ = true; }
     void forget_away() {
         if (std::exchange(asked_away_, false)) connection_.away->forget(*this);

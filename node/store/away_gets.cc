@@ -154,7 +154,7 @@ void AwayGets::ask_again(const Get& get, NodeSeconds now) {
         return refuse(get.asker);
     }
     if (reply.status != protocol::GetReply::Status::hit) lost_++;
-    over_({get.asker, reply, value});
+    over_({get.asker, reply, value, get.key});
 }
 
 // ---- the node's part -----------------------------------------------------------------------------------
@@ -217,6 +217,7 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
     if (at.slot == nullptr || (impl_->arena.header(at.ref).format & layout::format_tokens) != 0) return std::nullopt;
     const NodeSeconds exptime = impl_->arena.descriptor(at.ref).exptime;
     if (exptime != never_expires && exptime < now + life_min) return std::nullopt;
+    if (impl_->flush_announced.load()) return std::nullopt;  // none outlasts a scheduled flush
     const uint64_t until_ns = now_ns + term_ms * ns_per_ms;
     if (!partition.subleases().add(key.hash, place, until_ns, now_ns)) return std::nullopt;
     // Either a flush sees this end, or this sees the flush.
@@ -236,14 +237,29 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
     return grant;
 }
 
-uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place, bool stops) {
+uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place) {
     if (impl_->subleases_until_ns.load() <= now_ns || broken::s15_ignore_subleases) return 0;
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
-    Subleases& subleases = partition.subleases();
-    const Subleases::Running running = stops ? subleases.end(key.hash, now_ns) : subleases.find(key.hash, now_ns);
+    const Subleases::Running running = partition.subleases().find(key.hash, now_ns);
     place = running.place;
     return running.until_ns;
+}
+
+uint64_t Node::begin_change(const protocol::Key& key, uint64_t now_ns, Place& place) {
+    if (broken::s15_ignore_subleases) return 0;
+    Partition& partition = impl_->partition(key.hash);
+    std::lock_guard hold(partition.lock);
+    const Subleases::Running running = partition.subleases().end(key.hash, now_ns);
+    place = running.place;
+    return running.until_ns;
+}
+
+void Node::change_over(uint64_t key_hash) {
+    if (broken::s15_ignore_subleases) return;
+    Partition& partition = impl_->partition(key_hash);
+    std::lock_guard hold(partition.lock);
+    partition.subleases().change_over();
 }
 
 void Node::sublease_over(uint64_t key_hash, const Place& place) {

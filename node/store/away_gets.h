@@ -37,7 +37,7 @@ class AwayGets {
         uint64_t asker;  // as in get()
         const protocol::GetReply& reply;
         std::string_view value;                      // of a hit
-        std::string_view key = {};                   // with `leased`
+        std::string_view key = {};                   // unless the reply is no_memory
         Place place = {};                            // with `leased`
         const fabric::LeasedPtr* leased = nullptr;   // to the value on another node (Node::sublease())
     };

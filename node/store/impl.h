@@ -56,6 +56,7 @@ struct Node::Impl {
     std::atomic<uint64_t> subleases_until_ns{0};   // the end of the last one; CLOCK_BOOTTIME
     std::atomic<uint32_t> subleases_stopped{0};    // flushes that wait for their ends
     std::atomic<uint64_t> subleases{0};            // granted
+    std::atomic<bool> flush_announced{false};
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
     std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept

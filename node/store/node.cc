@@ -349,12 +349,14 @@ void Node::observe(Observer* observer) {
 }
 
 void Node::announce_flush(NodeSeconds when) {
+    impl_->flush_announced.store(true);
     impl_->each_partition([&](Partition& partition) { partition.end_leases_before(when); });
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, when, __ATOMIC_RELEASE);
 }
 
 void Node::flush_all(NodeSeconds now) {
     impl_->each_partition([&](Partition& partition) { partition.flush(partition.latest(now)); });
+    impl_->flush_announced.store(false);
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, 0, __ATOMIC_RELEASE);
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }

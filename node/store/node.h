@@ -251,8 +251,11 @@ class Node {
     // item has changed, or expires soon, or a mutation or a flush waits.
     std::optional<protocol::Grant> sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
                                             uint64_t now_ns, NodeSeconds now);
-    // The end of the key's sublease, and the place of the value; 0: none runs. `stops`: none follows it until then.
-    uint64_t sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place, bool stops);
+    // The end of the key's sublease, and the place of the value; 0: none runs.
+    uint64_t sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place);
+    // The same before a mutation: none follows it until then. If none runs, none is granted until change_over().
+    uint64_t begin_change(const protocol::Key& key, uint64_t now_ns, Place& place);
+    void change_over(uint64_t key_hash);
     // The other node has killed the value there.
     void sublease_over(uint64_t key_hash, const Place& place);
     // No key gets a sublease until resume_subleases(). Returns when the last one ends; 0: none runs. Calls may nest.

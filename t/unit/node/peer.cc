@@ -95,7 +95,7 @@ struct Bench {
             found == peer.end() ? store.lost(read) : store.found(read, found->second, lease.value_or(fabric::LeasedPtr()));
         }
         for (const auto& wait : work.waits) {
-            if (wait.kills) peer.erase(std::string(protocol::view_of(wait.key)));
+            if (store.alive(wait.place)) peer.erase(std::string(protocol::view_of(wait.key)));
             PeerStore::ended(wait);
         }
     }
@@ -120,9 +120,16 @@ struct Bench {
             link();
         }
     }
-    uint64_t sublease_end(int i, bool stops = false) {
+    uint64_t sublease_end(int i) {
         Place place{};
-        return node.sublease_end(node.key(key_of(i)), now_ns, place, stops);
+        const std::string key = key_of(i);
+        return node.sublease_end(node.key(key), now_ns, place);
+    }
+    // A mutation comes; if none has to be waited for, it begins.
+    uint64_t begin_change(int i) {
+        Place place{};
+        const std::string key = key_of(i);
+        return node.begin_change(node.key(key), now_ns, place);
     }
 };
 
@@ -210,7 +217,7 @@ void subleases() {
 
     // A mutation waits.
     b.lease = lease_of(b.now_ns + 60'000 * ms);
-    tap::ok(b.sublease_end(i, /* stops= */ true) != 0, "a mutation waits for its end");
+    tap::ok(b.begin_change(i) != 0, "a mutation waits for its end");
     b.read(i, b.get(i));
     tap::ok(!b.granted.has_value(), "and permits no other until then");
     const Place place = b.get(i).second;
@@ -219,7 +226,12 @@ void subleases() {
     b.gets.ready(now);
     tap::ok(b.ended == std::vector<uint64_t>{5}, "it ends when the peer has deleted the value");
     b.node.sublease_over(b.node.key(key_of(i)).hash, place);
-    tap::is(b.sublease_end(i), 0u, "then nothing waits any more");
+    tap::is(b.begin_change(i), 0u, "then nothing waits any more");
+    const int during = j + 2;
+    CHECK(b.get(during).second != Place{});
+    b.read(during, b.get(during));
+    tap::ok(!b.granted.has_value(), "S15: none is granted beside a mutation");
+    b.node.change_over(b.node.key(key_of(i)).hash);
 
     // Its end does not depend on the stub.
     const int k = j + 1;
