@@ -6,6 +6,8 @@ loaded in a closed loop until its hit ratio is steady. The rounds then offer a f
 request is due.
 
 T1  With a file, all contestants have the same memory, file size, segment size, threads, recache rate and item size limit.
+T3  The contestant with a peer is a farcached in front of a farnode of that memory, whose values move to another farnode. That one
+    has as much memory as the others' files. All run on this host, so the CPU of all three counts.
 T2  The bytes written to the disk for each SET are those of all rounds together: servers write whole buffers.
 """
 import copy
@@ -16,7 +18,7 @@ from chart import Axis, Line, Panel, figure
 from compare_contest import PEER
 from compare_contestants import Direct, builds, help_of
 from compare_load import Data, Load, Workload
-from compare_servers import Failed, stats
+from compare_servers import Failed, as_whom, stats
 
 MEGABYTES = 64
 DISK = 16              # times the memory
@@ -32,7 +34,7 @@ WARM_CONNECTIONS = 16  # a memcached whose extstore is behind refuses more than 
 STEADY, CHUNKS_MIN, CHUNKS_MAX = 0.004, 4, 40  # two changes of the hit ratio this small end a warm-up
 WARM_SEED = 1000
 CHUNK_MIN, CHUNK_SECONDS = 20_000, 300
-ON_DISK, ALL = " + disk", " (all values)"
+ON_DISK, ALL, ON_PEER = " + disk", " (all values)", " + peer"
 
 METRICS = [  # as in compare_contest
     ("keys_per_s", "op/s", 0, True),
@@ -66,6 +68,34 @@ class Tiered(Direct):
         return ",".join(sizes + ["ext_path=%s:%dM" % (self.path("disk"), whole)] + self.disk)
 
 
+class Spilling(Tiered):
+    """A farcached, a farnode, and the farnode that gets its values (T3)."""
+
+    def start_front(self, _where):
+        rules = ["-I", ITEM_MAX, "-t", str(self.threads)]
+        peer = self.run_node("peer", rules + ["-m", str(DISK * self.megabytes), "--spill-share", "90"])
+        home = self.run_node("home", rules + ["-m", str(self.megabytes), "--spill-to", "peer=" + peer, "--no_ext_drop_unread",
+                                              "--ext_recache_rate=%d" % RECACHE_RATE])
+        nodes = ["--node", "home=%s,weight=50" % home, "--node", "peer=%s,weight=1" % peer]  # nearly all keys are home's
+        self.run_front_like_memcached(self.binary, ["-t", str(self.threads)] + nodes +
+                                      ["-o", "no_local_read,pointer_table.path=" + self.table])
+
+    @property
+    def table(self):
+        return "/" + os.path.basename(self.folder)
+
+    def run_node(self, name, more):
+        path = self.path(name + ".sock")
+        node = self.run_back(name, [self.setup.farnode] + as_whom() + ["--name", name, "--shm", path] + more)
+        node.wait_until(lambda: os.path.exists(path) or None)
+        return "shm:" + path
+
+    def stop(self):
+        super().stop()
+        if self.folder is not None and os.path.exists("/dev/shm" + self.table):
+            os.unlink("/dev/shm" + self.table)
+
+
 def has_disk(binary):
     return "ext_path" in help_of(binary)
 
@@ -79,6 +109,8 @@ def contestants(setup, cpus, o):
         if has_disk(build.farcached):
             ours(ON_DISK, PEER + ON_DISK, [])
             ours(ON_DISK + ALL, PEER + ON_DISK, ["no_ext_drop_unread"])
+        if "spill-to" in help_of(build.farnode):
+            found.append(Spilling(prefix + "farcached" + ON_PEER, build, cpus, o, build.farcached, PEER + ON_DISK))
     if setup.memcached:
         found.append(Tiered(PEER, setup, cpus, o, setup.memcached, None))
         if has_disk(setup.memcached):
@@ -200,8 +232,8 @@ def written(contestant):
 
 # ------------------------------------------------------------------------------------------------- drawn
 
-COLORS = {"farcached": "green", "farcached" + ON_DISK: "blue", "farcached" + ON_DISK + ALL: "purple", PEER: "gray",
-          PEER + ON_DISK: "red"}
+COLORS = {"farcached": "green", "farcached" + ON_PEER: "orange", "farcached" + ON_DISK: "blue",
+          "farcached" + ON_DISK + ALL: "purple", PEER: "gray", PEER + ON_DISK: "red"}
 DRAWN = (("hit_ratio", "hit ratio", 1.0), ("p50_us", "p50 of GET, us", None), ("p99_us", "p99 of GET, us", None),
          ("cpu_s_per_million", "server CPU, us/operation", None), ("written_per_set", "bytes written to the disk/SET", None))
 

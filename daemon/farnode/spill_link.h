@@ -6,8 +6,8 @@
 //
 // Owner: the program. The store outlives it. Threads: its own; start(), stop() and watched() belong to the main thread.
 //
-// J1  All work that it took is reported to the store, once: also what fails, and what a connection loses. Deletes are repeated after
-//     a loss; a wait ends at its time at the latest.
+// J1  All work that it took is reported to the store, once: also what fails, and what a connection loses. Deletes that were not
+//     sent follow on the next connection; a wait ends at its time at the latest.
 // J2  Its pointers to the peer's items are under the peer's leases. Those that it reports permit shorter ones to proxies.
 // J3  No delete is sent before a read that was asked for earlier.
 // J4  A value whose store has an unknown outcome counts as stored: a read finds it, or not (V2).

@@ -282,7 +282,8 @@ void Execution::read_away(Turn& turn, const RequestOptions& options, const proto
     from_away_++;
     asked_away_ = true;
     try {
-        connection_.away->get(*this, {turn.sequence, options.tag}, options.want_grant && !op.touch.has_value(), op.key.bytes, got, place);
+        const bool want_grant = options.want_grant && !op.touch.has_value();  // the next touch would wait for its end
+        connection_.away->get(*this, {turn.sequence, options.tag}, want_grant, op.key.bytes, got, place);
     } catch (const std::bad_alloc&) {
         from_away_--;
         answered(turn.sequence);

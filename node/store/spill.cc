@@ -134,7 +134,8 @@ bool Spill::has_share() const {
 std::optional<Place> Spill::put(Ref ref) {
     const layout::ItemHeader& header = arena_->header(ref);
     const bool key_binary = (header.format & layout::format_key_binary) != 0;
-    const LeavingValue leaving{key_of(*arena_, ref), value_of(*arena_, ref), header.flags, header.cas, key_binary, is_foreign(*arena_, ref)};
+    const LeavingValue leaving{key_of(*arena_, ref), value_of(*arena_, ref), header.flags, header.cas, key_binary,
+                               is_foreign(*arena_, ref)};
     return tiers_.put(leaving, generation_of(*arena_, ref));
 }
 

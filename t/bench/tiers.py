@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "lib"))
 from farcached import Daemon, deadline, default_binary, is_sanitized, tap  # noqa: E402
 
 WORKLOAD = "zipf 0.99, data 2 times memory"
-OURS = ["farcached", "farcached + disk", "farcached + disk (all values)"]
+OURS = ["farcached", "farcached + disk", "farcached + disk (all values)", "farcached + peer"]
 PEERS = ["memcached", "memcached + disk"]
 ALIKE = "ratios to memcached with the same options"
 
@@ -68,6 +68,7 @@ def check_with_peer(folder):
         tap.is_(point["written_per_set"] is not None, "disk" in label, "%s: bytes on the disk, if it has one" % label)
         tap.is_(ALIKE in point, label in OURS, "%s: ours have ratios" % label)
     tap.ok(points[OURS[2]]["hit_ratio"] > points[OURS[0]]["hit_ratio"], "a disk of all values answers more gets", *points.values())
+    tap.ok(points[OURS[3]]["hit_ratio"] > points[OURS[0]]["hit_ratio"], "and so does a peer", *points.values())
     for label in OURS:
         tap.ok(points[label][ALIKE]["hit_ratio"]["median"] > 0, "%s: beside its peer" % label, points[label])
     with open(lines, newline="") as file:
@@ -85,7 +86,7 @@ def check_alone(folder):
     """Without a memcached, and with one that has no extstore."""
     done = tiers(folder, "--memcached", os.path.join(folder, "none"), "--contestant", "farcached + disk")
     tap.ok(done.returncode == 0, "without a memcached", *explain(done))
-    tap.is_(sorted(points_in(folder)), OURS[1:], "ours are measured alone")
+    tap.is_(sorted(points_in(folder)), OURS[1:3], "ours are measured alone")
     tap.like(done.stdout, r"(?m)^There is no memcached .*: no peers take part\.$", "and the report says so")
     old = os.path.join(folder, "old-memcached")
     with open(old, "w") as file:
