@@ -206,6 +206,7 @@ std::string other_value(const Option& option) {
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name") return "\"n\"";
+    if (key == "spill-to") return "\"b=tcp:10.0.0.2:11300\"";
     if (key == "ext_path") return "\"/a \\\"b\\\\: c:3G\"";
     if (kind.value == Value::text) return "\"/a \\\"b\\\\ c\"";
     return {};
