@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -268,9 +269,24 @@ void flushes() {
     tap::ok(!b.granted.has_value(), "an item that expires soon has none");
 }
 
+// With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
+int run_broken() {
+    Bench b;
+    b.store.came_up(77, 1 << 20);
+    b.fill(0, 600);
+    b.lease = lease_of(b.now_ns + 60'000 * ms);
+    const int i = b.spilled();
+    b.read(i, b.get(i));
+    CHECK(b.granted.has_value());
+    tap::ok(b.begin_change(i) == 0, "a mutation beside a sublease is caught");
+    tap::ok(b.node.stop_subleases(b.now_ns) == 0, "a flush beside a sublease is caught");
+    return tap::done();
+}
+
 }  // namespace
 
 int main() {
+    if (std::getenv("FARCACHED_BREAK") != nullptr) return run_broken();
     values();
     on_the_way();
     subleases();
