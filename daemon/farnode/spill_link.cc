@@ -213,23 +213,25 @@ SpillLink::Submitted SpillLink::read(const PeerStore::Read& read) {
     return ask(op, std::move(options), std::move(asked));
 }
 
-SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
+SpillLink::Submitted SpillLink::remove(const protocol::SpilledKey& key, Asked&& asked) {
     protocol::DeleteOp op;
     op.key.bytes = protocol::view_of(key);
+    return ask(op, {}, std::move(asked));
+}
+
+SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
     Asked asked;
     asked.what = Asked::What::forget;
-    return ask(op, {}, std::move(asked));
+    return remove(key, std::move(asked));
 }
 
 // The record's death is certain with the reply.
 SpillLink::Submitted SpillLink::kill(const std::shared_ptr<TimedWait>& wait) {
     if (!store_.alive(wait->place)) return Submitted::yes;  // perhaps it is on another node than this one
-    protocol::DeleteOp op;
-    op.key.bytes = protocol::view_of(wait->key);
     Asked asked;
     asked.what = Asked::What::wait;
     asked.wait = wait;
-    return ask(op, {}, std::move(asked));
+    return remove(wait->key, std::move(asked));
 }
 
 void SpillLink::take_waits() {

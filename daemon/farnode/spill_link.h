@@ -74,6 +74,7 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Submitted ask(const Op& op, proxy::AskOptions options, Asked&& asked);
     Submitted put(const std::shared_ptr<const PeerRecord>& record);
     Submitted read(const PeerStore::Read& read);
+    Submitted remove(const protocol::SpilledKey& key, Asked&& asked);
     Submitted forget(const protocol::SpilledKey& key);
     Submitted kill(const std::shared_ptr<TimedWait>& wait);
     void take_waits();

@@ -20,14 +20,12 @@
 
 #include <sys/eventfd.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -196,10 +194,10 @@ class PeerReads {
     uint32_t under_way() const { return under_way_; }
 
   private:
-    PeerStore& store_;
-    const std::shared_ptr<PeerInbox> inbox_;
     void make_room();
 
+    PeerStore& store_;
+    const std::shared_ptr<PeerInbox> inbox_;
     std::vector<PeerInbox::Done> complete_;
     uint32_t under_way_ = 0, waits_ = 0;  // reads, and waits
 };

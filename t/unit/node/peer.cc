@@ -248,14 +248,20 @@ void subleases() {
     tap::is(b.sublease_end(k), 0u, "until its time is over");
 }
 
-void flushes() {
-    Bench b;
+// The number of an item under a sublease, the only one.
+int sublet_one(Bench& b) {
     b.store.came_up(77, 1 << 20);
     b.fill(0, 600);
     b.lease = lease_of(b.now_ns + 60'000 * ms);
     const int i = b.spilled();
     b.read(i, b.get(i));
     CHECK(b.granted.has_value());
+    return i;
+}
+
+void flushes() {
+    Bench b;
+    const int i = sublet_one(b);
     tap::ok(b.node.stop_subleases(b.now_ns) > b.now_ns + 199 * ms, "S15: a flush waits for the last sublease");
     b.read(i + 1, b.get(i + 1));
     tap::ok(!b.granted.has_value(), "and permits none meanwhile");
@@ -272,12 +278,7 @@ void flushes() {
 // With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
 int run_broken() {
     Bench b;
-    b.store.came_up(77, 1 << 20);
-    b.fill(0, 600);
-    b.lease = lease_of(b.now_ns + 60'000 * ms);
-    const int i = b.spilled();
-    b.read(i, b.get(i));
-    CHECK(b.granted.has_value());
+    const int i = sublet_one(b);
     tap::ok(b.begin_change(i) == 0, "a mutation beside a sublease is caught");
     tap::ok(b.node.stop_subleases(b.now_ns) == 0, "a flush beside a sublease is caught");
     return tap::done();
