@@ -12,15 +12,18 @@ namespace farcached::fabric {
 
 namespace {
 
-// Header, guard and key of the copy. validate() rejects lengths beyond the copy.
-void look_into(Seen& seen, const uint64_t* words, uint64_t copy_bytes, std::string_view key) {
-    const char* bytes = reinterpret_cast<const char*>(words);
-    std::memcpy(&seen.header, bytes, sizeof seen.header);
+// Header and guard of the copy. validate() rejects lengths beyond the copy.
+void look_into(Seen& seen, const uint64_t* words, uint64_t copy_bytes) {
+    std::memcpy(&seen.header, words, sizeof seen.header);
     seen.guard_before = seen.guard_after = {seen.header.guard};
     seen.capacity_bytes = copy_bytes;
     seen.check_equal = false;
-    if (seen.header.key_len == key.size() && layout::item_bytes(key.size(), 0) <= copy_bytes)
-        seen.key_equal = std::memcmp(bytes + sizeof seen.header, key.data(), key.size()) == 0;
+}
+
+// Is it an item of that key? No byte beyond the copy is read.
+bool is_of(const Seen& seen, const uint64_t* words, std::string_view key) {
+    if (seen.header.key_len != key.size() || layout::item_bytes(key.size(), 0) > seen.capacity_bytes) return false;
+    return std::string_view(reinterpret_cast<const char*>(words) + sizeof seen.header, key.size()) == key;
 }
 
 void verify_check(Seen& seen, const uint64_t* words, uint64_t secret, uint64_t generation, uint64_t offset) {
@@ -76,7 +79,8 @@ bool is_spilled_of(const Seen& seen, const uint64_t* words, std::string_view key
 PointerRead judge_copy(const PointerCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
     CHECK(copy.leased.ptr.length > sizeof(layout::ItemHeader));
     Seen seen;
-    look_into(seen, copy.words, copy.leased.ptr.length, key);
+    look_into(seen, copy.words, copy.leased.ptr.length);
+    seen.key_equal = is_of(seen, copy.words, key);
     return result(judge_pointer(seen, copy, uint32_t(key.size()), tokens_matter, check_secret), seen, copy.words);
 }
 
@@ -84,7 +88,7 @@ PointerRead judge_spilled(const PointerCopy& copy, std::string_view key, bool to
     const RemotePtr& ptr = copy.leased.ptr;
     CHECK(ptr.length > sizeof(layout::ItemHeader));
     Seen seen;
-    look_into(seen, copy.words, ptr.length, {});
+    look_into(seen, copy.words, ptr.length);
     seen.key_equal = is_spilled_of(seen, copy.words, key);
     Outcome outcome = judge_pointer(seen, copy, protocol::spilled_key_bytes, tokens_matter, check_secret);
     const bool later = seen.guard_before.generation() > ptr.generation && !broken::s4_spilled_later;
@@ -99,7 +103,8 @@ PointerRead judge_spilled(const PointerCopy& copy, std::string_view key, bool to
 PointerRead judge_probe(const ProbeCopy& copy, std::string_view key, bool tokens_matter, uint64_t check_secret) {
     CHECK(copy.capacity_bytes > sizeof(layout::ItemHeader));
     Seen seen;
-    look_into(seen, copy.words, copy.capacity_bytes, key);
+    look_into(seen, copy.words, copy.capacity_bytes);
+    seen.key_equal = is_of(seen, copy.words, key);
     seen.flush_floor = copy.flush_floor;
     verify_check(seen, copy.words, check_secret, seen.guard_before.generation(), copy.offset);
     const Expect expect{uint32_t(key.size()), copy.latest, tokens_matter};
