@@ -322,15 +322,35 @@ bool take_bracketed(std::string_view& text, std::string_view& name) {
     return true;
 }
 
+struct TlsPrefix {
+    std::string_view text;
+    TlsMode mode;
+};
+constexpr TlsPrefix tls_prefixes[] = {
+    {"notls:", TlsMode::plain}, {"btls:", TlsMode::unverified}, {"mtls:", TlsMode::verified}};
+
+// False: none, or `refusal` has the error.
+bool take_tls(std::string_view& text, ListenAddress& address, bool tls, Refusal& refusal) {
+    const auto found = std::ranges::find_if(tls_prefixes, [&](const TlsPrefix& one) { return text.starts_with(one.text); });
+    if (found == std::end(tls_prefixes)) return false;
+    const std::string_view word = found->text.substr(0, found->text.size() - 1);
+    if (!tls) {
+        refusal = Problem{exit_usage, in_quotes(word) + " option is valid only when SSL is enabled\n"};
+        return false;
+    }
+    text.remove_prefix(found->text.size());
+    address.tls = found->mode;
+    return true;
+}
+
 // Removes the prefixes before the address, in any order.
-Refusal take_prefixes(std::string_view& text, ListenAddress& address, const ListenSettings& settings) {
+Refusal take_prefixes(std::string_view& text, ListenAddress& address, const ListenSettings& settings, bool tls) {
     std::string_view name;
     for (;;) {
         std::string_view before = text;
-        if (take_prefix(text, "notls:")) continue;
-        if (take_prefix(text, "btls:") || take_prefix(text, "mtls:")) {
-            return Problem{exit_usage, "-l " + std::string(before) + ": TLS is not implemented.\n"};
-        }
+        Refusal refusal;
+        if (take_tls(text, address, tls, refusal)) continue;
+        if (refusal) return refusal;
         if (take_prefix(text, "tag[")) {
             if (!take_bracketed(text, name)) {
                 return cannot_listen("Invalid tag: \"" + std::string(before) + "\"", settings);
@@ -377,12 +397,13 @@ Refusal take_host_and_port(std::string_view text, ListenAddress& address,
 
 }  // namespace
 
-Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings) {
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls) {
     std::vector<ListenAddress> addresses;
     if (!settings.unix_path.empty() || settings.port == 0) return addresses;
     ListenAddress fallback;
     fallback.port = settings.port == -1 ? 0 : uint16_t(settings.port);
     fallback.protocol = settings.protocol;
+    fallback.tls = tls ? TlsMode::configured : TlsMode::plain;
     std::string_view rest = settings.interfaces;
     while (!rest.empty()) {
         size_t end = rest.find_first_of(",;");
@@ -390,7 +411,7 @@ Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settin
         rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
         if (one.empty()) continue;
         ListenAddress address = fallback;
-        if (Refusal refusal = take_prefixes(one, address, settings)) return *refusal;
+        if (Refusal refusal = take_prefixes(one, address, settings, tls)) return *refusal;
         if (Refusal refusal = take_host_and_port(one, address, settings)) return *refusal;
         addresses.push_back(std::move(address));
     }

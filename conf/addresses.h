@@ -72,10 +72,11 @@ struct ListenAddress {
     std::string host;        // empty: all interfaces
     uint16_t port = 0;       // 0: chosen by the kernel
     Protocol protocol = Protocol::any;
+    TlsMode tls = TlsMode::plain;
     std::string tag;         // as given; not used yet
 };
 
-// Empty with -s or -p 0.
-Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings);
+// Empty with -s or -p 0. tls: -Z is given.
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls);
 
 }  // namespace farcached::conf

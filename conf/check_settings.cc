@@ -47,7 +47,7 @@ Refusal check_evictions(const Settings& settings) {
 }
 
 Refusal check_listens(const Settings& settings) {
-    auto addresses = listen_addresses(settings.listen);
+    auto addresses = listen_addresses(settings.listen, settings.tls.enabled);
     if (auto* problem = std::get_if<Problem>(&addresses)) return std::move(*problem);
     return {};
 }
@@ -56,11 +56,34 @@ Refusal check_passwords(const Settings& settings) {
     const Problem refusal{exit_usage, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"};
     if (settings.session.auth_file.empty()) return {};
     if (settings.listen.protocol == Protocol::binary) return refusal;
-    const auto addresses = listen_addresses(settings.listen);
+    const auto addresses = listen_addresses(settings.listen, settings.tls.enabled);
     if (const auto* all = std::get_if<std::vector<ListenAddress>>(&addresses))
         for (const ListenAddress& address : *all)
             if (address.protocol == Protocol::binary) return refusal;
     return {};
+}
+
+// memcached loads what OpenSSL calls (null); the error names the option instead.
+Refusal check_tls(const Settings& settings) {
+    if (!settings.tls.enabled) return {};
+    if (settings.listen.port == 0) return Problem{exit_usage, "ERROR: You cannot enable SSL without a TCP port.\n"};
+    if (!settings.tls.chain_path.empty()) return {};
+    return Problem{exit_usage, "Error loading the certificate chain: -Z (--enable-ssl) needs -o ssl_chain_cert=<path>\n"};
+}
+
+// ssl_ options that differ from the default.
+bool has_tls_options(const TlsSettings& tls) {
+    return !tls.chain_path.empty() || !tls.key_path.empty() || !tls.ca_path.empty() || tls.verify_mode != 0;
+}
+
+bool requires_client_certificates(const Settings& settings) {
+    if (!settings.tls.enabled) return false;
+    const auto addresses = listen_addresses(settings.listen, true);
+    const auto* all = std::get_if<std::vector<ListenAddress>>(&addresses);
+    if (all == nullptr) return false;
+    return std::ranges::any_of(*all, [&](const ListenAddress& one) {
+        return one.tls == TlsMode::verified || (one.tls == TlsMode::configured && settings.tls.verify_mode >= 2);
+    });
 }
 
 Refusal check_lru_shares(const Settings& settings) {
@@ -89,6 +112,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});
     add(check_listens(settings), {"listen"});
+    add(check_tls(settings), {"enable-ssl", "ssl_chain_cert", "port"});
     add(check_passwords(settings), {"auth-file", "protocol"});
     return conflicts;
 }
@@ -111,8 +135,11 @@ std::string remarks(const Settings& settings) {
     if (settings.listen.port == 0 && settings.listen.unix_path.empty()) {
         text += "WARNING: Listening on nothing: -p 0 and no -s.\n";
     }
-    if (!compat_value(settings, "ssl_chain_cert").empty() || !compat_value(settings, "ssl_key").empty()) {
-        text += "WARNING: The ssl_ options have no effect: TLS is not implemented.\n";
+    if (!settings.tls.enabled && has_tls_options(settings.tls)) {
+        text += "WARNING: The ssl_ options have no effect without -Z (--enable-ssl).\n";
+    }
+    if (requires_client_certificates(settings) && settings.tls.ca_path.empty()) {
+        text += "WARNING: Client certificates are required, but no client has a valid one without ssl_ca_cert.\n";
     }
     return text;
 }

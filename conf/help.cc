@@ -137,8 +137,13 @@ std::string full_version_text() {
 #else
     constexpr std::string_view seccomp = "without libseccomp";
 #endif
+#ifdef FARCACHED_OPENSSL
+    constexpr std::string_view tls = "OpenSSL " FARCACHED_OPENSSL;
+#else
+    constexpr std::string_view tls = "without OpenSSL";
+#endif
     return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n" +
-           std::string(seccomp) + "\n";
+           std::string(seccomp) + "\n" + std::string(tls) + "\n";
 }
 
 std::string license_text() {

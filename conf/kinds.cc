@@ -302,16 +302,23 @@ std::string write_temporary_ttl(const Option& option, const Settings& settings) 
     return compat_value(settings, "temp_lru") == "yes" ? show_compat(option, settings) : std::string();
 }
 
-Refusal set_tls_version(const Option& option, Settings& settings, const char* text,
-                        std::string& warnings) {
-    NumberRead read = read_number(option, text, warnings);
-    if (!read.good()) return refuse(option, text);
-    return keep_compat(option, settings, "tlsv1." + std::to_string(read.value));
+Refusal set_tls([[maybe_unused]] const Option& option, Settings& settings, const char* text, std::string&) {
+    const bool on = text == nullptr || std::string_view(text) == "yes";
+#ifndef FARCACHED_OPENSSL
+    if (on) return refuse(option, "");
+#endif
+    settings.tls.enabled = on;
+    return {};
 }
 
-std::string write_tls_version(const Option& option, const Settings& settings) {
-    const std::string shown = show_compat(option, settings);  // "tlsv1.2"
-    return shown.substr(shown.find('.') + 1);
+std::string show_tls_version(const Option&, const Settings& settings) {
+    return "tlsv1." + std::to_string(settings.tls.version_min);
+}
+
+// memcached shows the library's flags: verify 1, refuse a client without a certificate 2, verify once 4.
+std::string show_tls_verification(const Option&, const Settings& settings) {
+    constexpr std::array<std::string_view, 4> flags = {"0", "1", "3", "7"};
+    return std::string(flags[settings.tls.verify_mode]);
 }
 
 std::string show_lru_segmented(const Option&, const Settings& settings) {

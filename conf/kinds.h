@@ -205,10 +205,10 @@ double compat_real_value(const Settings& settings, std::string_view name);
 // -- Kinds of one option each (conf/kinds.cc) -----------------------------------------------------
 
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
-    set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls_version, set_no_chunked_items,
+    set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls, set_no_chunked_items,
     set_modern, set_deprecated, set_unavailable, set_http;
 Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
-    write_protocol, write_delimiter, write_temporary_ttl, write_tls_version;
+    show_tls_version, show_tls_verification, write_protocol, write_delimiter, write_temporary_ttl;
 // The result of kind.show, or memcached's word for an unset value; it has two such words.
 Show show_or_no, show_or_null, show_or_bracketed_null;
 
@@ -248,8 +248,18 @@ constexpr Kind temporary_ttl{.set = set_temporary_ttl,
                              .value = Value::integer,
                              .write = write_temporary_ttl,
                              .unit = Unit::seconds};
-constexpr Kind tls_version{
-    .set = set_tls_version, .show = show_compat, .max = 3, .value = Value::integer, .write = write_tls_version};
+constexpr Kind shown_by(Show* show, Kind kind) {
+    kind.show = show;
+    return kind;
+}
+constexpr Kind tls_version = shown_by(show_tls_version, number<&Settings::tls, &TlsSettings::version_min>(0, 3));
+constexpr Kind tls_verification = shown_by(show_tls_verification, number<&Settings::tls, &TlsSettings::verify_mode>(0, 3));
+// Refused by a program without OpenSSL.
+constexpr Kind tls_toggle = [] {
+    Kind kind = toggle<&Settings::tls, &TlsSettings::enabled>();
+    kind.set = set_tls;
+    return kind;
+}();
 constexpr Kind no_chunked_items{.set = set_no_chunked_items};
 constexpr Kind modern{.set = set_modern};
 constexpr Kind deprecated{.set = set_deprecated};

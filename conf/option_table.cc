@@ -18,6 +18,7 @@ using N = SessionSettings;
 using P = ProcessSettings;
 using A = AdminSettings;
 using C = CrawlerSettings;
+using T = TlsSettings;
 
 constexpr Where suboption = Where::suboption;
 constexpr Where stat = Where::stat;
@@ -67,8 +68,9 @@ constexpr Option table[] = {
      .help = "listen address (default: all): a host name, an IPv4\n"
              "address or an IPv6 address in brackets, with an optional\n"
              ":port; several with commas, or -l repeated. The prefix\n"
-             "proto[ascii|binary]: fixes its protocol; the prefixes\n"
-             "tag[name]: and notls: are accepted"},
+             "proto[ascii|binary]: fixes its protocol; with -Z, notls: is\n"
+             "without TLS, btls: without client certificates, mtls: with\n"
+             "them. The prefix tag[name]: is accepted"},
     {.flag = 'v', .name = "verbose", .kind = louder, .section = process, .live = true, .stat = "verbosity",
      .help = "verbose log on stderr; -vv and -vvv: more verbose"},
     {.where = stat, .initial = "0", .kind = constant, .stat = "oldest"},
@@ -232,31 +234,45 @@ constexpr Option table[] = {
     compat_option("slab_automove_freeratio", "<ratio>", "0.01", compat_real(-1, 1e9, 3),
                   "share of memory to keep free"),
     disk::ext_drop_unread(suboption),
-    {.flag = 'Z', .name = "enable-ssl", .initial = "no", .kind = unavailable, .section = security,
-     .stat = "ssl_enabled", .exit_status = exit_usage,
-     .refusal = "-Z (--enable-ssl): TLS is not implemented.\n",
-     .help = "TLS: not implemented, refused"},
-    {.where = suboption, .name = "ssl_chain_cert", .argument = "<path>", .kind = compat_text,
-     .section = compat, .stat = "ssl_chain_cert", .stat_show = show_or_bracketed_null,
-     .help = "certificate chain"},
-    {.where = suboption, .name = "ssl_key", .argument = "<path>", .kind = compat_text,
-     .section = compat, .stat = "ssl_key", .stat_show = show_or_bracketed_null, .help = "private key"},
-    compat_option("ssl_verify_mode", "<0|1|2|3>", "0", compat_number(0, 3), "verification of client certificates",
-                  "Invalid ssl_verify_mode. Use help to see valid options.\n"),
-    compat_option("ssl_keyformat", "<num>", "1", compat_number(0, any_u32), "format of the key; 1: PEM"),
-    {.where = suboption, .name = "ssl_ciphers", .argument = "<list>", .kind = compat_text,
-     .section = compat, .stat = "ssl_ciphers", .stat_show = show_or_null, .help = "ciphers to offer"},
-    {.where = suboption, .name = "ssl_ca_cert", .argument = "<path>", .kind = compat_text,
-     .section = compat, .stat = "ssl_ca_cert", .stat_show = show_or_null,
-     .help = "certificate authorities for client certificates"},
+    {.flag = 'Z', .name = "enable-ssl", .initial = "no", .kind = tls_toggle, .section = security,
+     .stat = "ssl_enabled", .exit_status = exit_usage, .refusal = "This server is not built with TLS support.\n",
+     .help = "TLS for clients at TCP ports; needs -o ssl_chain_cert. The\n"
+             "Unix sockets stay plain"},
+    {.where = suboption, .name = "ssl_chain_cert", .argument = "<path>", .kind = text<&S::tls, &T::chain_path>(),
+     .section = extended, .live = true, .stat = "ssl_chain_cert", .stat_show = show_or_bracketed_null,
+     .help = "server certificate, PEM, followed by those of its issuers. A\n"
+             "reload and `refresh_certs` read all TLS files again"},
+    {.where = suboption, .name = "ssl_key", .argument = "<path>", .kind = text<&S::tls, &T::key_path>(),
+     .section = extended, .live = true, .stat = "ssl_key", .stat_show = show_or_bracketed_null,
+     .help = "private key of the certificate; default: in the same file"},
+    {.where = suboption, .name = "ssl_verify_mode", .argument = "<0|1|2|3>", .initial = "0", .kind = tls_verification,
+     .section = extended, .live = true, .stat = "ssl_verify_mode",
+     .refusal = "Invalid ssl_verify_mode. Use help to see valid options.\n",
+     .help = "client certificates; 0: not requested, 1: verified if sent,\n"
+             "2 and 3: required"},
+    {.where = suboption, .name = "ssl_keyformat", .argument = "<num>", .initial = "1",
+     .kind = number<&S::tls, &T::key_format>(0, any_u32), .section = extended, .live = true, .stat = "ssl_keyformat",
+     .help = "format of the private key; 1: PEM, 2: DER"},
+    {.where = suboption, .name = "ssl_ciphers", .argument = "<list>", .kind = text<&S::tls, &T::ciphers>(),
+     .section = extended, .live = true, .stat = "ssl_ciphers", .stat_show = show_or_null,
+     .help = "ciphers of TLS 1.2 and older, as in openssl-ciphers(1)"},
+    {.where = suboption, .name = "ssl_ca_cert", .argument = "<path>", .kind = text<&S::tls, &T::ca_path>(),
+     .section = extended, .live = true, .stat = "ssl_ca_cert", .stat_show = show_or_null,
+     .help = "PEM file of the issuers of valid client certificates"},
     compat_option("ssl_wbuf_size", "<kilobytes>", "16", counted_in(Unit::kilobytes, compat_number(1, 1 << 20, 1024)),
                   "output buffer of a TLS client"),
-    {.where = suboption, .name = "ssl_session_cache", .initial = "no", .kind = compat_toggle,
-     .section = compat, .stat = "ssl_session_cache", .help = "resume TLS sessions"},
-    {.where = suboption, .name = "ssl_kernel_tls", .initial = "no", .kind = compat_toggle,
-     .section = compat, .stat = "ssl_kernel_tls", .help = "TLS in the kernel"},
-    compat_option("ssl_min_version", "<0|1|2|3>", "2", tls_version, "oldest version of TLS: 1.0 to 1.3",
-                  "Invalid ssl_min_version. Use help to see valid options.\n"),
+    {.where = suboption, .name = "ssl_session_cache", .initial = "no", .kind = toggle<&S::tls, &T::session_cache>(),
+     .section = extended, .live = true, .stat = "ssl_session_cache",
+     .help = "clients may resume TLS sessions, which makes their next\n"
+             "handshakes cheap"},
+    {.where = suboption, .name = "ssl_kernel_tls", .initial = "no", .kind = toggle<&S::tls, &T::kernel>(),
+     .section = extended, .live = true, .stat = "ssl_kernel_tls",
+     .help = "the kernel encrypts replies, if it has TLS and the cipher;\n"
+             "large values are then sent from their place"},
+    {.where = suboption, .name = "ssl_min_version", .argument = "<0|1|2|3>", .initial = "2", .kind = tls_version,
+     .section = extended, .live = true, .stat = "ssl_min_version",
+     .refusal = "Invalid ssl_min_version. Use help to see valid options.\n",
+     .help = "oldest version of TLS: 1.0 to 1.3"},
     {.flag = 'N', .name = "napi-ids", .argument = "<num>", .kind = compat_number(1, any_i32),
      .section = compat, .stat = "num_napi_ids", .stat_show = show_or_bracketed_null,
      .refusal = "Maximum number of NAPI IDs must be greater than 0\n", .refuses_low = true,
@@ -293,6 +309,10 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "sampling of `stats hotkeys`: about one in this many gets\n"
              "and sets; 0: off"},
+    {.where = suboption, .name = "ssl_handshake_timeout", .argument = "<s>", .initial = "10",
+     .kind = counted_in(Unit::seconds, number<&S::tls, &T::handshake_timeout_s>(1, 3600)), .section = extended, .live = true,
+     .exit_status = exit_usage,
+     .help = "seconds that a client has for its TLS handshake"},
     log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",

@@ -67,6 +67,23 @@ struct SessionSettings {
     std::string worker_cpus;          // conf/option.h; empty: any
 };
 
+// TLS of clients' connections. Numbers are memcached's.
+struct TlsSettings {
+    bool enabled = false;
+    std::string chain_path;            // certificate chain, PEM
+    std::string key_path;              // empty: the key is in the file of the chain
+    std::string ca_path;               // issuers of client certificates; empty: none
+    std::string ciphers;               // up to TLS 1.2; empty: OpenSSL's
+    uint32_t key_format = 0;           // 1: PEM, 2: DER
+    uint32_t verify_mode = 0;          // client certificates; 0: none, 1: requested, 2 and 3: required
+    uint32_t version_min = 0;          // 0 to 3: TLS 1.0 to 1.3
+    uint32_t handshake_timeout_s = 0;
+    bool session_cache = false;
+    bool kernel = false;
+
+    bool operator==(const TlsSettings&) const = default;
+};
+
 struct ProcessSettings {
     bool daemonize = false;
     bool lock_memory = false;
@@ -182,6 +199,7 @@ struct Settings {
     DiskSettings disk;
     ListenSettings listen;
     SessionSettings session;
+    TlsSettings tls;
     ProcessSettings process;
     AdminSettings admin;
     CrawlerSettings crawler;

@@ -42,6 +42,14 @@ enum class LogFormat : uint8_t {
 constexpr std::array<std::string_view, 3> log_format_names = {"text", "logfmt", "json"};
 static_assert(log_format_names[size_t(LogFormat::json)] == "json");
 
+// TLS of a listener's clients, by a prefix in -l.
+enum class TlsMode : uint8_t {
+    plain,       // none
+    configured,  // client certificates as ssl_verify_mode demands
+    unverified,  // without client certificates
+    verified,    // with client certificates
+};
+
 // The backends for client sockets.
 enum class SocketBackend : uint8_t {
     libevent,

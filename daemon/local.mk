@@ -83,7 +83,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/sessions.cc \
 	daemon/session/sessions.h \
 	daemon/session/sessions_replies.cc \
+	daemon/session/sessions_tls.cc \
 	daemon/session/socket_io.h \
+	daemon/session/tls.cc \
+	daemon/session/tls.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
 	daemon/stats/dump.cc \

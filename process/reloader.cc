@@ -65,21 +65,22 @@ Reloader::Reloader(std::span<const char* const> argv, std::vector<conf::Option> 
     file_ = named.config_path.empty() ? named.memcached_conf_path : named.config_path;
 }
 
-bool Reloader::reload(Apply apply) {
+bool Reloader::reload(Apply apply, Read read) {
     try {
-        return try_reload(apply);
+        return try_reload(apply, read);
     } catch (const std::bad_alloc&) {
         starved();
         return false;
     }
 }
 
-bool Reloader::try_reload(Apply apply) {
+bool Reloader::try_reload(Apply apply, Read read) {
     std::vector<const char*> argv;
     for (const std::string& word : words_) argv.push_back(word.c_str());
     const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
     if (line.exit_status) return failed(lines_of(line.err)), false;
     conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings, line.origins);
+    if (plan.errors.empty()) plan.errors = read(plan.settings);
     if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
     if (!plan.errors.empty()) return failed(plan.errors), false;
     succeeded(std::move(plan));

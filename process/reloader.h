@@ -48,8 +48,13 @@ class Reloader {
 
     // Changes the daemon from `running` to `next`. On failure returns the reasons, a line each, and changes nothing.
     using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
+    // Reads what the new settings name; called for each reload, before `apply`. Returns the reasons of a refusal.
+    using Read = FunctionRef<std::vector<std::string>(const conf::Settings& next)>;
     // Logs the result. False: refused; or out of memory, with the changes possibly applied in part.
-    bool reload(Apply apply);
+    bool reload(Apply apply) {
+        return reload(apply, [](const conf::Settings&) { return std::vector<std::string>(); });
+    }
+    bool reload(Apply apply, Read read);
     // Instead of reload(), when another file that belongs to it is wrong: logs and counts a reload that failed.
     void refuse(const std::vector<std::string>& errors) { failed(errors); }
 
@@ -59,7 +64,7 @@ class Reloader {
     void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
 
   private:
-    bool try_reload(Apply apply);
+    bool try_reload(Apply apply, Read read);
     void starved() noexcept;
     void succeeded(conf::ReloadPlan plan);
     void failed(const std::vector<std::string>& errors);

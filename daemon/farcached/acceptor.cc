@@ -105,7 +105,7 @@ conf::Refusal Acceptor::listen() {
         if (auto* problem = std::get_if<conf::Problem>(&made)) return *problem;
         admin_socket_ = std::move(std::get<0>(made));
     }
-    for (const process::PassedSocket& socket : options_.passed) add_listener(socket.fd, options_.protocol).passed = true;
+    for (const process::PassedSocket& socket : options_.passed) add_listener(socket.fd, options_.protocol, options_.tls).passed = true;
     if (!options_.passed.empty()) return {};
     if (!options_.unix_path.empty()) return listen_unix();
     for (const ListenAt& at : options_.tcp)
@@ -113,7 +113,8 @@ conf::Refusal Acceptor::listen() {
     return {};
 }
 
-Acceptor::Listener& Acceptor::add_listener(int fd, SessionProtocol protocol) {
+// A Unix socket stays plain.
+Acceptor::Listener& Acceptor::add_listener(int fd, SessionProtocol protocol, TlsMode tls) {
     fabric::SocketAddress bound;
     bound.size = sizeof bound.storage;
     (void)getsockname(fd, bound.get(), &bound.size);
@@ -121,6 +122,7 @@ Acceptor::Listener& Acceptor::add_listener(int fd, SessionProtocol protocol) {
     one.acceptor = this;
     one.fd = fd;
     one.protocol = protocol;
+    if (bound.storage.ss_family != AF_UNIX) one.tls = tls;
     one.address = describe(bound);
     if (bound.storage.ss_family != AF_UNIX) ports_.push_back({bound.storage.ss_family == AF_INET6, bound.port()});
     return one;
@@ -139,7 +141,7 @@ conf::Refusal Acceptor::listen_tcp(const ListenAt& at) {
     for (const auto& address : std::get<std::vector<fabric::SocketAddress>>(found)) {
         const int fd = bind_one(address, options_.backlog);
         if (fd >= 0) {
-            add_listener(fd, at.protocol);
+            add_listener(fd, at.protocol, at.tls);
             continue;
         }
         const int error = errno;
@@ -199,7 +201,7 @@ conf::Refusal Acceptor::listen_unix() {
         close(fd);
         return problem;
     }
-    Listener& one = add_listener(fd, options_.protocol);
+    Listener& one = add_listener(fd, options_.protocol, TlsMode::plain);
     one.address = "unix:" + path;
     struct stat made {};
     if (lstat(path.c_str(), &made) == 0) {
@@ -232,7 +234,7 @@ void Acceptor::start(Give give) {
         event_add(&listener->readiness, nullptr);
     }
     if (admin_socket_ != nullptr)
-        admin_socket_->open(base_.get(), [this](int fd) { give_({fd, SessionProtocol::text, {}, /* admin= */ true}); });
+        admin_socket_->open(base_.get(), [this](int fd) { give_({fd, SessionProtocol::text, {}, TlsMode::plain, /* admin= */ true}); });
     thread_ = std::thread([this] {
         Recorder recorder("accept");
         const Recorder::Running running(recorder);
@@ -296,7 +298,7 @@ void Acceptor::accept_some(Listener& listener) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         }
-        give_({fd, listener.protocol, peer_address(address)});
+        give_({fd, listener.protocol, peer_address(address), listener.tls});
         if (at_limit()) return suspend(false);
     }
 }

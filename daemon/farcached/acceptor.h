@@ -38,6 +38,7 @@ struct ListenAt {
     std::string host;      // empty: all interfaces, IPv4 and IPv6
     uint16_t port = 0;     // 0: chosen by the kernel
     SessionProtocol protocol = SessionProtocol::any;
+    TlsMode tls = TlsMode::plain;
 };
 
 struct AcceptOptions {
@@ -51,6 +52,7 @@ struct AcceptOptions {
     std::string interfaces;         // the argument of -l, for error messages
     int backlog = 1024;
     SessionProtocol protocol = SessionProtocol::any;
+    TlsMode tls = TlsMode::plain;   // of passed TCP sockets
     uint32_t connections_max = 1024;
     bool reject_over_limit = true;
 };
@@ -92,6 +94,7 @@ class Acceptor {
         Acceptor* acceptor = nullptr;
         int fd = -1;
         SessionProtocol protocol = SessionProtocol::any;
+        TlsMode tls = TlsMode::plain;
         bool passed = false;             // by the service manager, which owns it
         uint64_t device = 0, inode = 0;  // of a Unix socket that is not passed
         std::string address;
@@ -107,7 +110,7 @@ class Acceptor {
 
     conf::Refusal listen_tcp(const ListenAt& at);
     conf::Refusal listen_unix();
-    Listener& add_listener(int fd, SessionProtocol protocol);
+    Listener& add_listener(int fd, SessionProtocol protocol, TlsMode tls);
     void accept_some(Listener& listener);
     bool at_limit() const { return !reject_over_limit_ && connections_.load() >= connections_max_; }
     bool admit(int fd);

@@ -157,6 +157,7 @@ AdminImpl::AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
       max_connections_(options_.max_connections),
       maxconns_fast_(options_.maxconns_fast),
       idle_timeout_(options_.idle_timeout),
+      tls_sessions_(options_.tls_sessions),
       settings_(options_.settings),
       prefixes_(options_.prefix_delimiter) {
     prefixes_.turn(engine_options_.detail_enabled);
@@ -240,7 +241,8 @@ std::string_view AdminImpl::missing_for(const Group& group) const {
 
 void AdminImpl::write_general_group(std::string_view told, StatWriter out) const {
     write_general(out, sample(told),
-                  {max_connections_, maxconns_fast_, idle_timeout_, options_.own_version, server_.nodes() != nullptr});
+                  {max_connections_, maxconns_fast_, idle_timeout_, tls_sessions_, options_.own_version,
+                   server_.nodes() != nullptr});
 }
 
 void AdminImpl::write_sizes_group(StatWriter out) const {
@@ -447,7 +449,7 @@ void AdminImpl::verbosity(uint32_t level) {
 
 void AdminImpl::tune(std::string_view line, OutBuffer& out) {
     if (server_.nodes() != nullptr && tunes_memory(line)) return say(out, items_in_nodes);
-    say(out, daemon::tune({embedded_, settings_, server_.now()}, line));
+    say(out, daemon::tune({embedded_, settings_, server_.now(), options_.keys}, line));
     if (embedded_ != nullptr) engine_options_.crawler_enabled = embedded_->crawler.enabled();
 }
 
@@ -471,6 +473,7 @@ void AdminImpl::change(const AdminOptions& from, const AdminOptions& to) {
     max_connections_ = to.max_connections;
     maxconns_fast_ = to.maxconns_fast;
     idle_timeout_ = to.idle_timeout;
+    tls_sessions_ = to.tls_sessions;
 }
 
 }  // namespace farcached::daemon

@@ -28,6 +28,8 @@
 
 namespace farcached::daemon {
 
+class TlsKeys;  // daemon/session/tls.h
+
 // PrefixStats: the counts of `stats detail`. A key's prefix ends before the first delimiter (-D); keys without one are not
 // counted.
 //
@@ -100,10 +102,12 @@ struct AdminOptions {
     uint64_t max_connections = 1024;
     bool maxconns_fast = true;
     bool idle_timeout = false;       // true: a timeout is set
+    bool tls_sessions = false;       // -o ssl_session_cache
     bool track_sizes = false;        // -o track_sizes: stats sizes may walk the cache
     char prefix_delimiter = ':';     // -D
     std::string own_version;
     const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: no such group
+    TlsKeys* keys = nullptr;         // `refresh_certs`; nullptr: no TLS
 };
 
 class AdminImpl final : public Admin {
@@ -162,7 +166,7 @@ class AdminImpl final : public Admin {
     EngineOptions& engine_options_;
     const AdminOptions options_;  // but for the members below
     std::atomic<uint64_t> max_connections_;
-    std::atomic<bool> maxconns_fast_, idle_timeout_;
+    std::atomic<bool> maxconns_fast_, idle_timeout_, tls_sessions_;
     SettingsTable settings_;
     PrefixStats prefixes_;
 
@@ -180,12 +184,13 @@ struct TuneTargets {
     Embedded* embedded;  // nullptr in front of nodes: no command that tunes_memory()
     SettingsTable& settings;
     NodeSeconds now;
+    TlsKeys* keys;       // nullptr: no TLS
 };
 
 // True: a command about item memory, which is elsewhere when nodes are configured.
 bool tunes_memory(std::string_view line);
 
 // The answer, without CRLF. `line`: the whole command.
-std::string_view tune(const TuneTargets& targets, std::string_view line);
+std::string tune(const TuneTargets& targets, std::string_view line);
 
 }  // namespace farcached::daemon

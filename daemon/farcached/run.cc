@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
 #include "daemon/remote/nodes.h"
+#include "daemon/session/tls.h"
 #include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
 #include "node/store/restart.h"
@@ -76,6 +78,7 @@ WorkerLive worker_options(const conf::Settings& settings) {
     WorkerLive worker;
     worker.requests_per_event = settings.session.requests_per_event;
     worker.idle_timeout_s = settings.session.idle_timeout_s;
+    worker.tls_handshake_timeout_s = settings.tls.handshake_timeout_s;
     worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
     worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
@@ -90,6 +93,7 @@ AdminOptions admin_options(const conf::Settings& settings) {
     options.max_connections = settings.session.connections_max;
     options.maxconns_fast = settings.session.reject_over_limit;
     options.idle_timeout = settings.session.idle_timeout_s != 0;
+    options.tls_sessions = settings.tls.session_cache;
     options.track_sizes = settings.admin.track_sizes;
     options.prefix_delimiter = settings.admin.prefix_delimiter.front();
     options.own_version = conf::farcached_version();
@@ -113,10 +117,11 @@ ServerOptions server_options(const conf::Settings& settings) {
     const conf::SessionSettings& session = settings.session;
     ServerOptions options;
     options.admin_path = settings.admin.socket_path;
-    for (conf::ListenAddress& address : or_fatal(conf::listen_addresses(listen))) {
+    for (conf::ListenAddress& address : or_fatal(conf::listen_addresses(listen, settings.tls.enabled))) {
         options.tcp.push_back(
-            {std::move(address.host), address.port, session_protocol(address.protocol, settings)});
+            {std::move(address.host), address.port, session_protocol(address.protocol, settings), address.tls});
     }
+    options.tls = settings.tls.enabled ? TlsMode::configured : TlsMode::plain;
     options.unix_path = listen.unix_path;
     options.unix_mode = listen.unix_mode;
     options.interfaces = listen.interfaces;
@@ -223,12 +228,19 @@ void start_or_exit(Start start) {
     }
 }
 
-// The files of -e, ext_path and -Y. Paths are absolute, because -d changes the folder; empty: none.
+// The files of -e, ext_path, -Y and -Z. Paths are absolute, because -d changes the folder; empty: none.
 struct Files {
+    std::string folder;  // at the start
     std::string memory, disk, passwords;
-    Passwords allowed;  // of `passwords`
+    Passwords allowed;   // of `passwords`
+    TlsKeys keys;
 
     const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
+    Result<TlsKeys::Loaded> load_keys(conf::TlsSettings settings) const {
+        for (std::string* path : {&settings.chain_path, &settings.key_path, &settings.ca_path})
+            if (!path->empty()) *path = (std::filesystem::path(folder) / *path).string();
+        return TlsKeys::load(settings);
+    }
     Result<Passwords::Entries> read() const { return passwords.empty() ? Passwords::Entries() : Passwords::read(passwords); }
 };
 
@@ -236,6 +248,8 @@ std::string absolute(const std::string& path) { return path.empty() ? path : std
 
 // While the process may still have more rights than its final user.
 void find_files(const conf::Settings& settings, Files& files) {
+    files.folder = absolute(".");
+    if (settings.tls.enabled) files.keys.use(or_fatal(files.load_keys(settings.tls)));
     files.disk = absolute(settings.disk.path);
     if (settings.proxy.nodes.empty())
         files.memory = absolute(settings.memory.file);
@@ -405,9 +419,18 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
         reloader.refuse(lines_of(*problem));
         return tell("failed");
     }
+    std::optional<TlsKeys::Loaded> keys;
+    const auto load = [&](const conf::Settings& to) {
+        if (!to.tls.enabled) return std::vector<std::string>();
+        Result<TlsKeys::Loaded> loaded = running.files.load_keys(to.tls);
+        if (const auto* problem = std::get_if<Problem>(&loaded)) return lines_of(*problem);
+        keys = std::get<TlsKeys::Loaded>(std::move(loaded));
+        return std::vector<std::string>();
+    };
     const bool done =
-        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); });
+        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); }, load);
     if (done) running.files.allowed.use(std::get<0>(std::move(passwords)));
+    if (done && keys.has_value()) running.files.keys.use(std::move(*keys));
     tell(done ? "done" : "failed");
 }
 
@@ -422,6 +445,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;
+    shown.keys = &files.keys;
     AdminImpl admin(embedded.get(), server, watch, engine, shown);
 
     if (nodes != nullptr) {
@@ -494,10 +518,11 @@ int run(int argc, char** argv) {
     const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
 
     Signals signals;
+    Files files;
+    options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
     Server server(options);
     or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
-    Files files;
     find_files(settings, files);
     settle(settings.process, options.identity, manager);
     serve(reloader, files, nodes.get(), server, http.get(), signals, manager, starting);

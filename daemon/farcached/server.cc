@@ -105,7 +105,7 @@ std::vector<process::Watched> Server::watched() {
 }
 
 void Server::serve_own(int fd) {
-    hand_over(*workers_.front(), {fd, SessionProtocol::text, {}, /* admin= */ false, /* own= */ true});
+    hand_over(*workers_.front(), {fd, SessionProtocol::text, {}, TlsMode::plain, /* admin= */ false, /* own= */ true});
 }
 
 void Server::opened(Session& session) {
@@ -183,6 +183,7 @@ ServerNumbers Server::numbers() const {
     numbers.reserved_fds += workers_.size() * (nodes_ != nullptr ? 3 : 2) + 3;
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();
+    if (options_.worker.tls != nullptr) numbers.tls = {options_.worker.tls->age_s(), options_.worker.tls->expires_unix()};
     std::lock_guard hold(lock_);
     numbers.connection_structures += sessions_.size();
     for (const Session* session : sessions_) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "daemon/session/tls.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/stats.h"
 #include "protocol/layout.h"
@@ -249,15 +250,23 @@ bool tunes_memory(std::string_view line) {
     return std::find(std::begin(commands), std::end(commands), LineWords(line)[0]) != std::end(commands);
 }
 
-std::string_view tune(const TuneTargets& targets, std::string_view line) {
-    LineWords words(line);
+namespace {
+
+std::string_view tune_words(const TuneTargets& targets, const LineWords& words) {
     if (words[0] == "cache_memlimit") return tune_memory_limit(targets, words);
     if (words[0] == "slabs") return tune_slabs(targets, words);
     if (words[0] == "lru") return tune_lru(targets, words);
     if (words[0] == "lru_crawler") return tune_crawler(targets, words);
     if (words[0] == "extstore") return tune_extstore(targets, words);
-    if (words[0] == "refresh_certs") return "Error TLS not enabled";
     return error;
+}
+
+}  // namespace
+
+std::string tune(const TuneTargets& targets, std::string_view line) {
+    const LineWords words(line);
+    if (words[0] != "refresh_certs") return std::string(tune_words(targets, words));
+    return targets.keys != nullptr ? targets.keys->refresh() : "Error TLS not enabled";
 }
 
 }  // namespace farcached::daemon

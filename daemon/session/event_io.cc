@@ -20,6 +20,7 @@
 #include "base/node_clock.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
+#include "daemon/session/tls.h"
 #include "daemon/stats/worker_counters.h"
 
 namespace farcached::daemon {
@@ -153,7 +154,7 @@ void EventIo::on_ready(evutil_socket_t, short what, void* argument) {
 // as an end).
 bool EventIo::receive(Session& session) {
     std::span<char> room(in_.get() + in_bytes_, receive_bytes_max - in_bytes_);
-    if (session.state.line.sends_values) room = room.first(std::min(room.size(), head_bytes));
+    if (session.state.line.sends_values && session.tls() == nullptr) room = room.first(std::min(room.size(), head_bytes));
     const ssize_t got = is_untold(session) ? receive_into(session.state.fd, room, counters_)
                                            : receive_for(session, room, events_, counters_);
     if (got == -EAGAIN) return false;
@@ -303,7 +304,7 @@ std::unique_ptr<SocketIo> make_event_io(SocketEvents& events, TurnTimer& timer, 
 // byte makes the worker call the engine.
 ssize_t receive_for(Session& session, std::span<char> room, SocketEvents& events, WorkerCounters& counters) {
     const PendingSet* const set = session.state.pending.get();
-    const bool goes_there = set != nullptr && !session.busy() && session.unread().empty();
+    const bool goes_there = set != nullptr && session.tls() == nullptr && !session.busy() && session.unread().empty();
     std::span<char> value = goes_there ? set->upload->room() : std::span<char>();
     if (!value.empty() && set->tail_bytes == 0) value = value.first(value.size() - 1);
     if (value.empty()) [[likely]] return receive_into(session.state.fd, room, counters);

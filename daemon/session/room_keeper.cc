@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "daemon/session/tls.h"
+
 namespace farcached::daemon {
 
 namespace {
@@ -19,6 +21,7 @@ RoomKeeper::Held RoomKeeper::held_by(const Session& session) {
     const bool rests = session.is(SessionPhase::writing) || (session.input_want != 0 && !session.is(SessionPhase::queued));
     Held held;
     if (session.state.replies != nullptr) held.buffers = session.state.replies->charged();
+    if (session.tls() != nullptr) held.buffers += session.tls()->held();
     if (!rests || session.unfinished == nullptr) return held;
     held.buffers += session.unfinished->capacity();
     held.pinned = session.unfinished->pinned_bytes();

@@ -2,7 +2,7 @@
 // Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread; other threads read only
 // `shown` and `last_command`.
 //
-// N1  An idle session holds no buffer and no Unfinished: all whole requests are answered, all answers sent.
+// N1  An idle session holds no buffer, and without TLS no Unfinished: all whole requests are answered, all answers sent.
 // N2  unread() is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
 // N3  While Unfinished holds output the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
 //     the worker does not read from a client that does not read.
@@ -22,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/peer_address.h"
+#include "conf/words.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/session_memory.h"
@@ -33,6 +34,7 @@
 namespace farcached::daemon {
 
 struct RingSlot;
+class TlsSession;
 
 // locked: text, once the client has authenticated (-Y).
 enum class SessionProtocol : uint8_t { any, text, binary, locked };
@@ -70,11 +72,11 @@ constexpr bool may_follow(SessionPhase from, SessionPhase to) {
 
 enum class SessionInput : uint8_t { open, paused, ended };
 
-// Incomplete input, output or dump of a session. What takes memory throws std::bad_alloc.
+// Incomplete input, output or dump of a session, and its TLS. What takes memory throws std::bad_alloc.
 class Unfinished {
   public:
-    explicit Unfinished(SessionMemory* memory)
-        : input_(SessionAllocator<char>(memory)), output_(SessionAllocator<char>(memory)) {}
+    explicit Unfinished(SessionMemory* memory);
+    ~Unfinished();
 
     std::string_view unread() const { return std::string_view(input_).substr(input_start_); }
     void append(const Context& context, std::string_view bytes);
@@ -86,15 +88,23 @@ class Unfinished {
     // Sends some of it. Returns the number of bytes, or -1 and errno.
     ssize_t send(int socket);
 
+    // The same by TLS: seals at most `most` bytes of it. Returns their number; 0: it failed.
+    size_t seal(size_t most, OutBuffer& sealed);
+
     bool no_output() const { return output_start_ >= output_.size() && pieces_.empty(); }
-    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr; }
+    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr && tls == nullptr; }
     size_t input_capacity() const { return input_.capacity(); }
     size_t capacity() const { return input_.capacity() + output_.capacity(); }
     size_t pinned_bytes() const;  // of the cache's memory: a pin keeps whole pages
 
+    void drop();  // all but the TLS
+
     std::unique_ptr<DumpWalk> dump;
+    std::unique_ptr<TlsSession> tls;  // null: plain; else it stays to the session's end
 
   private:
+    void output_taken(size_t bytes);
+
     SessionBytes input_;       // N2
     size_t input_start_ = 0;   // consumed bytes of it
     SessionBytes output_;      // own bytes that the socket has not taken, from output_start_ on
@@ -118,6 +128,9 @@ struct Session {
         CHECK(next == Next::more || what == Next::more);
         next = what;
     }
+    // nullptr: plain.
+    TlsSession* tls() const { return unfinished == nullptr ? nullptr : unfinished->tls.get(); }
+    bool in_tls_handshake() const;
     // True: its input is kept, not served.
     bool busy() const { return phase_ != SessionPhase::open || input != SessionInput::open || next != Next::more; }
 
@@ -155,7 +168,7 @@ struct Session {
     // ... the client may stop sending in each, ...
     SessionInput input = SessionInput::open;  // paused: not read; ended: the session ends when all requests are answered
     // ... and bytes are at hand or not.
-    bool unserved : 1 = false;  // unread() may hold whole requests
+    bool unserved : 1 = false;  // unread() may hold whole requests, or a TLS handshake is to continue
     bool drained : 1 = false;   // the worker stops, and the socket's input is read
 
   private:
@@ -178,6 +191,7 @@ struct NewConnection {
     int fd = -1;
     SessionProtocol protocol = SessionProtocol::any;
     PeerAddress address;
+    TlsMode tls = TlsMode::plain;
     bool admin = false;  // accepted on the --admin socket
     bool own = false;    // this process's own, in no counter
 };
@@ -186,6 +200,7 @@ struct NewConnection {
 struct WorkerLive {
     uint32_t requests_per_event = 20;
     uint32_t idle_timeout_s = 0;
+    uint32_t tls_handshake_timeout_s = 10;
     LatencyOptions latency;
     uint32_t hot_keys_one_in = 0;  // sampling rate of gets and sets for stats hotkeys; 0: none
 };

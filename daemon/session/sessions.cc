@@ -5,9 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"
@@ -25,6 +29,13 @@ uint64_t missing_of(const Session& session) {
     return session.state.pending == nullptr ? 0 : session.state.pending->upload->missing();
 }
 
+// Its last bytes may still be under way to the client.
+bool said_last(SessionEnd why) {
+    using enum SessionEnd;
+    constexpr SessionEnd ends[] = {protocol_close, server_stopped, buffers_full, tls_failed};
+    return std::ranges::find(ends, why) != std::end(ends);
+}
+
 // By SessionProtocol.
 constexpr std::string_view new_connection_words[] = {
     "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection.",
@@ -39,14 +50,17 @@ Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protoc
 
 Session::~Session() { delete state.replies; }
 
+bool Session::in_tls_handshake() const { return tls() != nullptr && tls()->in_handshake(); }
+
 Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
-                   TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake)
+                   TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls)
     : context_(context),
       recorder_(*context.recorder),
       live_(live),
       events_(events),
       watch_(watch),
       replies_(replies),
+      tls_(tls),
       room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
     if (ring) io_ = make_ring_io(*this, timer, context.counters, refusal);
     if (io_ == nullptr) io_ = make_event_io(*this, timer, context.counters);
@@ -84,6 +98,8 @@ void Sessions::open(NewConnection connection) {
         list_.reserve();
         auto session = std::make_unique<Session>(*io_, connection.fd, connection.protocol);
         session->address = std::move(connection.address);
+        if (connection.tls != TlsMode::plain)
+            session->keep(context_.memory).tls = tls_->greet(connection.tls, context_.memory);
         session->state.admin = connection.admin;
         session->state.own = connection.own;
         const bool known = connection.admin || connection.own;
@@ -94,6 +110,7 @@ void Sessions::open(NewConnection connection) {
         context_.now = node_now();
         session->last_command.store(context_.now, std::memory_order_relaxed);
         events_.opened(*session);
+        if (session->tls() != nullptr) handshakes_.add(*session, boottime_ns());
         list_.add(*session.release());
     } catch (const std::bad_alloc&) {
         ::close(connection.fd);
@@ -111,10 +128,11 @@ void Sessions::close(Session& session, SessionEnd why) {
     recorder_.put_down();
     recorder_.note(session_end_name(why).data(), session.state.fd);
     io_->leave(session);
+    if (session.tls() != nullptr) end_tls(session, why);
     list_.remove(session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
-    if (why == SessionEnd::protocol_close || why == SessionEnd::server_stopped || why == SessionEnd::buffers_full) {
+    if (said_last(why)) {
         ::shutdown(session.state.fd, SHUT_WR);
         constexpr int reads_max = 64;
         char thrown_away[8 << 10];
@@ -174,24 +192,29 @@ void Sessions::received(Session& session, std::string_view bytes, bool all) {
     context_.counters.bytes_read.add(bytes.size());
     recorder_.note("received on connection, bytes:", session.state.fd, int64_t(bytes.size()));
     session.drained = stopping_ && all;
+    if (session.tls() != nullptr) [[unlikely]] return received_sealed(session, bytes);
+    take_input(session, bytes);
+}
+
+bool Sessions::take_input(Session& session, std::string_view bytes) {
     list_.touch(session, context_.now);
     const auto append = [&] { session.keep(context_.memory).append(context_, bytes); };
     if (session.busy()) {  // kept for its next turn (T2)
-        if (session.next == Next::close || session.is(SessionPhase::doomed) || !take_memory(session, append)) return;
+        if (session.next == Next::close || session.is(SessionPhase::doomed)) return true;
+        if (!take_memory(session, append)) return false;
         if (session.unread().size() >= session.input_want) session.unserved = true;
         if (session.unread().size() > ahead_bytes_max && session.input == SessionInput::open) pause(session);
-        return;
+        return true;
     }
     std::string_view input = bytes;
     const bool stashed = !session.unread().empty();
     if (stashed) {
-        if (!take_memory(session, append)) return;
+        if (!take_memory(session, append)) return false;
         input = session.unread();
     }
-    if (input.size() >= session.input_want)
-        serve(session, input, stashed);
-    else if (stash(session, input, stashed))
-        stopping_ ? send_replies(session) : after_sending(session);  // no new ones, but queued ones leave before it ends
+    if (input.size() >= session.input_want) return serve(session, input, stashed);
+    if (!stash(session, input, stashed)) return false;
+    return stopping_ ? send_replies(session) : after_sending(session);  // no new ones, but queued ones leave before it ends
 }
 
 void Sessions::received_in_place(Session& session, size_t bytes) {
@@ -285,10 +308,12 @@ bool Sessions::stash(Session& session, std::string_view rest, bool stashed) {
 // A step of each queued session, after the sockets that were ready with them.
 void Sessions::turn_of_waiting() {
     read_clock();
-    list_.take_turns([this](Session& session) {
+    bool handshake = false;  // one a turn: its computation takes longer than many requests
+    list_.take_turns([&](Session& session) {
         io_->relieve();
         if (!session.is(SessionPhase::queued)) return;  // waits for its socket
         session.enter(SessionPhase::open);
+        if (session.in_tls_handshake() && session.unserved && std::exchange(handshake, true)) return queue(session);
         take_turn(session);
     });
 }
@@ -297,7 +322,9 @@ void Sessions::take_turn(Session& session) {
     const RoomKeeper::AtHand at_hand(room_, session);
     if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
     if (session.next == Next::dump) return stream_dump(session);
-    if (session.next == Next::more && session.unserved) {
+    if (session.in_tls_handshake() && session.unserved) {
+        open_records(session, {});
+    } else if (session.next == Next::more && session.unserved) {
         serve(session, session.unread(), true);
     } else if (session.next != Next::more || session.input == SessionInput::ended) {
         after_sending(session);

@@ -25,6 +25,7 @@
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
+#include "daemon/session/tls.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 
@@ -43,9 +44,9 @@ class SessionEvents {
 class Sessions final : public SocketEvents {
   public:
     // All outlive this. context: with a recorder and a SessionMemory; gets the RoomMaker. replies: for sessions in front of
-    // nodes. ring: io_uring sockets; refusal: why there are none. wake: as in RoomKeeper.
+    // nodes. ring: io_uring sockets; refusal: why there are none. wake: as in RoomKeeper. tls: nullptr: all are plain.
     Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
-             TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake);
+             TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls);
 
     SocketIo& io() { return *io_; }
 
@@ -55,6 +56,10 @@ class Sessions final : public SocketEvents {
     void deliver(Session& session);
     // Ends sessions without a request for idle_timeout_s.
     void end_idle();
+    // Ends sessions whose TLS handshakes have lasted for tls_handshake_timeout_s. When the next one is due, on boottime_ns();
+    // UINT64_MAX: never.
+    void end_slow_handshakes();
+    uint64_t handshake_due_ns() const;
     // Ends sessions that hold the memory that other workers want, and those that are doomed.
     void end_as_asked() {
         room_.end_as_asked([this] { read_clock(); });
@@ -87,12 +92,24 @@ class Sessions final : public SocketEvents {
     void tell_full(Session& session, bool writes);
     void end_hoarder(Session& session);
     bool begin_writing(Session& session);
+    bool written(Session& session);
+    // With TLS (daemon/session/sessions_tls.cc).
+    void received_sealed(Session& session, std::string_view bytes);
+    void open_records(Session& session, std::string_view bytes);
+    void continue_ended(Session& session, bool nothing_opened);
+    void handshake_ended(Session& session);
+    Sent seal_replies(Session& session, bool tell);
+    Sent pass_sealed(Session& session, bool tell);
+    void end_tls(Session& session, SessionEnd why);
+    void send_last_words(Session& session, std::string_view words);
     void pause(Session& session, SessionInput why = SessionInput::paused);
     void queue(Session& session) {
         if (list_.queue(session)) io_->turn_soon();
     }
 
     // These return false when the session is gone.
+    bool take_input(Session& session, std::string_view bytes);
+    bool write_sealed(Session& session);
     bool serve(Session& session, std::string_view input, bool stashed);
     bool stash(Session& session, std::string_view rest, bool stashed);
     bool send_replies(Session& session);
@@ -122,7 +139,11 @@ class Sessions final : public SocketEvents {
     WatchHub& watch_;
     ReplyPool& replies_;
     OutBuffer out_;  // the replies to the session being served
+    const TlsKeys* const tls_;
+    OutBuffer opened_;  // what the records of a TLS session held
+    OutBuffer sealed_;  // records for it
     std::unique_ptr<SocketIo> io_;
+    TlsHandshakes handshakes_;
     SessionList list_;
     RoomKeeper room_;
     bool stopping_ = false;

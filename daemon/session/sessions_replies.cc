@@ -24,7 +24,8 @@ bool Sessions::send_replies(Session& session) {
     if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.leaves();
     Sent sent{Sent::failed};
-    if (!take_memory(session, [&] { sent = io_->send(session, out_, tell); })) return false;
+    const auto send = [&] { sent = session.tls() == nullptr ? io_->send(session, out_, tell) : seal_replies(session, tell); };
+    if (!take_memory(session, send)) return false;
     if (sent.how == Sent::failed) {
         out_.clear(out_bytes_kept);
         close(session, SessionEnd::send_failed);
@@ -58,14 +59,17 @@ void Sessions::unsent(Session& session, OutBuffer& out, size_t taken, int error)
     if (session.is(SessionPhase::doomed)) return;
     if (error != 0) return list_.doom(session, SessionEnd::send_failed);
     try {
-        session.keep(context_.memory).keep_rest(context_, out, taken);
+        if (session.tls() != nullptr)
+            session.tls()->keep_unsent(context_, out.own().substr(taken));
+        else
+            session.keep(context_.memory).keep_rest(context_, out, taken);
     } catch (const SessionMemorySpent&) {
         context_.counters.response_oom.add(1);
         return list_.doom(session, SessionEnd::buffers_full);
     } catch (const std::bad_alloc&) {
         return list_.doom(session, SessionEnd::no_memory);
     }
-    if (!begin_writing(session)) list_.doom(session, SessionEnd::no_memory);
+    if (!session.is(SessionPhase::writing) && !begin_writing(session)) list_.doom(session, SessionEnd::no_memory);
 }
 
 // `output` waits for the socket. False: no memory for that.
@@ -177,6 +181,10 @@ void Sessions::writable(Session& session) {
     if (session.is(SessionPhase::doomed)) return;
     read_clock();
     list_.touch(session, context_.now);
+    if (session.tls() != nullptr) {
+        if (write_sealed(session)) written(session);
+        return;
+    }
     const ssize_t sent = session.unfinished->send(session.state.fd);
     context_.counters.write_calls.add(1);
     if (sent < 0) {
@@ -184,12 +192,16 @@ void Sessions::writable(Session& session) {
         return;
     }
     context_.counters.bytes_written.add(uint64_t(sent));
-    if (!session.unfinished->no_output()) return;
+    if (session.unfinished->no_output()) written(session);
+}
+
+// The socket has taken all output of a session that was writing.
+bool Sessions::written(Session& session) {
     session.enter(SessionPhase::open);
     session.release();
     session.show_resting();
     io_->pause(session);
-    if (session.input != SessionInput::open || resume(session)) after_sending(session);
+    return (session.input != SessionInput::open || resume(session)) && after_sending(session);
 }
 
 // ---- when memory is short (daemon/session/room_keeper.h) ------------------------------------------------
@@ -200,9 +212,7 @@ void Sessions::tell_full(Session& session, bool writes) {
     recorder_.note("buffers full, ends connection", session.state.fd);
     (writes ? context_.counters.response_oom : context_.counters.read_oom).add(1);
     if (writes || session.protocol == SessionProtocol::binary || io_->has_queued(session)) return;
-    constexpr std::string_view words = "SERVER_ERROR out of memory reading request\r\n";
-    const ssize_t sent = ::send(session.state.fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
+    send_last_words(session, "SERVER_ERROR out of memory reading request\r\n");
 }
 
 void Sessions::refuse(Session& session) {
@@ -215,7 +225,12 @@ void Sessions::refuse(Session& session) {
 // have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
 void Sessions::end_hoarder(Session& session) {
     tell_full(session, session.is(SessionPhase::writing) || session.input_want == 0);
-    session.unfinished.reset();
+    if (session.tls() != nullptr) {
+        session.tls()->drop_buffers();
+        session.unfinished->drop();
+    } else {
+        session.unfinished.reset();
+    }
     session.input_want = 0;
     session.unserved = false;
     if (session.state.replies != nullptr) session.state.replies->abandon();
@@ -224,6 +239,18 @@ void Sessions::end_hoarder(Session& session) {
 }
 
 // ---- what a session keeps -------------------------------------------------------------------------------
+
+Unfinished::Unfinished(SessionMemory* memory)
+    : input_(SessionAllocator<char>(memory)), output_(SessionAllocator<char>(memory)) {}
+
+Unfinished::~Unfinished() = default;
+
+void Unfinished::drop() {
+    for (SessionBytes* bytes : {&input_, &output_}) daemon::release(*bytes);
+    input_start_ = output_start_ = 0;
+    pieces_.clear();
+    dump.reset();
+}
 
 void Unfinished::append(const Context& context, std::string_view bytes) {
     const size_t needed = input_.size() + bytes.size();
@@ -252,12 +279,21 @@ void Unfinished::keep_rest(const Context& context, OutBuffer& out, size_t taken)
 
 ssize_t Unfinished::send(int socket) {
     const ssize_t sent = send_some(socket, output_, output_start_, pieces_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) return sent;
-    output_start_ = take_front(pieces_, output_start_, size_t(sent));
-    if (!no_output()) return sent;
+    if (sent > 0) output_taken(size_t(sent));
+    return sent;
+}
+
+size_t Unfinished::seal(size_t most, OutBuffer& sealed) {
+    const size_t done = tls->seal(output_, output_start_, pieces_, 0, most, sealed);
+    output_taken(done);
+    return done;
+}
+
+void Unfinished::output_taken(size_t bytes) {
+    output_start_ = take_front(pieces_, output_start_, bytes);
+    if (!no_output()) return;
     daemon::release(output_);
     output_start_ = 0;
-    return sent;
 }
 
 size_t Unfinished::pinned_bytes() const {

@@ -30,7 +30,8 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
       context_{Router(), counters_, engine, admin, watch, process::node_now(), process::node_started_unix(), nullptr, nullptr,
                &recorder_, options.memory},
       replies_(context_),
-      sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); }),
+      sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); },
+                options.tls),
       room_(room) {
     CHECK((node == nullptr) != (nodes == nullptr));
     measure();
@@ -105,7 +106,7 @@ void Worker::end_tick() {
 
 uint64_t Worker::timer_at_ns() {
     const uint64_t nodes_at_ns = links_ != nullptr ? links_->timer_at_ns() : UINT64_MAX;
-    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns});
+    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, sessions_.handshake_due_ns()});
 }
 
 void Worker::timer_due() {
@@ -115,6 +116,7 @@ void Worker::timer_due() {
         set_idle_check();
         sessions_.end_idle();
     }
+    if (sessions_.handshake_due_ns() <= now_ns) sessions_.end_slow_handshakes();
     if (stopped_at_ns_ > now_ns) return;
     stopped_at_ns_ = UINT64_MAX;
     sessions_.end_all();

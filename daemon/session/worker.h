@@ -105,7 +105,8 @@ struct WorkerOptions : WorkerLive {
     uint32_t number = 0;  // of the worker
     int cpu = -1;         // pinned to this CPU; -1: not pinned
     bool ring = false;    // io_uring sockets, if available
-    SessionMemory* memory = nullptr;  // of all workers' sessions; it outlives them
+    SessionMemory* memory = nullptr;  // of all workers' sessions; this and the next outlive them
+    const TlsKeys* tls = nullptr;     // nullptr: clients are plain
 };
 
 class Worker final : private TurnTimer {

@@ -108,6 +108,11 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     for (const auto& [reason, count] : s.close_reasons)
         out.number(counter, "connections_closed", "client connections ended, by reason", count,
                    {{"reason", reason}});
+    if (s.server.tls.has_value()) {
+        rows.plain(gauge, "tls_certificate_age_seconds", "time since the TLS certificate was loaded", s.server.tls->age_s);
+        rows.plain(gauge, "tls_certificate_expiry_timestamp_seconds", "end of the validity of the TLS certificate",
+                   uint64_t(s.server.tls->expires_unix));
+    }
     rows.plain(counter, "watch_lines_written", "lines written for `watch`", s.watch.written);
     rows.plain(counter, "watch_lines_dropped", "lines for `watch` dropped for lack of room", s.watch.dropped);
     rows.plain(counter, "watch_lines_sent", "lines sent to watchers", s.watch.sent);

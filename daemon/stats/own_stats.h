@@ -33,6 +33,7 @@ inline constexpr SampleRow own_rows[] = {
      [](const Sample& s) { return s.workers.replies_unmatched; }},
     {"slow_requests", "requests that took slow_log_ms or longer",
      [](const Sample& s) { return s.workers.slow_requests; }},
+    {"tls_handshakes", "TLS handshakes completed", [](const Sample& s) { return s.workers.tls_handshakes; }},
     {"log_lines_lost", "lines for stderr that were lost: disk full, or reader slow or gone",
      [](const Sample& s) { return s.log_lines_lost; }},
     {"node_pages_used", "pages of the arena that belong to a size class",

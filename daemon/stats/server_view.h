@@ -103,6 +103,12 @@ class NodesView {
     virtual bool drain(std::string_view name, bool on) = 0;
 };
 
+// The certificate in use (-Z).
+struct TlsNumbers {
+    uint64_t age_s = 0;        // since it was loaded
+    int64_t expires_unix = 0;
+};
+
 struct ServerNumbers {
     // counters
     uint64_t total_connections = 0;            // accepted, without listeners
@@ -121,6 +127,7 @@ struct ServerNumbers {
     uint64_t read_buf_bytes_free = 0;          // kept for reuse
     uint64_t reserved_fds = 0;                 // descriptors not for clients
     bool accepting_conns = true;
+    std::optional<TlsNumbers> tls;             // none: clients are plain
 };
 
 // One line group of `stats conns`. The views are valid during the visit.

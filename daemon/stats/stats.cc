@@ -106,7 +106,14 @@ void write_disk(StatWriter& out, const node::DiskStatistics& disk) {
     for (const auto& row : node::DiskStatistics::rows()) out.number(row.name, row.of(disk));
 }
 
-void write_state(StatWriter& out, const Sample& s) {
+void write_tls(StatWriter& out, const Sample& s, const GeneralOptions& options) {
+    if (options.tls_sessions) out.number("ssl_new_sessions", s.workers.ssl_new_sessions);
+    out.number("ssl_handshake_errors", s.workers.ssl_handshake_errors);
+    out.number("ssl_proto_errors", s.workers.ssl_proto_errors);
+    out.number("time_since_server_cert_refresh", s.server.tls->age_s);
+}
+
+void write_state(StatWriter& out, const Sample& s, const GeneralOptions& options) {
     out.number("limit_maxbytes", s.node.memory_limit_bytes);
     out.number("accepting_conns", s.server.accepting_conns ? 1 : 0);
     out.number("listen_disabled_num", s.server.listen_disabled_num);
@@ -137,6 +144,7 @@ void write_state(StatWriter& out, const Sample& s) {
     out.number("log_watcher_sent", s.watch.sent);
     out.number("log_watchers", s.watch.watchers);
     if (s.disk.has_value()) write_disk(out, *s.disk);
+    if (s.server.tls.has_value()) write_tls(out, s, options);
     out.number("unexpected_napi_ids", 0);
     out.number("round_robin_fallback", 0);
 }
@@ -200,7 +208,7 @@ void write_general(StatWriter out, const Sample& sample, const GeneralOptions& o
     write_process(out, sample);
     write_server(out, sample, options);
     write_commands(out, sample, options);
-    write_state(out, sample);
+    write_state(out, sample, options);
     write_cache(out, sample);
     if (!options.own_version.empty()) {
         out.text("farcached_version", options.own_version);

@@ -66,6 +66,7 @@ struct GeneralOptions {
     uint64_t max_connections = 1024;
     bool maxconns_fast = true;       // shows rejected_connections
     bool idle_timeout = false;       // shows idle_kicks
+    bool tls_sessions = false;       // shows ssl_new_sessions
     std::string_view own_version;    // own stat, behind memcached's
     bool nodes = false;              // nodes are configured: shows nodes_unavailable
 };

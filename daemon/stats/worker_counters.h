@@ -23,6 +23,8 @@ namespace farcached::daemon {
     X(became_watcher, "normal", "the connection was handed over to `watch`")                 \
     X(no_memory, "error", "out of memory for the connection's buffers")                      \
     X(buffers_full, "error", "all clients' buffers together had reached read_buf_mem_limit") \
+    X(tls_failed, "error", "the TLS handshake failed, or a TLS record was invalid")          \
+    X(tls_timeout, "error", "no TLS handshake within ssl_handshake_timeout")                 \
     X(server_stopped, "shutdown", "the server stopped")
 
 enum class SessionEnd : uint8_t {
@@ -92,6 +94,10 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown") \
     X(replies_unmatched, "replies of nodes that match no request")                                \
     X(slow_requests, "requests that took slow_log_ms or longer")                                  \
+    X(tls_handshakes, "TLS handshakes completed")                                                 \
+    X(ssl_new_sessions, "of these, those of new TLS sessions that clients may resume")            \
+    X(ssl_handshake_errors, "TLS handshakes that failed, were given up, or took too long")        \
+    X(ssl_proto_errors, "invalid TLS records after the handshake")                                \
     RING_COUNTERS(X)
 
 //        name          help; per size class, as `stats slabs` prints them

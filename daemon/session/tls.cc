@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/session/tls.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "conf/program.h"
+#include "daemon/session/session.h"
+#include "process/node_time.h"
+
+#ifdef FARCACHED_OPENSSL
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <sys/socket.h>
+
+#include <ctime>
+
+#include "base/check.h"
+#endif
+
+namespace farcached::daemon {
+
+void TlsHandshakes::add(Session& session, uint64_t now_ns) {
+    TlsSession::Waiting& waiting = session.tls()->waiting;
+    waiting = {newest_, nullptr, now_ns};
+    (newest_ != nullptr ? newest_->tls()->waiting.newer : oldest_) = &session;
+    newest_ = &session;
+}
+
+void TlsHandshakes::remove(Session& session) {
+    TlsSession::Waiting& waiting = session.tls()->waiting;
+    if (waiting.since_ns == 0) return;
+    (waiting.older != nullptr ? waiting.older->tls()->waiting.newer : oldest_) = waiting.newer;
+    (waiting.newer != nullptr ? waiting.newer->tls()->waiting.older : newest_) = waiting.older;
+    waiting = {};
+}
+
+void TlsKeys::use(Loaded keys) {
+    std::lock_guard hold(lock_);
+    keys_ = std::move(keys);
+    used_at_ = process::node_now();
+}
+
+std::string TlsKeys::refresh() {
+    std::lock_guard loads(loading_);
+    conf::TlsSettings settings;
+    {
+        std::lock_guard hold(lock_);
+        settings = keys_.settings;
+    }
+    if (!settings.enabled) return "Error TLS not enabled";
+    Result<Loaded> loaded = load(settings);
+    if (auto* problem = std::get_if<Problem>(&loaded)) {
+        while (problem->text.ends_with('\n')) problem->text.pop_back();
+        return problem->text;
+    }
+    std::lock_guard hold(lock_);
+    if (keys_.settings != settings) return "OK";  // a reload has brought others
+    keys_ = std::get<Loaded>(std::move(loaded));
+    used_at_ = process::node_now();
+    return "OK";
+}
+
+bool TlsKeys::enabled() const {
+    std::lock_guard hold(lock_);
+    return keys_.context != nullptr;
+}
+
+NodeSeconds TlsKeys::age_s() const {
+    const NodeSeconds now = process::node_now();
+    std::lock_guard hold(lock_);
+    return now - used_at_;
+}
+
+int64_t TlsKeys::expires_unix() const {
+    std::lock_guard hold(lock_);
+    return keys_.expires_unix;
+}
+
+#ifndef FARCACHED_OPENSSL
+
+Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings&) {
+    return Problem{conf::exit_usage, "This server is not built with TLS support.\n"};
+}
+
+std::unique_ptr<TlsSession> TlsKeys::greet(TlsMode, SessionMemory*) const { return nullptr; }
+
+TlsSession::~TlsSession() = default;
+void TlsSession::FreeSsl::operator()(ssl_st*) const {}
+bool TlsSession::is_new_session() const { return false; }
+void TlsSession::keep(const Context&, std::string_view) {}
+TlsSession::Outcome TlsSession::open(const Context&, std::string_view, OutBuffer&, OutBuffer&) { return Outcome::failed; }
+size_t TlsSession::seal(std::string_view, size_t, std::span<const OutPiece>, size_t, size_t, OutBuffer&) { return 0; }
+bool TlsSession::seal(std::string_view, OutBuffer&) { return false; }
+void TlsSession::seal_end(OutBuffer&) {}
+void TlsSession::keep_unsent(const Context&, std::string_view) {}
+ssize_t TlsSession::send_unsent(int) { return -1; }
+void TlsSession::drop_buffers() {}
+
+#else
+
+// ---- keys ------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t record_head_bytes = 5;
+constexpr size_t record_body_max = (16 << 10) + 2048;  // of any version
+constexpr size_t kept_bytes_max = 16 << 10;            // capacity beyond a record between calls
+
+// The oldest error of this thread, in OpenSSL's words; the others are discarded.
+std::string library_error() {
+    char text[256] = "unknown error";
+    if (const unsigned long error = ERR_get_error(); error != 0) ERR_error_string_n(error, text, sizeof text);
+    ERR_clear_error();
+    return text;
+}
+
+Problem failed(const std::string& what, const std::string& why = library_error()) {
+    return {conf::exit_usage, what + ": " + why + "\n"};
+}
+
+int64_t unix_time_of(const ASN1_TIME* time) {
+    tm broken_down{};
+    return ASN1_TIME_to_tm(time, &broken_down) == 1 ? int64_t(timegm(&broken_down)) : INT64_MAX;
+}
+
+// Instead of a question at the terminal.
+int no_password(char*, int, int, void*) { return -1; }
+
+constexpr int verify_flags[] = {
+    SSL_VERIFY_NONE,
+    SSL_VERIFY_PEER,
+    SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+    SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT | SSL_VERIFY_CLIENT_ONCE,
+};
+constexpr int versions[] = {TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION, TLS1_3_VERSION};
+
+void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
+    SSL_CTX_set_min_proto_version(context, versions[settings.version_min]);
+    SSL_CTX_set_verify(context, verify_flags[settings.verify_mode], nullptr);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    if (settings.session_cache) {
+        SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_SERVER);
+        SSL_CTX_set_num_tickets(context, 1);
+        return;
+    }
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(context, 0);
+}
+
+Refusal load_issuers(SSL_CTX* context, const std::string& path) {
+    STACK_OF(X509_NAME)* names = nullptr;
+    if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) == 1) names = SSL_load_client_CA_file(path.c_str());
+    if (names == nullptr) return failed("Error loading the CA certificate: " + path + " ");
+    SSL_CTX_set_client_CA_list(context, names);  // takes the names
+    return {};
+}
+
+Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, int64_t& expires_unix) {
+    const std::string& chain = settings.chain_path;
+    const std::string& key = settings.key_path.empty() ? chain : settings.key_path;
+    if (SSL_CTX_use_certificate_chain_file(context, chain.c_str()) != 1)
+        return failed("Error loading the certificate chain: " + chain + " ");
+    if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), int(settings.key_format)) != 1)
+        return failed("Error loading the key: " + key + " ");
+    if (SSL_CTX_check_private_key(context) != 1) return failed("Error validating the certificate");
+    const X509* certificate = SSL_CTX_get0_certificate(context);
+    CHECK(certificate != nullptr);
+    expires_unix = unix_time_of(X509_get0_notAfter(certificate));
+    if (expires_unix < int64_t(time(nullptr)))
+        return failed("Error validating the certificate", chain + ": the certificate has expired");
+    if (!settings.ca_path.empty())
+        if (Refusal refusal = load_issuers(context, settings.ca_path)) return refusal;
+    if (!settings.ciphers.empty() && SSL_CTX_set_cipher_list(context, settings.ciphers.c_str()) != 1) {
+        ERR_clear_error();
+        return failed("Error setting the provided cipher(s)", settings.ciphers);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings& settings) {
+    ERR_clear_error();
+    Loaded loaded{settings, {SSL_CTX_new(TLS_server_method()), &SSL_CTX_free}, 0};
+    if (loaded.context == nullptr) return failed("Error making the TLS context");
+    set_options(loaded.context.get(), settings);
+    if (Refusal refusal = load_files(loaded.context.get(), settings, loaded.expires_unix)) return *refusal;
+    return loaded;
+}
+
+std::unique_ptr<TlsSession> TlsKeys::greet(TlsMode mode, SessionMemory* memory) const {
+    std::shared_ptr<ssl_ctx_st> context;
+    {
+        std::lock_guard hold(lock_);
+        context = keys_.context;
+    }
+    return std::make_unique<TlsSession>(context.get(), mode, memory);
+}
+
+// ---- OpenSSL's view of a connection -------------------------------------------------------------------------
+
+// Bytes for OpenSSL are input_, its bytes go to sealed_. It never waits for room.
+struct TlsBio {
+    static int read(BIO* bio, char* to, int size) {
+        std::string_view& input = of(bio).input_;
+        BIO_clear_retry_flags(bio);
+        if (input.empty()) {
+            BIO_set_retry_read(bio);
+            return -1;
+        }
+        const size_t taken = input.copy(to, size_t(size));
+        input.remove_prefix(taken);
+        return int(taken);
+    }
+
+    static int write(BIO* bio, const char* bytes, int size) {
+        TlsSession& session = of(bio);
+        BIO_clear_retry_flags(bio);
+        try {
+            session.sealed_->append({bytes, size_t(size)});
+            return size;
+        } catch (const std::bad_alloc&) {
+            session.starved_ = true;
+            return -1;
+        }
+    }
+
+    static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+    static TlsSession& of(BIO* bio) { return *static_cast<TlsSession*>(BIO_get_data(bio)); }
+
+    // nullptr: no memory.
+    static const BIO_METHOD* method() {
+        static const BIO_METHOD* const made = [] {
+            BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "farcached");
+            if (method == nullptr) return method;
+            BIO_meth_set_read(method, read);
+            BIO_meth_set_write(method, write);
+            BIO_meth_set_ctrl(method, control);
+            return method;
+        }();
+        return made;
+    }
+};
+
+void TlsSession::FreeSsl::operator()(ssl_st* ssl) const { SSL_free(ssl); }
+
+TlsSession::TlsSession(ssl_ctx_st* context, TlsMode mode, SessionMemory* memory)
+    : ssl_(SSL_new(context)), kept_(SessionAllocator<char>(memory)), unsent_(SessionAllocator<char>(memory)) {
+    BIO* const bio = ssl_ != nullptr && TlsBio::method() != nullptr ? BIO_new(TlsBio::method()) : nullptr;
+    if (bio == nullptr) {
+        ERR_clear_error();
+        throw std::bad_alloc();
+    }
+    BIO_set_data(bio, this);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl_.get(), bio, bio);
+    SSL_set_accept_state(ssl_.get());
+    if (mode == TlsMode::unverified) SSL_set_verify(ssl_.get(), SSL_VERIFY_NONE, nullptr);
+    if (mode == TlsMode::verified)
+        SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    const unsigned char demands = static_cast<unsigned char>(mode);  // T4
+    SSL_set_session_id_context(ssl_.get(), &demands, sizeof demands);
+}
+
+TlsSession::~TlsSession() = default;
+
+bool TlsSession::is_new_session() const {
+    const bool may_resume = SSL_CTX_get_session_cache_mode(SSL_get_SSL_CTX(ssl_.get())) != SSL_SESS_CACHE_OFF;
+    return may_resume && SSL_session_reused(ssl_.get()) == 0;
+}
+
+// ---- received bytes ------------------------------------------------------------------------------------------
+
+namespace {
+
+// The length of the whole records at the front; all of it if it begins like none, which OpenSSL refuses.
+size_t whole_records(std::string_view input) {
+    constexpr uint8_t first_type = 20, last_type = 23, major_version = 3;
+    size_t at = 0;
+    while (at < input.size()) {
+        const auto byte = [&](size_t i) { return at + i < input.size() ? uint8_t(input[at + i]) : major_version; };
+        if (byte(0) < first_type || byte(0) > last_type || byte(1) != major_version) return input.size();
+        if (input.size() - at < record_head_bytes) return at;
+        const size_t body = size_t(byte(3)) << 8 | byte(4);
+        if (body > record_body_max) return input.size();
+        if (input.size() - at - record_head_bytes < body) return at;
+        at += record_head_bytes + body;
+    }
+    return at;
+}
+
+void append(const Context& context, SessionBytes& to, std::string_view bytes) {
+    const size_t needed = to.size() + bytes.size();
+    if (needed > to.capacity()) context.has_room(std::max(needed, 2 * to.capacity()));
+    to.append(bytes);
+}
+
+}  // namespace
+
+void TlsSession::keep(const Context& context, std::string_view bytes) {
+    began_ = true;
+    append(context, kept_, bytes);
+}
+
+TlsSession::Outcome TlsSession::open(const Context& context, std::string_view bytes, OutBuffer& plain, OutBuffer& sealed) {
+    const bool from_kept = !kept_.empty();
+    if (from_kept) append(context, kept_, bytes);
+    const std::string_view input = from_kept ? std::string_view(kept_) : bytes;
+    const size_t whole = whole_records(input);
+    plain.reserve(whole);
+    sealed.reserve(1);
+    began_ |= !input.empty();
+    const Outcome outcome = feed(input.substr(0, whole), plain, sealed);
+    if (!from_kept) {
+        if (whole < input.size()) append(context, kept_, input.substr(whole));
+        return outcome;
+    }
+    const size_t rest = kept_.size() - whole;
+    if (rest == 0 || (kept_.capacity() > kept_bytes_max + record_body_max && rest <= kept_bytes_max))
+        SessionBytes(std::string_view(kept_).substr(whole), kept_.get_allocator()).swap(kept_);
+    else
+        kept_.erase(0, whole);
+    return outcome;
+}
+
+// A record's data is shorter than the record, so all of it fits into `plain`.
+TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed) {
+    if (broken_) return Outcome::failed;
+    if (input.empty()) return Outcome::fine;
+    input_ = input;
+    sealed_ = &sealed;
+    size_t room = input.size();
+    ERR_clear_error();
+    Outcome outcome = Outcome::fine;
+    if (in_handshake_) {
+        const int result = SSL_do_handshake(ssl_.get());
+        in_handshake_ = result != 1;
+        if (in_handshake_) outcome = fail(result);
+    }
+    while (!in_handshake_ && outcome == Outcome::fine && (!input_.empty() || SSL_pending(ssl_.get()) > 0)) {
+        size_t got = 0;
+        const int result = SSL_read_ex(ssl_.get(), plain.reserve(room), room, &got);
+        plain.commit(got);
+        room -= got;
+        if (result == 1) continue;
+        outcome = fail(result);
+        break;
+    }
+    input_ = {};
+    sealed_ = nullptr;
+    return outcome;
+}
+
+// The outcome of a call that returned `result`; fine: it needs more input.
+TlsSession::Outcome TlsSession::fail(int result) {
+    switch (SSL_get_error(ssl_.get(), result)) {
+        case SSL_ERROR_WANT_READ: return Outcome::fine;
+        case SSL_ERROR_ZERO_RETURN: return Outcome::ended;
+        default: break;
+    }
+    const char* const reason = ERR_reason_error_string(ERR_peek_error());
+    failure_ = reason != nullptr ? reason : "unknown error";
+    ERR_clear_error();
+    broken_ = true;
+    return starved_ ? Outcome::no_memory : Outcome::failed;
+}
+
+// ---- bytes to send ---------------------------------------------------------------------------------------------
+
+bool TlsSession::seal(std::string_view bytes, OutBuffer& sealed) {
+    constexpr size_t record_bytes = 16 << 10, record_overhead = 64;
+    if (broken_ || in_handshake_) return false;
+    if (bytes.empty()) return true;
+    sealed.reserve(bytes.size() + (bytes.size() / record_bytes + 1) * record_overhead);
+    sealed_ = &sealed;
+    ERR_clear_error();
+    size_t written = 0;
+    const bool done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written) == 1;
+    if (!done) fail(0);
+    sealed_ = nullptr;
+    return done && written == bytes.size();
+}
+
+size_t TlsSession::seal(std::string_view own, size_t start, std::span<const OutPiece> pieces, size_t from, size_t most,
+                        OutBuffer& sealed) {
+    size_t done = 0;
+    bool good = true;
+    const auto take = [&](std::string_view part) {
+        const size_t skipped = std::min(from, part.size());
+        from -= skipped;
+        part = part.substr(skipped, most - done);
+        good = good && seal(part, sealed);
+        if (good) done += part.size();
+    };
+    for (const OutPiece& piece : pieces) {
+        take(own.substr(start, piece.at - start));
+        take(piece.bytes.bytes());
+        start = piece.at;
+        if (done == most || !good) break;
+    }
+    if (good) take(own.substr(start));
+    return good ? done : 0;
+}
+
+void TlsSession::seal_end(OutBuffer& sealed) {
+    if (broken_ || in_handshake_ || has_unsent()) return;
+    sealed_ = &sealed;
+    SSL_shutdown(ssl_.get());
+    ERR_clear_error();
+    sealed_ = nullptr;
+}
+
+void TlsSession::keep_unsent(const Context& context, std::string_view sealed) {
+    append(context, unsent_, sealed);
+}
+
+ssize_t TlsSession::send_unsent(int socket) {
+    const std::string_view rest = std::string_view(unsent_).substr(unsent_start_);
+    const ssize_t sent = ::send(socket, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent <= 0) return sent;
+    unsent_start_ += size_t(sent);
+    if (has_unsent()) return sent;
+    release(unsent_);
+    unsent_start_ = 0;
+    return sent;
+}
+
+void TlsSession::drop_buffers() {
+    broken_ = true;
+    unsent_start_ = 0;
+    release(kept_);
+    release(unsent_);
+}
+
+#endif
+
+}  // namespace farcached::daemon

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TLS of clients' connections (-Z), by OpenSSL. TlsKeys: the certificate, its key and the rules for clients' certificates.
+// TlsSession: the TLS of one connection. It works in memory and touches no socket: Sessions passes what a socket received to
+// open(), and sends what open() and seal() append to `sealed` (daemon/session/sessions_tls.cc).
+//
+// Owner: TlsKeys: main; any thread calls it. TlsSession: its session; the worker's thread.
+//
+// T1  A load of keys that fails changes nothing. A session keeps the keys that it began with.
+// T2  OpenSSL gets whole records only, and keeps no buffer between calls. The begin of a record and sealed bytes that the socket
+//     has not taken are a client's buffers (daemon/engine/session_memory.h).
+// T3  Sealed bytes leave in their order: a record's number is part of its encryption.
+// T4  A session that was resumed has the client certificate that its listener demands: sessions of listeners with other demands,
+//     or of other keys, are not resumed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/node_clock.h"
+#include "base/out_buffer.h"
+#include "base/result.h"
+#include "conf/settings.h"
+#include "daemon/engine/session_memory.h"
+
+struct bio_st;
+struct ssl_ctx_st;
+struct ssl_st;
+
+namespace farcached::daemon {
+
+struct Context;
+struct Session;
+
+class TlsSession;
+
+class TlsKeys {
+  public:
+    struct Loaded {
+        conf::TlsSettings settings;  // paths are absolute
+        std::shared_ptr<ssl_ctx_st> context;
+        int64_t expires_unix = 0;    // of the certificate
+    };
+    // Reads the files. An error has memcached's words.
+    static Result<Loaded> load(const conf::TlsSettings& settings);
+
+    // Sessions opened from now on have these keys.
+    void use(Loaded keys);
+    // Reads the files again, for `refresh_certs`. The answer, without CRLF; after an error nothing is changed.
+    std::string refresh();
+    bool enabled() const;
+    NodeSeconds age_s() const;  // since use()
+    int64_t expires_unix() const;
+
+    // Throws std::bad_alloc. mode: not plain.
+    std::unique_ptr<TlsSession> greet(TlsMode mode, SessionMemory* memory) const;
+
+  private:
+    mutable std::mutex lock_, loading_;
+    Loaded keys_;  // this and the next under lock_
+    NodeSeconds used_at_ = 0;
+};
+
+class TlsSession {
+  public:
+    enum class Outcome : uint8_t { fine, ended, failed, no_memory };  // ended: the client has said that it sends no more
+
+    // Throws std::bad_alloc.
+    TlsSession(ssl_ctx_st* context, TlsMode mode, SessionMemory* memory);
+    ~TlsSession();
+    TlsSession(const TlsSession&) = delete;
+    TlsSession& operator=(const TlsSession&) = delete;
+
+    bool in_handshake() const { return in_handshake_; }
+    bool is_new_session() const;  // that the client may resume
+    bool began() const { return began_; }  // the client has sent something
+    std::string_view failure() const { return failure_; }  // OpenSSL's reason; empty: none
+
+    // Keeps received bytes for the next open(). Throws std::bad_alloc.
+    void keep(const Context& context, std::string_view bytes);
+    size_t kept() const { return kept_.size(); }
+    // Opens kept bytes, then `bytes`: appends the client's data to `plain`, and what the client must get to `sealed`. Throws
+    // std::bad_alloc.
+    Outcome open(const Context& context, std::string_view bytes, OutBuffer& plain, OutBuffer& sealed);
+
+    // Seals at most `most` bytes from position `from` on of what `own` and `pieces` are together (base/out_buffer.h), beginning at
+    // own byte `start`. Returns their number; 0: it failed.
+    size_t seal(std::string_view own, size_t start, std::span<const OutPiece> pieces, size_t from, size_t most, OutBuffer& sealed);
+    bool seal(std::string_view bytes, OutBuffer& sealed);
+    // Seals the end of all data, unless nothing may follow.
+    void seal_end(OutBuffer& sealed);
+
+    // Sealed bytes that the socket has not taken. Throws std::bad_alloc.
+    void keep_unsent(const Context& context, std::string_view sealed);
+    bool has_unsent() const { return unsent_start_ < unsent_.size(); }
+    // Sends some of them. Returns as send() does.
+    ssize_t send_unsent(int socket);
+
+    size_t held() const { return kept_.capacity() + unsent_.capacity(); }
+    // Frees all buffers; nothing is sent afterwards.
+    void drop_buffers();
+
+    // The sessions of a worker that are in their handshake, in the order of their beginning (TlsHandshakes).
+    struct Waiting {
+        Session* older = nullptr;
+        Session* newer = nullptr;
+        uint64_t since_ns = 0;  // on boottime_ns(); 0: not among them
+    } waiting;
+
+  private:
+    friend struct TlsBio;
+    struct FreeSsl {
+        void operator()(ssl_st* ssl) const;
+    };
+
+    Outcome feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed);
+    Outcome fail(int result);
+
+    std::unique_ptr<ssl_st, FreeSsl> ssl_;
+    SessionBytes kept_;       // T2
+    SessionBytes unsent_;     // T2; from unsent_start_ on
+    size_t unsent_start_ = 0;
+    std::string_view input_;  // this and the next: during a call into OpenSSL
+    OutBuffer* sealed_ = nullptr;
+    std::string failure_;
+    bool in_handshake_ = true, began_ = false;
+    bool starved_ = false;    // no memory for `sealed`
+    bool broken_ = false;     // nothing may be sent any more
+};
+
+// The sessions of a worker in their handshake.
+class TlsHandshakes {
+  public:
+    void add(Session& session, uint64_t now_ns);
+    void remove(Session& session);  // also one that is not there
+    Session* oldest() const { return oldest_; }
+
+  private:
+    Session* oldest_ = nullptr;
+    Session* newest_ = nullptr;
+};
+
+}  // namespace farcached::daemon
