@@ -96,6 +96,7 @@ class Server final : public ServerView, public SessionEvents {
     bool try_ring();
     void tell_fallback(std::string_view why);
     void hand_over(Worker& to, NewConnection connection) noexcept;
+    void tell_tls_failure(const Session& session) noexcept;
     template <class Line>
     void tell_watchers(Line&& line) noexcept;
 
@@ -114,7 +115,7 @@ class Server final : public ServerView, public SessionEvents {
     Nodes* nodes_ = nullptr;
 
     std::atomic<uint32_t> hot_keys_one_in_;
-    process::LimitedLines no_memory_lines_;
+    process::LimitedLines no_memory_lines_, tls_lines_;
     std::array<std::atomic<uint64_t>, size_t(SessionEnd::count)> ends_{};
 
     mutable std::mutex lock_;

@@ -100,7 +100,7 @@ class Unfinished {
     void drop();  // all but the TLS
 
     std::unique_ptr<DumpWalk> dump;
-    std::unique_ptr<TlsSession> tls;  // null: plain; else it stays to the session's end
+    std::shared_ptr<TlsSession> tls;  // null: plain; else it stays to the session's end, or becomes a watcher's
 
   private:
     void output_taken(size_t bytes);

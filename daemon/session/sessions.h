@@ -101,6 +101,7 @@ class Sessions final : public SocketEvents {
     Sent seal_replies(Session& session, bool tell);
     Sent pass_sealed(Session& session, bool tell);
     void end_tls(Session& session, SessionEnd why);
+    static WatchHub::Seal sealer_of(const Session& session);
     void send_last_words(Session& session, std::string_view words);
     void pause(Session& session, SessionInput why = SessionInput::paused);
     void queue(Session& session) {

@@ -159,8 +159,10 @@ bool Sessions::become_watcher(Session& session) {
     io_->before_giving_away();
     auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
     bool adopted = false;
-    if (!take_memory(session, [&] { adopted = watch_.adopt(session.state.fd, session.watch_flags, closed); })) return false;
+    const auto give = [&] { adopted = watch_.adopt(session.state.fd, session.watch_flags, closed, sealer_of(session)); };
+    if (!take_memory(session, give)) return false;
     if (adopted) {
+        if (session.tls() != nullptr) session.unfinished->tls.reset();  // the watcher's from here on
         close(session, SessionEnd::became_watcher);
         return false;
     }

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
+#include <new>
+#include <string>
 
 #include "base/node_clock.h"
 #include "daemon/session/sessions.h"
@@ -174,6 +175,21 @@ void Sessions::send_last_words(Session& session, std::string_view words) {
     }
     const ssize_t sent = send_bytes(session, words);
     if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
+}
+
+// Empty: plain. Without memory it fails.
+WatchHub::Seal Sessions::sealer_of(const Session& session) {
+    if (session.tls() == nullptr) return {};
+    return [tls = session.unfinished->tls](std::string_view plain, std::string& sealed) {
+        try {
+            OutBuffer out;
+            if (!tls->seal(plain, out)) return false;
+            sealed.append(out.own());
+            return true;
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+    };
 }
 
 // All queued bytes have been sent.

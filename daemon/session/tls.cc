@@ -86,7 +86,7 @@ Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings&) {
     return Problem{conf::exit_usage, "This server is not built with TLS support.\n"};
 }
 
-std::unique_ptr<TlsSession> TlsKeys::greet(TlsMode, SessionMemory*) const { return nullptr; }
+std::shared_ptr<TlsSession> TlsKeys::greet(TlsMode, SessionMemory*) const { return nullptr; }
 
 TlsSession::~TlsSession() = default;
 void TlsSession::FreeSsl::operator()(ssl_st*) const {}
@@ -195,13 +195,13 @@ Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings& settings) {
     return loaded;
 }
 
-std::unique_ptr<TlsSession> TlsKeys::greet(TlsMode mode, SessionMemory* memory) const {
+std::shared_ptr<TlsSession> TlsKeys::greet(TlsMode mode, SessionMemory* memory) const {
     std::shared_ptr<ssl_ctx_st> context;
     {
         std::lock_guard hold(lock_);
         context = keys_.context;
     }
-    return std::make_unique<TlsSession>(context.get(), mode, memory);
+    return std::make_shared<TlsSession>(context.get(), mode, memory);
 }
 
 // ---- OpenSSL's view of a connection -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // TlsSession: the TLS of one connection. It works in memory and touches no socket: Sessions passes what a socket received to
 // open(), and sends what open() and seal() append to `sealed` (daemon/session/sessions_tls.cc).
 //
-// Owner: TlsKeys: main; any thread calls it. TlsSession: its session; the worker's thread.
+// Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time.
 //
 // T1  A load of keys that fails changes nothing. A session keeps the keys that it began with.
 // T2  OpenSSL gets whole records only, and keeps no buffer between calls. The begin of a record and sealed bytes that the socket
@@ -59,7 +59,7 @@ class TlsKeys {
     int64_t expires_unix() const;
 
     // Throws std::bad_alloc. mode: not plain.
-    std::unique_ptr<TlsSession> greet(TlsMode mode, SessionMemory* memory) const;
+    std::shared_ptr<TlsSession> greet(TlsMode mode, SessionMemory* memory) const;
 
   private:
     mutable std::mutex lock_, loading_;

@@ -216,7 +216,7 @@ void WatchHub::stop() {
     wake_fd_ = -1;
 }
 
-bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed) {
+bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed, Seal seal) {
     {
         std::lock_guard held(lock_);
         if (!running_) return false;
@@ -226,6 +226,7 @@ bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed) {
         watcher.flags = flags;
         watcher.from_number = next_number_;
         watcher.closed = std::move(closed);
+        watcher.seal = std::move(seal);
         watcher.out = "OK\r\n";
         arriving_.push_back(std::move(watcher));
         watcher_count_++;
@@ -276,7 +277,7 @@ void WatchHub::wait_for_work() {
     size_t count = watchers_.size();
     CHECK(count <= watchers_max);
     for (size_t i = 0; i < count; i++) {
-        short events = watchers_[i].out.empty() ? POLLIN : POLLIN | POLLOUT;
+        short events = watchers_[i].out.empty() && watchers_[i].sealed.empty() ? POLLIN : POLLIN | POLLOUT;
         polled[1 + i] = {watchers_[i].fd, events, 0};
     }
     if (poll(polled, 1 + count, -1) <= 0) return;
@@ -327,11 +328,15 @@ void WatchHub::offer(Watcher& watcher, std::string_view head, std::string_view t
 }
 
 void WatchHub::flush(Watcher& watcher) {
-    if (watcher.dead || watcher.out.empty()) return;
-    ssize_t sent = send(watcher.fd, watcher.out.data(), watcher.out.size(),
-                        MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (watcher.seal && watcher.sealed.empty() && !watcher.out.empty()) {
+        watcher.dead |= !watcher.seal(watcher.out, watcher.sealed);
+        watcher.out.clear();
+    }
+    std::string& out = watcher.seal ? watcher.sealed : watcher.out;
+    if (watcher.dead || out.empty()) return;
+    ssize_t sent = send(watcher.fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0)
-        watcher.out.erase(0, size_t(sent));
+        out.erase(0, size_t(sent));
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         watcher.dead = true;
 }

@@ -96,8 +96,10 @@ class WatchHub final : public WatchLog, public node::Observer {
 
     // Takes ownership of a non-blocking socket whose earlier replies have all been sent, and sends OK on it. The hub closes it
     // at the end, then calls `closed` once, from its own thread or from stop(). False: too many watchers, or the hub does not
-    // run. The socket then stays the caller's, as after std::bad_alloc.
-    bool adopt(int fd, uint32_t flags, std::function<void()> closed);
+    // run. The socket then stays the caller's, as after std::bad_alloc. seal: appends to `sealed` what is sent instead of `plain`
+    // (TLS); called by the hub's thread alone. False: it failed, and the watch ends. Empty: all is sent as it is.
+    using Seal = std::function<bool(std::string_view plain, std::string& sealed)>;
+    bool adopt(int fd, uint32_t flags, std::function<void()> closed, Seal seal = {});
 
     WatchNumbers numbers() const;
 
@@ -120,7 +122,9 @@ class WatchHub final : public WatchLog, public node::Observer {
         uint32_t flags = 0;
         uint64_t from_number = 0;      // W3
         std::function<void()> closed;
-        std::string out;               // not yet sent
+        Seal seal;
+        std::string out;               // not yet sent, nor sealed
+        std::string sealed;            // not yet sent
         uint64_t skipped = 0;
         bool dead = false;
     };

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""TLS for tests: certificates of an authority of our own, made by openssl(1), and clients.
+
+With $FARCACHED_TLS=VERSION (1.2 or 1.3) every Daemon without -s serves TLS, and each Client that it makes speaks it (daemon.py).
+"""
+import atexit
+import functools
+import os
+import shutil
+import ssl
+import subprocess
+import tempfile
+
+VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def is_available():
+    return shutil.which("openssl") is not None
+
+
+@functools.lru_cache(maxsize=None)
+def folder():
+    path = tempfile.mkdtemp(prefix="farcached-tls-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def openssl(*args):
+    subprocess.run(("openssl",) + args, check=True, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder())
+
+
+class Certificate:
+    """The files of a certificate, and of its key."""
+
+    def __init__(self, name):
+        self.name = name
+        self.chain = os.path.join(folder(), name + ".pem")
+        self.key = os.path.join(folder(), name + ".key")
+
+    def options(self, *more):
+        """-Z and its options."""
+        return ["-Z", "-o", ",".join(("ssl_chain_cert=" + self.chain, "ssl_key=" + self.key) + more)]
+
+    def copy_to(self, other):
+        """Replaces the other's files."""
+        for mine, its in ((self.key, other.key), (self.chain, other.chain)):
+            shutil.copy(mine, its + ".new")
+            os.replace(its + ".new", its)
+
+
+class Authority(Certificate):
+    def __init__(self, name):
+        super().__init__(name)
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.key,
+                "-out", self.chain, "-subj", "/CN=" + name, "-days", "30")
+
+    def issue(self, name, days=20):
+        made = Certificate(name)
+        request = made.chain + ".csr"
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key, "-out", request,
+                "-subj", "/CN=" + name)
+        openssl("x509", "-req", "-in", request, "-CA", self.chain, "-CAkey", self.key, "-CAcreateserial", "-days", str(days),
+                "-out", made.chain)
+        return made
+
+
+def context(authority, certificate=None, version=None):
+    """Of a client that trusts the authority, and has the certificate."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname = False
+    made.load_verify_locations(authority.chain)
+    if version:
+        made.minimum_version = made.maximum_version = VERSIONS[version]
+    if certificate:
+        made.load_cert_chain(certificate.chain, certificate.key)
+    return made
+
+
+@functools.lru_cache(maxsize=None)
+def _for_every_daemon():
+    authority = Authority("suite-authority")
+    return authority, authority.issue("suite-server")
+
+
+def is_wanted():
+    return bool(os.environ.get("FARCACHED_TLS"))
+
+
+def daemon_args():
+    """Options for every daemon, if TLS is wanted."""
+    return _for_every_daemon()[1].options()
+
+
+def wrap(sock):
+    """A client's socket with TLS."""
+    return context(_for_every_daemon()[0], version=os.environ["FARCACHED_TLS"]).wrap_socket(sock)
