@@ -330,12 +330,12 @@ constexpr TlsPrefix tls_prefixes[] = {
     {"notls:", TlsMode::plain}, {"btls:", TlsMode::unverified}, {"mtls:", TlsMode::verified}};
 
 // False: none, or `refusal` has the error.
-bool take_tls(std::string_view& text, ListenAddress& address, bool tls, Refusal& refusal) {
+bool take_tls(std::string_view& text, ListenAddress& address, const ListenSettings& settings, bool tls, Refusal& refusal) {
     const auto found = std::ranges::find_if(tls_prefixes, [&](const TlsPrefix& one) { return text.starts_with(one.text); });
     if (found == std::end(tls_prefixes)) return false;
     const std::string_view word = found->text.substr(0, found->text.size() - 1);
     if (!tls) {
-        refusal = Problem{exit_usage, in_quotes(word) + " option is valid only when SSL is enabled\n"};
+        refusal = cannot_listen(in_quotes(word) + " option is valid only when SSL is enabled", settings);
         return false;
     }
     text.remove_prefix(found->text.size());
@@ -349,7 +349,7 @@ Refusal take_prefixes(std::string_view& text, ListenAddress& address, const List
     for (;;) {
         std::string_view before = text;
         Refusal refusal;
-        if (take_tls(text, address, tls, refusal)) continue;
+        if (take_tls(text, address, settings, tls, refusal)) continue;
         if (refusal) return refusal;
         if (take_prefix(text, "tag[")) {
             if (!take_bracketed(text, name)) {

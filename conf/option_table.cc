@@ -268,7 +268,8 @@ constexpr Option table[] = {
     {.where = suboption, .name = "ssl_kernel_tls", .initial = "no", .kind = toggle<&S::tls, &T::kernel>(),
      .section = extended, .live = true, .stat = "ssl_kernel_tls",
      .help = "the kernel encrypts replies, if it has TLS and the cipher;\n"
-             "large values are then sent from their place"},
+             "large values are then sent from their place. No effect with\n"
+             "io=uring"},
     {.where = suboption, .name = "ssl_min_version", .argument = "<0|1|2|3>", .initial = "2", .kind = tls_version,
      .section = extended, .live = true, .stat = "ssl_min_version",
      .refusal = "Invalid ssl_min_version. Use help to see valid options.\n",

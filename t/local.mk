@@ -295,6 +295,10 @@ test_scripts += t/conversation/connections.py t/conversation/connection_limits.p
 test_scripts += t/conversation/uring.py t/conversation/uring_suites.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py
 
+# TLS for clients.
+test_scripts += t/conversation/tls.py t/conversation/tls_suites.py
+EXTRA_DIST += t/lib/tls.py
+
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
 EXTRA_DIST += t/lib/disk.py

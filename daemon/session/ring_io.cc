@@ -115,6 +115,8 @@ class RingIo final : public SocketIo {
     void before_giving_away() override {
         if (names_descriptors_) hand_over(/* sleep= */ false, 0);
     }
+    // The kernel refuses MSG_WAITALL there, which U2 needs.
+    bool knows_kernel_tls() const override { return false; }
     void turn_soon() override { turn_soon_ = true; }
     void turn(bool awake) override;
 

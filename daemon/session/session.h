@@ -131,6 +131,7 @@ struct Session {
     // nullptr: plain.
     TlsSession* tls() const { return unfinished == nullptr ? nullptr : unfinished->tls.get(); }
     bool in_tls_handshake() const;
+    bool seals() const;  // what is sent to the client
     // True: its input is kept, not served.
     bool busy() const { return phase_ != SessionPhase::open || input != SessionInput::open || next != Next::more; }
 

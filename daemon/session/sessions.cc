@@ -52,6 +52,8 @@ Session::~Session() { delete state.replies; }
 
 bool Session::in_tls_handshake() const { return tls() != nullptr && tls()->in_handshake(); }
 
+bool Session::seals() const { return tls() != nullptr && !tls()->kernel_seals(); }
+
 Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
                    TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls)
     : context_(context),
@@ -98,8 +100,10 @@ void Sessions::open(NewConnection connection) {
         list_.reserve();
         auto session = std::make_unique<Session>(*io_, connection.fd, connection.protocol);
         session->address = std::move(connection.address);
-        if (connection.tls != TlsMode::plain)
-            session->keep(context_.memory).tls = tls_->greet(connection.tls, context_.memory);
+        if (connection.tls != TlsMode::plain) {
+            const int kernel_socket = io_->knows_kernel_tls() ? connection.fd : -1;
+            session->keep(context_.memory).tls = tls_->greet(kernel_socket, connection.tls, context_.memory);
+        }
         session->state.admin = connection.admin;
         session->state.own = connection.own;
         const bool known = connection.admin || connection.own;

@@ -24,7 +24,7 @@ bool Sessions::send_replies(Session& session) {
     if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.leaves();
     Sent sent{Sent::failed};
-    const auto send = [&] { sent = session.tls() == nullptr ? io_->send(session, out_, tell) : seal_replies(session, tell); };
+    const auto send = [&] { sent = session.seals() ? seal_replies(session, tell) : io_->send(session, out_, tell); };
     if (!take_memory(session, send)) return false;
     if (sent.how == Sent::failed) {
         out_.clear(out_bytes_kept);
@@ -59,7 +59,7 @@ void Sessions::unsent(Session& session, OutBuffer& out, size_t taken, int error)
     if (session.is(SessionPhase::doomed)) return;
     if (error != 0) return list_.doom(session, SessionEnd::send_failed);
     try {
-        if (session.tls() != nullptr)
+        if (session.seals())
             session.tls()->keep_unsent(context_, out.own().substr(taken));
         else
             session.keep(context_.memory).keep_rest(context_, out, taken);
@@ -183,7 +183,7 @@ void Sessions::writable(Session& session) {
     if (session.is(SessionPhase::doomed)) return;
     read_clock();
     list_.touch(session, context_.now);
-    if (session.tls() != nullptr) {
+    if (session.seals()) {
         if (write_sealed(session)) written(session);
         return;
     }

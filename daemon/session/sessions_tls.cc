@@ -92,6 +92,7 @@ void Sessions::continue_ended(Session& session, bool nothing_opened) {
 void Sessions::handshake_ended(Session& session) {
     handshakes_.remove(session);
     context_.counters.tls_handshakes.add(1);
+    if (session.tls()->kernel_seals()) context_.counters.tls_kernel_handshakes.add(1);
     if (session.tls()->is_new_session()) context_.counters.ssl_new_sessions.add(1);
 }
 
@@ -169,7 +170,7 @@ bool Sessions::write_sealed(Session& session) {
 // Past all queues, for a session that ends.
 void Sessions::send_last_words(Session& session, std::string_view words) {
     OutBuffer sealed;  // sealed_ may be in use for another session
-    if (session.tls() != nullptr) {
+    if (session.seals()) {
         if (session.tls()->has_unsent() || !session.tls()->seal(words, sealed)) return;
         words = sealed.own();
     }
@@ -177,9 +178,9 @@ void Sessions::send_last_words(Session& session, std::string_view words) {
     if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
 }
 
-// Empty: plain. Without memory it fails.
+// Empty: lines are sent as they are. Without memory it fails.
 WatchHub::Seal Sessions::sealer_of(const Session& session) {
-    if (session.tls() == nullptr) return {};
+    if (!session.seals()) return {};
     return [tls = session.unfinished->tls](std::string_view plain, std::string& sealed) {
         try {
             OutBuffer out;

@@ -104,6 +104,8 @@ class SocketIo : public Waits {
     virtual void catch_up() {}
     // Between two sessions of a turn: bounds the queue.
     virtual void relieve() {}
+    // False: it does not send at sockets whose data the kernel encrypts.
+    virtual bool knows_kernel_tls() const { return true; }
     // A descriptor moves to another thread: submits all queued operations that name it.
     virtual void before_giving_away() {}
 

@@ -86,7 +86,7 @@ Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings&) {
     return Problem{conf::exit_usage, "This server is not built with TLS support.\n"};
 }
 
-std::shared_ptr<TlsSession> TlsKeys::greet(TlsMode, SessionMemory*) const { return nullptr; }
+std::shared_ptr<TlsSession> TlsKeys::greet(int, TlsMode, SessionMemory*) const { return nullptr; }
 
 TlsSession::~TlsSession() = default;
 void TlsSession::FreeSsl::operator()(ssl_st*) const {}
@@ -144,6 +144,7 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(context, no_password);
+    if (settings.kernel) SSL_CTX_set_options(context, SSL_OP_ENABLE_KTLS);
     if (settings.session_cache) {
         SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_SERVER);
         SSL_CTX_set_num_tickets(context, 1);
@@ -195,13 +196,13 @@ Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings& settings) {
     return loaded;
 }
 
-std::shared_ptr<TlsSession> TlsKeys::greet(TlsMode mode, SessionMemory* memory) const {
+std::shared_ptr<TlsSession> TlsKeys::greet(int socket, TlsMode mode, SessionMemory* memory) const {
     std::shared_ptr<ssl_ctx_st> context;
     {
         std::lock_guard hold(lock_);
         context = keys_.context;
     }
-    return std::make_shared<TlsSession>(context.get(), mode, memory);
+    return std::make_shared<TlsSession>(context.get(), socket, mode, memory);
 }
 
 // ---- OpenSSL's view of a connection -------------------------------------------------------------------------
@@ -252,7 +253,13 @@ struct TlsBio {
 
 void TlsSession::FreeSsl::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
-TlsSession::TlsSession(ssl_ctx_st* context, TlsMode mode, SessionMemory* memory)
+namespace {
+
+bool wants_kernel(const SSL* ssl) { return (SSL_get_options(ssl) & SSL_OP_ENABLE_KTLS) != 0; }
+
+}  // namespace
+
+TlsSession::TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMemory* memory)
     : ssl_(SSL_new(context)), kept_(SessionAllocator<char>(memory)), unsent_(SessionAllocator<char>(memory)) {
     BIO* const bio = ssl_ != nullptr && TlsBio::method() != nullptr ? BIO_new(TlsBio::method()) : nullptr;
     if (bio == nullptr) {
@@ -262,6 +269,9 @@ TlsSession::TlsSession(ssl_ctx_st* context, TlsMode mode, SessionMemory* memory)
     BIO_set_data(bio, this);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl_.get(), bio, bio);
+    if (socket < 0) SSL_clear_options(ssl_.get(), SSL_OP_ENABLE_KTLS);
+    if (wants_kernel(ssl_.get()))
+        if (BIO* const direct = BIO_new_socket(socket, BIO_NOCLOSE); direct != nullptr) SSL_set0_wbio(ssl_.get(), direct);
     SSL_set_accept_state(ssl_.get());
     if (mode == TlsMode::unverified) SSL_set_verify(ssl_.get(), SSL_VERIFY_NONE, nullptr);
     if (mode == TlsMode::verified)
@@ -343,7 +353,10 @@ TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, O
     if (in_handshake_) {
         const int result = SSL_do_handshake(ssl_.get());
         in_handshake_ = result != 1;
-        if (in_handshake_) outcome = fail(result);
+        if (in_handshake_)
+            outcome = fail(result);
+        else
+            settle_sender();
     }
     while (!in_handshake_ && outcome == Outcome::fine && (!input_.empty() || SSL_pending(ssl_.get()) > 0)) {
         size_t got = 0;
@@ -357,6 +370,14 @@ TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, O
     input_ = {};
     sealed_ = nullptr;
     return outcome;
+}
+
+// After the handshake, which has left no bytes in the BIO.
+void TlsSession::settle_sender() {
+    if (!wants_kernel(ssl_.get())) return;
+    kernel_seals_ = BIO_get_ktls_send(SSL_get_wbio(ssl_.get())) != 0;
+    BIO* const bio = SSL_get_rbio(ssl_.get());
+    if (!kernel_seals_ && BIO_up_ref(bio) == 1) SSL_set0_wbio(ssl_.get(), bio);
 }
 
 // The outcome of a call that returned `result`; fine: it needs more input.

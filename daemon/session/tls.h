@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TLS of clients' connections (-Z), by OpenSSL. TlsKeys: the certificate, its key and the rules for clients' certificates.
-// TlsSession: the TLS of one connection. It works in memory and touches no socket: Sessions passes what a socket received to
-// open(), and sends what open() and seal() append to `sealed` (daemon/session/sessions_tls.cc).
+// TlsSession: the TLS of one connection. It works in memory: Sessions passes what a socket received to open(), and sends what open()
+// and seal() append to `sealed` (daemon/session/sessions_tls.cc). With ssl_kernel_tls OpenSSL sends the handshake itself, then gives
+// the keys for replies to the kernel; if the kernel refuses them, all is as without the option.
 //
 // Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time.
 //
@@ -58,8 +59,8 @@ class TlsKeys {
     NodeSeconds age_s() const;  // since use()
     int64_t expires_unix() const;
 
-    // Throws std::bad_alloc. mode: not plain.
-    std::shared_ptr<TlsSession> greet(TlsMode mode, SessionMemory* memory) const;
+    // Throws std::bad_alloc. mode: not plain. socket: for ssl_kernel_tls; -1: without.
+    std::shared_ptr<TlsSession> greet(int socket, TlsMode mode, SessionMemory* memory) const;
 
   private:
     mutable std::mutex lock_, loading_;
@@ -72,13 +73,15 @@ class TlsSession {
     enum class Outcome : uint8_t { fine, ended, failed, no_memory };  // ended: the client has said that it sends no more
 
     // Throws std::bad_alloc.
-    TlsSession(ssl_ctx_st* context, TlsMode mode, SessionMemory* memory);
+    TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMemory* memory);
     ~TlsSession();
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
     bool in_handshake() const { return in_handshake_; }
     bool is_new_session() const;  // that the client may resume
+    // The kernel seals what is sent: nothing else may be sealed.
+    bool kernel_seals() const { return kernel_seals_; }
     bool began() const { return began_; }  // the client has sent something
     std::string_view failure() const { return failure_; }  // OpenSSL's reason; empty: none
 
@@ -121,6 +124,7 @@ class TlsSession {
 
     Outcome feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed);
     Outcome fail(int result);
+    void settle_sender();
 
     std::unique_ptr<ssl_st, FreeSsl> ssl_;
     SessionBytes kept_;       // T2
@@ -130,6 +134,7 @@ class TlsSession {
     OutBuffer* sealed_ = nullptr;
     std::string failure_;
     bool in_handshake_ = true, began_ = false;
+    bool kernel_seals_ = false;
     bool starved_ = false;    // no memory for `sealed`
     bool broken_ = false;     // nothing may be sent any more
 };

@@ -34,6 +34,8 @@ inline constexpr SampleRow own_rows[] = {
     {"slow_requests", "requests that took slow_log_ms or longer",
      [](const Sample& s) { return s.workers.slow_requests; }},
     {"tls_handshakes", "TLS handshakes completed", [](const Sample& s) { return s.workers.tls_handshakes; }},
+    {"tls_kernel_handshakes", "of these, those after which the kernel encrypts replies",
+     [](const Sample& s) { return s.workers.tls_kernel_handshakes; }},
     {"log_lines_lost", "lines for stderr that were lost: disk full, or reader slow or gone",
      [](const Sample& s) { return s.log_lines_lost; }},
     {"node_pages_used", "pages of the arena that belong to a size class",

@@ -95,7 +95,8 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(replies_unmatched, "replies of nodes that match no request")                                \
     X(slow_requests, "requests that took slow_log_ms or longer")                                  \
     X(tls_handshakes, "TLS handshakes completed")                                                 \
-    X(ssl_new_sessions, "of these, those of new TLS sessions that clients may resume")            \
+    X(tls_kernel_handshakes, "of these, those after which the kernel encrypts replies")           \
+    X(ssl_new_sessions, "TLS handshakes of new sessions that clients may resume")                   \
     X(ssl_handshake_errors, "TLS handshakes that failed, were given up, or took too long")        \
     X(ssl_proto_errors, "invalid TLS records after the handshake")                                \
     RING_COUNTERS(X)

@@ -254,7 +254,8 @@ def short_connections(d, asker):
 
 def every_ending(d, asker):
     tap.is_(set(endings(asker)), {"client_closed", "protocol_close", "peer_reset", "send_failed", "idle_timeout",
-                              "became_watcher", "no_memory", "buffers_full", "server_stopped"}, "stats proxy: the endings")
+                              "became_watcher", "no_memory", "buffers_full", "tls_failed", "tls_timeout", "server_stopped"},
+            "stats proxy: the endings")
     # A watcher's connection may close before its worker has counted the handover.
     until(lambda: sum(endings(asker).values()) - int(asker.stats()["total_connections"]), lambda n: n == -1)
     before = endings(asker)

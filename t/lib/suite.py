@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a test script for a single farcached again, with nodes behind it (cluster.Behind), and reports its tests as ours.
+"""Runs a test script for a single farcached again, with nodes behind it (cluster.Behind) or another variable of the environment, and
+reports its tests as ours.
 
-Every test must have the same result as without nodes, except for those in DIFFERENT, which are expected to fail. A test in that
+Every test must have the same result as without it, except for those in DIFFERENT, which are expected to fail. A test in that
 list that passes is a failure, too: its line must be removed.
 """
 import fnmatch
@@ -15,22 +16,24 @@ from tap_output import tap
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# script -> {title, or its beginning and *: reason of the difference}
-DIFFERENT = {
+# variable -> script -> {title, or its beginning and *: reason of the difference}
+DIFFERENT = {"FARCACHED_TLS": {
+    "conversation/text.py": {"refresh_certs": "there are certificates"},
+}, "FARCACHED_NODES": {
     "conversation/text.py": dict.fromkeys(
         ["cache_memlimit", "slabs", "lru", "lru_crawler", "metadump behind another command", "metadump of an empty cache",
          "mgdump of an empty cache", "a dump of what is no class"],
         "the memory is the nodes', and their operators'"),
     "conversation/connections.py": {"a dump is whole": "the items to be dumped are the nodes'"},
-}
+}}
 
 
 def modes(short, long):
     return long if os.environ.get("FARCACHED_TEST_LONG") else short
 
 
-def why_different(script, title):
-    for pattern, why in DIFFERENT.get(script, {}).items():
+def why_different(variable, script, title):
+    for pattern, why in DIFFERENT.get(variable, {}).get(script, {}).items():
         if fnmatch.fnmatchcase(title, pattern):
             return why
     return None
@@ -47,7 +50,7 @@ def relay(script, mode, text, variable=None):
             continue
         count += 1
         good, title = result.group(1) == "ok", result.group(2)
-        why = why_different(script, title) if variable == "FARCACHED_NODES" else None
+        why = why_different(variable, script, title)
         if why:
             tap.ok(not good, "%s: %s: differs: %s" % (mode, title, why))
         else:

@@ -187,6 +187,8 @@ const Accepted accepted[] = {
     {"-o ssl_chain_cert=c", "ssl_chain_cert c"},
     {"-o ssl_key=k", "ssl_key k"},
     {"-o ssl_verify_mode=1", "ssl_verify_mode 1"},
+    {"-o ssl_verify_mode=2", "ssl_verify_mode 3"},
+    {"-o ssl_verify_mode=3", "ssl_verify_mode 7"},
     {"-o ssl_keyformat=2", "ssl_keyformat 2"},
     {"-o ssl_ciphers=a:b", "ssl_ciphers a:b"},
     {"-o ssl_ca_cert=ca", "ssl_ca_cert ca"},
@@ -298,7 +300,12 @@ const Refused refused[] = {
     {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)\n"},
     {"-S", 64, "-S (--enable-sasl): SASL authentication is not implemented.\n"},
     {"-Y /x -B binary", 64, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"},
-    {"-Z", 64, "-Z (--enable-ssl): TLS is not implemented.\n"},
+#ifdef FARCACHED_OPENSSL
+    {"-Z", 64, "Error loading the certificate chain: -Z (--enable-ssl) needs -o ssl_chain_cert=<path>\n"},
+    {"-Z -o ssl_chain_cert=c -p 0", 64, "ERROR: You cannot enable SSL without a TCP port.\n"},
+#else
+    {"-Z", 64, "This server is not built with TLS support.\n"},
+#endif
     {"-o proxy_config=/x", 64, "proxy_config: memcached's built-in proxy is not implemented.\n"},
     {"-o foo", 1, "Illegal suboption \"foo\"\n"},
     {"-o foo=bar", 1, "Illegal suboption \"foo=bar\"\n"},
@@ -401,8 +408,7 @@ void test_warnings() {
             "-t 65 is not recommended");
     tap::ok(!parse({"-p", "0"}).err.empty(), "listening on nothing is remarked");
     tap::is(parse({"-p", "0", "-s", "/x"}).err, "", "a Unix socket is something");
-    tap::ok(parse({"-o", "ssl_key=k"}).err.find("TLS is not implemented") != std::string::npos,
-            "a key without TLS is remarked");
+    tap::ok(parse({"-o", "ssl_key=k"}).err.find("have no effect without -Z") != std::string::npos, "a key without TLS is remarked");
     tap::ok(parse({"-o", "resp_obj_mem_limit"}).err.starts_with("DEPRECATED: resp_obj_mem_limit"),
             "resp_obj_mem_limit is deprecated");
 }

@@ -21,8 +21,8 @@ ListenSettings settings_of(std::string interfaces, int32_t port = 11211,
 }
 
 // "host port protocol tag" for each, with semicolons; or the problem.
-std::string shown(const ListenSettings& settings) {
-    auto result = listen_addresses(settings);
+std::string shown(const ListenSettings& settings, bool tls = false) {
+    auto result = listen_addresses(settings, tls);
     if (auto* problem = std::get_if<Problem>(&result)) {
         return std::to_string(problem->exit_status) + " " + problem->text;
     }
@@ -33,6 +33,8 @@ std::string shown(const ListenSettings& settings) {
         text += " " + std::to_string(address.port);
         if (address.protocol == Protocol::text) text += " text";
         if (address.protocol == Protocol::binary) text += " binary";
+        constexpr std::string_view modes[] = {"", " tls", " unverified", " verified"};
+        text += modes[size_t(address.tls)];
         if (!address.tag.empty()) text += " tag " + address.tag;
     }
     return text;
@@ -57,12 +59,20 @@ const Case good[] = {
     {"[::1]:7", "::1 7"},
     {"::1", "::1 11211"},
     {"fe80::1:2", "fe80::1:2 11211"},
-    {"notls:127.0.0.1:5", "127.0.0.1 5"},
     {"proto[ascii]:127.0.0.1", "127.0.0.1 11211 text"},
     {"proto[binary]:[::1]:9", "::1 9 binary"},
     {"tag[b]:127.0.0.1", "127.0.0.1 11211 tag b"},
     {"proto[binary]:tag[foo]:127.0.0.1:8", "127.0.0.1 8 binary tag foo"},
+};
+
+// With -Z.
+const Case good_tls[] = {
+    {"127.0.0.1", "127.0.0.1 11211 tls"},
+    {"", "all 11211 tls"},
+    {"notls:127.0.0.1:5", "127.0.0.1 5"},
+    {"btls:[::1],mtls:*:6", "::1 11211 unverified; all 6 verified"},
     {"tag[foo]:proto[ascii]:notls:127.0.0.1:8", "127.0.0.1 8 text tag foo"},
+    {"mtls:proto[binary]:tag[foo]:127.0.0.1:8", "127.0.0.1 8 binary verified tag foo"},
 };
 
 const Case bad[] = {
@@ -77,19 +87,23 @@ const Case bad[] = {
     {"proto[ascii", "Invalid protocol: \"proto[ascii\" (proto[ascii]: or proto[binary]:)"},
     {"tag[a", "Invalid tag: \"tag[a\""},
     {",", "No address to listen on"},
+    {"notls:127.0.0.1", "'notls' option is valid only when SSL is enabled"},
+    {"proto[ascii]:btls:127.0.0.1", "'btls' option is valid only when SSL is enabled"},
+    {"mtls:127.0.0.1", "'mtls' option is valid only when SSL is enabled"},
 };
 
 }  // namespace
 
 int main() {
     for (const Case& one : good) tap::is(shown(settings_of(one.interfaces)), one.shown, one.interfaces);
+    for (const Case& one : good_tls)
+        tap::is(shown(settings_of(one.interfaces), /* tls= */ true), one.shown, std::string("-Z ") + one.interfaces);
     for (const Case& one : bad) {
         tap::is(shown(settings_of(one.interfaces)),
                 std::string("71 ") + one.shown + "\nfailed to listen on one of interface(s) " +
                     one.interfaces + ": Invalid argument\n",
                 one.interfaces);
     }
-    tap::is(shown(settings_of("mtls:127.0.0.1")), "64 -l mtls:127.0.0.1: TLS is not implemented.\n", "mtls:");
     tap::is(shown(settings_of("127.0.0.1", -1)), "127.0.0.1 0", "-p -1: the kernel chooses");
     tap::is(shown(settings_of("127.0.0.1:5", 0)), "", "-p 0: none");
     tap::is(shown(settings_of("a,proto[ascii]:b", 1, Protocol::binary)), "a 1 binary; b 1 text",

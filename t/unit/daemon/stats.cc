@@ -50,14 +50,17 @@ constexpr auto ignore = [](std::string_view, std::string_view) {};
 void general() {
     Rig rig;
     tap::is(names_of(rig.stats("")), general_names, "stats: 93 names of memcached, then our own");
-    daemon::GeneralOptions other = {7, false, true, ""};
+    daemon::GeneralOptions other = {7, false, true, /* tls_sessions= */ true, ""};
     std::string names;
     daemon::Sample sample;
+    sample.server.tls = {5, 0};
     daemon::write_general(daemon::StatWriter([&](std::string_view name, std::string_view) {
         names.append(name).append(" ");
     }), sample, other);
     tap::ok(names.find("rejected_connections") == std::string::npos, "no rejected_connections without maxconns_fast");
     tap::ok(names.find("auth_errors idle_kicks bytes_read") != std::string::npos, "idle_kicks with idle_timeout");
+    tap::ok(names.find("log_watchers ssl_new_sessions ssl_handshake_errors ssl_proto_errors time_since_server_cert_refresh "
+                       "unexpected_napi_ids") != std::string::npos, "with TLS, its statistics");
     tap::is(rig.stat("version"), "1.6.45", "the version that clients decide by");
     tap::is(rig.stat("uptime"), "100", "uptime is the node's clock");
     tap::is(rig.stat("time"), "1700000100", "time is Unix time");
