@@ -105,7 +105,8 @@ conf::Refusal Acceptor::listen() {
         if (auto* problem = std::get_if<conf::Problem>(&made)) return *problem;
         admin_socket_ = std::move(std::get<0>(made));
     }
-    for (const process::PassedSocket& socket : options_.passed) add_listener(socket.fd, options_.protocol, options_.tls).passed = true;
+    for (const process::PassedSocket& socket : options_.passed)
+        add_listener(socket.fd, options_.protocol, options_.tls).passed = true;
     if (!options_.passed.empty()) return {};
     if (!options_.unix_path.empty()) return listen_unix();
     for (const ListenAt& at : options_.tcp)
@@ -234,7 +235,9 @@ void Acceptor::start(Give give) {
         event_add(&listener->readiness, nullptr);
     }
     if (admin_socket_ != nullptr)
-        admin_socket_->open(base_.get(), [this](int fd) { give_({fd, SessionProtocol::text, {}, TlsMode::plain, /* admin= */ true}); });
+        admin_socket_->open(base_.get(), [this](int fd) {
+            give_({fd, SessionProtocol::text, {}, TlsMode::plain, /* admin= */ true});
+        });
     thread_ = std::thread([this] {
         Recorder recorder("accept");
         const Recorder::Running running(recorder);

@@ -151,9 +151,8 @@ void Server::tell_tls_failure(const Session& session) noexcept {
     if (!process::is_said(process::Level::info)) return;
     try {
         const std::string_view reason = session.tls()->failure();
-        tls_lines_.say(process::Level::info,
-                       "a client's TLS failed: " + std::string(reason.empty() ? "no handshake within ssl_handshake_timeout" : reason),
-                       {{"client", peer_of(session)}});
+        const std::string_view shown = reason.empty() ? "no handshake within ssl_handshake_timeout" : reason;
+        tls_lines_.say(process::Level::info, "a client's TLS failed: " + std::string(shown), {{"client", peer_of(session)}});
     } catch (const std::bad_alloc&) {
         process::lose_line();
     }

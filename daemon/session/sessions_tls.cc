@@ -153,7 +153,8 @@ bool Sessions::write_sealed(Session& session) {
             if (error != 0) return;
             sent = send_bytes(session, sealed_.own());
             if (sent < 0) error = errno;
-            if (error == 0 || is_for_later(error)) tls.keep_unsent(context_, sealed_.own().substr(size_t(std::max<ssize_t>(sent, 0))));
+            const size_t taken = sent > 0 ? size_t(sent) : 0;
+            if (error == 0 || is_for_later(error)) tls.keep_unsent(context_, sealed_.own().substr(taken));
         };
         if (!take_memory(session, send)) return false;
         context_.counters.write_calls.add(1);

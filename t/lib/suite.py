@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a test script for a single farcached again, with nodes behind it (cluster.Behind) or another variable of the environment, and
-reports its tests as ours.
+"""Runs a test script for a single farcached again, with nodes behind it (cluster.Behind) or another variable of the environment,
+and reports its tests as ours.
 
 Every test must have the same result as without it, except for those in DIFFERENT, which are expected to fail. A test in that
 list that passes is a failure, too: its line must be removed.
