@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
 #include <string>
 
 #include "base/node_clock.h"
@@ -179,18 +178,16 @@ void Sessions::send_last_words(Session& session, std::string_view words) {
     if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
 }
 
-// Empty: lines are sent as they are. Without memory it fails.
+// Empty: lines are sent as they are.
 WatchHub::Seal Sessions::sealer_of(const Session& session) {
     if (!session.seals()) return {};
     return [tls = session.unfinished->tls](std::string_view plain, std::string& sealed) {
-        try {
-            OutBuffer out;
-            if (!tls->seal(plain, out)) return false;
-            sealed.append(out.own());
-            return true;
-        } catch (const std::bad_alloc&) {
-            return false;
-        }
+        OutBuffer out;
+        out.reserve(TlsSession::sealed_bytes_max(plain.size()));
+        sealed.reserve(sealed.size() + TlsSession::sealed_bytes_max(plain.size()));  // as nothing may be lost after this
+        if (!tls->seal(plain, out)) return false;
+        sealed.append(out.own());
+        return true;
     };
 }
 

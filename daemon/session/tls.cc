@@ -397,10 +397,9 @@ TlsSession::Outcome TlsSession::fail(int result) {
 // ---- bytes to send ---------------------------------------------------------------------------------------------
 
 bool TlsSession::seal(std::string_view bytes, OutBuffer& sealed) {
-    constexpr size_t record_bytes = 16 << 10, record_overhead = 64;
     if (broken_ || in_handshake_) return false;
     if (bytes.empty()) return true;
-    sealed.reserve(bytes.size() + (bytes.size() / record_bytes + 1) * record_overhead);
+    sealed.reserve(sealed_bytes_max(bytes.size()));
     sealed_ = &sealed;
     ERR_clear_error();
     size_t written = 0;

@@ -95,7 +95,13 @@ class TlsSession {
     // Seals at most `most` bytes from position `from` on of what `own` and `pieces` are together (base/out_buffer.h), beginning at
     // own byte `start`. Returns their number; 0: it failed.
     size_t seal(std::string_view own, size_t start, std::span<const OutPiece> pieces, size_t from, size_t most, OutBuffer& sealed);
+    // Without memory it throws std::bad_alloc, with no effect if `sealed` has room for sealed_bytes_max().
     bool seal(std::string_view bytes, OutBuffer& sealed);
+    // An upper bound of what so many bytes become.
+    static constexpr size_t sealed_bytes_max(size_t bytes) {
+        constexpr size_t record_bytes = 16 << 10, record_overhead = 192;
+        return bytes + (bytes / record_bytes + 1) * record_overhead;
+    }
     // Seals the end of all data, unless nothing may follow.
     void seal_end(OutBuffer& sealed);
 

@@ -327,10 +327,17 @@ void WatchHub::offer(Watcher& watcher, std::string_view head, std::string_view t
     sent_.fetch_add(1, std::memory_order_relaxed);
 }
 
+void WatchHub::seal(Watcher& watcher) {
+    if (!watcher.seal || !watcher.sealed.empty() || watcher.out.empty()) return;
+    watcher.dead |= !watcher.seal(watcher.out, watcher.sealed);
+    watcher.out.clear();
+}
+
 void WatchHub::flush(Watcher& watcher) {
-    if (watcher.seal && watcher.sealed.empty() && !watcher.out.empty()) {
-        watcher.dead |= !watcher.seal(watcher.out, watcher.sealed);
-        watcher.out.clear();
+    try {
+        seal(watcher);
+    } catch (const std::bad_alloc&) {
+        return;  // the lines wait
     }
     std::string& out = watcher.seal ? watcher.sealed : watcher.out;
     if (watcher.dead || out.empty()) return;

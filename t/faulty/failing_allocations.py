@@ -19,7 +19,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Nodes, Table, nodes_shown, until_up  # noqa: E402
 from failing import ALONE, KEPT, LONG, MODES, Failing, Trial, binary, descriptors, numbers, store, text  # noqa: E402
-from farcached import Client, Closed, Daemon, TimedOut, is_sanitized, slow_factor, tap, until  # noqa: E402
+import tls  # noqa: E402
+from farcached import Client, Closed, Daemon, TimedOut, is_sanitized, run_binary, slow_factor, tap, until  # noqa: E402
 from farctl import farctl  # noqa: E402
 from farnode import REQUEST, Farnode, NodeClient  # noqa: E402
 from http_get import get, http_args, http_env, http_port  # noqa: E402
@@ -201,6 +202,23 @@ def embedded_otherwise(folder):
         if trial.all_alive():
             operator(trial, admin, with_nodes=False)
         return trial.told()
+
+
+def over_tls(folder, io):
+    """Handshakes, records, watchers and new certificates. OpenSSL's own allocations do not fail."""
+    failing = Failing(folder, "tls-" + io)
+    os.environ["FARCACHED_TLS"] = "1.3"
+    try:
+        with Daemon("-o", "io=" + io, "-I", "2m", "-m", "64", env=failing.env, threads=1) as daemon:
+            trial = Trial("over TLS, io=" + io, daemon, failing)
+            tap.is_(trial.keep(), "STORED", trial.where + ": a value is stored")
+            watching(trial)
+            trial.opening()
+            names = ("get", "set", "set large", "get large", "set in two parts", "pipeline", "metadump", "binary set large", "stats")
+            trial.each({"refresh_certs": text(b"refresh_certs\r\n"), **{name: COMMANDS[name] for name in names}})
+            return trial.told()
+    finally:
+        del os.environ["FARCACHED_TLS"]
 
 
 def in_front_of_a_node(folder, channel, title="", options=(), threads=1):
@@ -548,6 +566,9 @@ def links_up(daemon):
 def main():
     if is_sanitized():
         tap.skip_all("a sanitizer has its own operator new")
+    if b"without OpenSSL" in run_binary("--version-full")[1] or not tls.is_available():
+        tap.skip("over TLS", "no OpenSSL in this program, or no openssl command")
+        del PARTS["tls"], PARTS["tls-uring"]
     total = 0
     with tempfile.TemporaryDirectory(prefix="farcached-failing-") as folder:
         only = sys.argv[1:]
@@ -561,6 +582,8 @@ def main():
 PARTS = {
     "libevent": lambda folder: embedded(folder, "libevent"),
     "uring": lambda folder: embedded(folder, "uring"),
+    "tls": lambda folder: over_tls(folder, "libevent"),
+    "tls-uring": lambda folder: over_tls(folder, "uring"),
     "otherwise": embedded_otherwise,
     "shm": lambda folder: in_front_of_a_node(folder, "shm"),
     "tcp": lambda folder: in_front_of_a_node(folder, "tcp"),

@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal as signals
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -404,7 +405,10 @@ class Client:
         self.socket.close()
 
     def send(self, *data):
-        self.socket.sendall(b"".join(to_bytes(d) for d in data))
+        try:
+            self.socket.sendall(b"".join(to_bytes(d) for d in data))
+        except ssl.SSLError as e:
+            raise ConnectionError(str(e)) from None
         return self
 
     def send_split(self, data, sizes=(1,)):
@@ -424,7 +428,7 @@ class Client:
             got = self.socket.recv(262144)
         except socket.timeout:
             raise TimedOut(bytes(self.buffer)) from None
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             got = b""
         if not got:
             raise Closed(bytes(self.buffer))

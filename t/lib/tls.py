@@ -93,4 +93,8 @@ def daemon_args():
 
 def wrap(sock):
     """A client's socket with TLS."""
-    return context(_for_every_daemon()[0], version=os.environ["FARCACHED_TLS"]).wrap_socket(sock)
+    try:
+        return context(_for_every_daemon()[0], version=os.environ["FARCACHED_TLS"]).wrap_socket(sock)
+    except ssl.SSLError as e:
+        sock.close()
+        raise ConnectionError(str(e)) from None
