@@ -111,6 +111,7 @@ dist_pkgdata_DATA = \
 	bench/compare/compare_report.py \
 	bench/compare/compare_servers.py \
 	bench/compare/compare_tiers.py \
+	bench/compare/compare_tls.py \
 	bench/compare/compare_verbs.py \
 	bench/compare/compare_verbs_guest.py \
 	bench/hitratio/hitratio_chart.py \

@@ -51,10 +51,10 @@ const OptionOf<C> table[] = {
       "direct: servers by themselves; proxied: in front of two servers; memory: of an item; idle: with idle connections; "
       "exhaustion: with clients that hold memory; workers: one worker to several; verbs: over RDMA between two virtual "
       "machines, where contrib/vm can boot them. Not by default: tiers: look-aside caches of 1, 2 and 8 times as much data as "
-      "memory, with and without a file for evicted values (ext_path), in $TMPDIR"},
+      "memory, with and without a file for evicted values (ext_path), in $TMPDIR; tls: handshakes and GETs over TLS"},
      [](C& c, S& t) {
-         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "exhaustion", "workers", "verbs", "tiers"},
-                       "has a word other than direct, proxied, memory, idle, exhaustion, workers, verbs, tiers");
+         return one_of(c, "parts", t, {"direct", "proxied", "memory", "idle", "exhaustion", "workers", "verbs", "tiers", "tls"},
+                       "has a word other than direct, proxied, memory, idle, exhaustion, workers, verbs, tiers, tls");
      }},
     {{"generator", "G,...", "farbench,memtier,crusher",
       "load generators, if installed: farbench, memtier (memtier_benchmark) or crusher (mc-crusher). A failure of one "

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import types
 
@@ -20,6 +21,7 @@ import compare_exhaustion as exhaustion  # noqa: E402
 import compare_memory as memory_of  # noqa: E402
 import compare_report as report  # noqa: E402
 import compare_tiers as tiers  # noqa: E402
+import compare_tls as tls  # noqa: E402
 import compare_verbs as verbs  # noqa: E402
 from compare_contest import PEER, Contest  # noqa: E402
 from compare_contestants import (URING, direct_contestants, proxied_contestants, uses,  # noqa: E402
@@ -139,7 +141,8 @@ class Run:
 
     def work(self):
         parts = {"direct": self.direct, "proxied": self.proxied, "memory": self.of_items, "idle": self.idle,
-                 "exhaustion": self.exhaustion, "workers": self.workers, "verbs": self.verbs, "tiers": self.tiers}
+                 "exhaustion": self.exhaustion, "workers": self.workers, "verbs": self.verbs,
+                 "tiers": self.tiers, "tls": self.tls}
         known = [c.label for c in direct_contestants(self.setup, None, self.o.threads, [self.small], self.o.again) +
                  proxied_contestants(self.setup, None, self.o.threads)] + verbs.labels() + tiers.labels(self.setup, self.o)
         for text in self.o.wanted_contestants:
@@ -302,6 +305,22 @@ class Run:
                 self.contest.run(contestants, [case], [load])
                 self.notes += load.settle(self.contest.find(case.name))
                 self.contest.stop()
+
+    def tls(self):
+        """Handshakes and GETs over TLS, with an RSA and an ECDSA certificate."""
+        if tls.missing():
+            return self.notes.append(tls.missing())
+        with tempfile.TemporaryDirectory(prefix="farcached-compare-") as folder:
+            cases = [case for case in tls.workloads(self.small) if self.asked_for([case[1]])]
+            for kind in tls.KEYS:
+                mine = [case for case in cases if case[0] == kind]
+                contestants = self.chosen(tls.contestants(self.setup, self.server_cpus, self.o.threads,
+                                                          tls.make_certificate(kind, folder))) if mine else []
+                if contestants:
+                    self.start(contestants, [self.small])
+                    load = tls.TlsLoad(self.load, {workload.name: size for _, workload, size in mine}, self.client_cpus)
+                    self.contest.run(contestants, [workload for _, workload, _ in mine], [load])
+                    self.contest.stop()
 
     def efficiency(self, one, several, workers):
         for label in one.labels:

@@ -7,6 +7,7 @@ The limit is an upper bound, or a lower bound where more is better.
 from compare_contest import FLOOR, METRICS, PEER
 from compare_contestants import URING
 from compare_memory import each_of
+import compare_tls as tls
 import compare_verbs as verbs
 
 CPU, RATE, P50, P99, P999 = "cpu_s_per_million", "keys_per_s", "p50_us", "p99_us", "p999_us"
@@ -32,6 +33,10 @@ AIMS = [
     (SHM, None, PROXIED_MULTI, CPU, 0.35), (RING_SHM, None, PROXIED_MULTI, CPU, 0.35),
     (OURS, PEER, SINGLE, P50, 1.0), (RING, PEER, SINGLE, P50, 1.0),
     (SHM, None, PROXIED_SINGLE, P50, 0.85), (RING_SHM, None, PROXIED_SINGLE, P50, 0.85),
+    (OURS, PEER, tls.RSA_HANDSHAKE, CPU, 1.05), (OURS, PEER, tls.HANDSHAKE, CPU, 1.05), (RING, PEER, tls.HANDSHAKE, CPU, 1.05),
+    (OURS, PEER, tls.GETS, CPU, 0.9), (RING, PEER, tls.GETS, CPU, 0.9),
+    (OURS, PEER, tls.LARGE_GETS, CPU, 0.9), (RING, PEER, tls.LARGE_GETS, CPU, 0.9),
+    (OURS, PEER, tls.BESIDE, P99, 0.5), (RING, PEER, tls.BESIDE, P99, 0.5),
     (verbs.OURS, None, verbs.GETS, RATE, 1.0), (verbs.OURS, None, verbs.GETS_SINGLE, RATE, 1.0),
     (verbs.OURS, None, verbs.GETS_SINGLE, P50, 1.0),
 ]
