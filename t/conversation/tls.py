@@ -6,7 +6,7 @@ import ssl
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import tls  # noqa: E402
+import certificates  # noqa: E402
 from connections import endings  # noqa: E402
 from farcached import Client, Daemon, connect, deadline, run_binary, tap, until  # noqa: E402
 from tls_daemon import (CA, CLIENT, SECOND, SERVER, STRANGER, TRUSTING, Pieces, TlsDaemon, counters, in_each_backend,  # noqa: E402
@@ -16,12 +16,12 @@ from tls_daemon import (CA, CLIENT, SECOND, SERVER, STRANGER, TRUSTING, Pieces, 
 # -- The start ---------------------------------------------------------------------------------------------
 
 def starts():
-    expired, broken = CA.issue("expired", days=-1), os.path.join(tls.folder(), "broken.pem")
+    expired, broken = CA.issue("expired", days=-1), os.path.join(certificates.folder(), "broken.pem")
     with open(broken, "w") as f:
         f.write("no certificate\n")
-    encrypted = os.path.join(tls.folder(), "encrypted.key")
-    tls.openssl("pkcs8", "-topk8", "-in", SERVER.key, "-out", encrypted, "-passout", "pass:secret")
-    missing = os.path.join(tls.folder(), "missing.pem")
+    encrypted = os.path.join(certificates.folder(), "encrypted.key")
+    certificates.openssl("pkcs8", "-topk8", "-in", SERVER.key, "-out", encrypted, "-passout", "pass:secret")
+    missing = os.path.join(certificates.folder(), "missing.pem")
 
     def files(key, chain=SERVER.chain):
         return ["-o", "ssl_chain_cert=%s,ssl_key=%s" % (chain, key)]
@@ -48,13 +48,13 @@ def starts():
         status, _, said = run_binary("-l", word + ":127.0.0.1:0")
         want = b"'%s' option is valid only when SSL is enabled\nfailed to listen on " % word.encode()
         tap.ok(status == 71 and said.startswith(want), word + ": without -Z", status, said)
-    pem = os.path.join(tls.folder(), "together.pem")
+    pem = os.path.join(certificates.folder(), "together.pem")
     with open(pem, "wb") as f:
         for path in (SERVER.chain, SERVER.key):
             with open(path, "rb") as part:
                 f.write(part.read())
-    der = os.path.join(tls.folder(), "server.der")
-    tls.openssl("ec", "-in", SERVER.key, "-outform", "DER", "-out", der)
+    der = os.path.join(certificates.folder(), "server.der")
+    certificates.openssl("ec", "-in", SERVER.key, "-outform", "DER", "-out", der)
     for options in ("ssl_chain_cert=" + pem, "ssl_chain_cert=%s,ssl_keyformat=2,ssl_key=%s" % (SERVER.chain, der)):
         with Daemon("-Z", "-o", options, threads=1) as d:
             with Client(TRUSTING.wrap_socket(connect(("127.0.0.1", d.port), deadline()))) as c:
@@ -73,7 +73,7 @@ def warnings():
 def versions(io):
     with TlsDaemon(io=io) as d:
         for version in ("1.2", "1.3"):
-            with d.client(context=tls.context(CA, version=version)) as c:
+            with d.client(context=certificates.context(CA, version=version)) as c:
                 tap.is_((c.socket.version(), c.set("k", "v" + version), c.get("k")),
                         ("TLSv" + version, "STORED", b"v" + version.encode()), "TLS " + version)
                 c.send(b"quit\r\n")
@@ -86,12 +86,12 @@ def versions(io):
         tap.is_(names[at - 1:at + 4], ["log_watchers", "ssl_handshake_errors", "ssl_proto_errors", "time_since_server_cert_refresh",
                                        "unexpected_napi_ids"], "statistics, in memcached's place")
     with TlsDaemon(io=io, options=("ssl_min_version=3",)) as d:
-        tap.ok(refusal(lambda: d.client(context=tls.context(CA, version="1.2"))), "ssl_min_version=3 refuses TLS 1.2")
+        tap.ok(refusal(lambda: d.client(context=certificates.context(CA, version="1.2"))), "ssl_min_version=3 refuses TLS 1.2")
         with d.client() as c:
             tap.is_(c.socket.version(), "TLSv1.3", "and not TLS 1.3")
         tap.is_(counters(d, "ssl_handshake_errors", "close_tls_failed"), (1, 1), "it is counted")
     with TlsDaemon(io=io, options=("ssl_ciphers=ECDHE-ECDSA-CHACHA20-POLY1305",)) as d:
-        with d.client(context=tls.context(CA, version="1.2")) as c:
+        with d.client(context=certificates.context(CA, version="1.2")) as c:
             tap.is_(c.socket.cipher()[0], "ECDHE-ECDSA-CHACHA20-POLY1305", "ssl_ciphers")
 
 
@@ -99,10 +99,10 @@ def verification(io):
     """(mode, certificate) -> accepted"""
     for mode, allowed in (("0", (None, CLIENT, STRANGER)), ("1", (None, CLIENT)), ("2", (CLIENT,)), ("3", (CLIENT,))):
         with TlsDaemon(io=io, threads=1, options=("ssl_verify_mode=" + mode, "ssl_ca_cert=" + CA.chain)) as d:
-            d.context = tls.context(CA, CLIENT)
+            d.context = certificates.context(CA, CLIENT)
             for version in ("1.2", "1.3"):
                 for certificate in (None, CLIENT, STRANGER):
-                    refused = refusal(lambda: d.client(context=tls.context(CA, certificate, version)))
+                    refused = refusal(lambda: d.client(context=certificates.context(CA, certificate, version)))
                     tap.is_(refused is None, certificate in allowed, "ssl_verify_mode=%s with %s certificate, TLS %s" % (
                         mode, certificate.name if certificate else "no", version))
             tap.is_(counters(d, "close_tls_failed")[0], 2 * (3 - len(allowed)), "refused handshakes are counted")
@@ -118,7 +118,7 @@ def listeners(io):
 
         def at(port, certificate=None, session=None, version=None):
             sock = connect(("127.0.0.1", port), deadline())
-            return Client(tls.context(CA, certificate, version).wrap_socket(sock, session=session))
+            return Client(certificates.context(CA, certificate, version).wrap_socket(sock, session=session))
 
         with Client(plain) as c:
             tap.is_(c.set("k", "v"), "STORED", "notls: is plain")
@@ -130,7 +130,7 @@ def listeners(io):
                 (ascii_mutual, None, False, "the same without a certificate"), (configured, None, True, "no prefix")):
             tap.is_(refusal(lambda: at(port, certificate)) is None, good, name)
         for version in ("1.2", "1.3"):
-            context = tls.context(CA, version=version)
+            context = certificates.context(CA, version=version)
 
             def again(port, session=None):
                 sock = connect(("127.0.0.1", port), deadline())
@@ -144,7 +144,7 @@ def listeners(io):
             _, session = again(basic)
             tap.is_(again(basic, session)[0], True, "a session at btls: is resumed, TLS " + version)
             tap.is_(again(mutual, session)[0], None, "but not at mtls:")
-    folder = os.path.join(tls.folder(), "unix")
+    folder = os.path.join(certificates.folder(), "unix")
     with Daemon(*SERVER.options("io=" + io), "-s", folder, threads=1) as d:
         with d.client() as c:
             tap.is_(c.set("k", "v"), "STORED", "a Unix socket is plain")
@@ -154,7 +154,7 @@ def resumption(io):
     for options, reused in ((("ssl_session_cache",), True), ((), False)):
         with TlsDaemon(io=io, options=options) as d:
             for version in ("1.2", "1.3"):
-                context = tls.context(CA, version=version)
+                context = certificates.context(CA, version=version)
                 with d.client(context=context) as c:
                     c.set("k", "v")
                     session = c.socket.session
@@ -227,7 +227,7 @@ def logged():
 
 
 def metrics():
-    ports = os.path.join(tls.folder(), "http")
+    ports = os.path.join(certificates.folder(), "http")
     with TlsDaemon("--http", "127.0.0.1:0", threads=1, env={"FARCACHED_HTTP_PORT_FILENAME": ports}) as d:
         with d.client() as c:
             c.set("k", "v")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import tls  # noqa: E402
+import certificates  # noqa: E402
 from farcached import tap, until  # noqa: E402
 from tls_daemon import CA, Pieces, TlsDaemon, in_each_backend  # noqa: E402
 
@@ -17,7 +17,7 @@ from tls_daemon import CA, Pieces, TlsDaemon, in_each_backend  # noqa: E402
 def records(io):
     with TlsDaemon(io=io, threads=1) as d:
         for version in ("1.2", "1.3"):
-            c = Pieces(d, tls.context(CA, version=version))
+            c = Pieces(d, certificates.context(CA, version=version))
             c.pump(c.tls.do_handshake)
             tap.is_(c.ask(b"set k 0 0 5\r\nvalue\r\nget k\r\n", b"END\r\n"), b"STORED\r\nVALUE k 0 5\r\nvalue\r\nEND\r\n",
                     "byte by byte, TLS " + version)
@@ -112,7 +112,7 @@ def commands(io):
 
 
 def passwords():
-    path = os.path.join(tls.folder(), "passwords")
+    path = os.path.join(certificates.folder(), "passwords")
     with open(path, "w") as f:
         f.write("u:p\n")
     return path
@@ -173,7 +173,7 @@ def kernel(io):
     with TlsDaemon("-m", "256", "-I", "64m", io=io, threads=1, options=("ssl_kernel_tls",)) as d:
         value = os.urandom(1000) * 20_000
         for version in ("1.2", "1.3"):
-            context = tls.context(CA, version=version)
+            context = certificates.context(CA, version=version)
             with d.client(context=context) as c, d.client(context=context) as w, d.client(context=context) as slow:
                 tap.is_((c.set("k", value), c.get("k") == value), ("STORED", True), "ssl_kernel_tls: a large value, TLS " + version)
                 c.send(b"".join(b"get k%d\r\n" % i for i in range(5000)))

@@ -8,7 +8,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import tls  # noqa: E402
+import certificates  # noqa: E402
 from farcached import Client, Daemon, connect, deadline, tap, until  # noqa: E402
 from tls_daemon import CA, CLIENT, OTHER_CA, SECOND, SERVER, STRANGER, TRUSTING, TlsDaemon, in_each_backend, refusal  # noqa: E402
 
@@ -55,11 +55,11 @@ def trust(d, *authorities):
 
 
 def trusting_daemon(io):
-    path = os.path.join(tls.folder(), "trusted-%s.pem" % io)
+    path = os.path.join(certificates.folder(), "trusted-%s.pem" % io)
     shutil.copy(CA.chain, path)
     d = TlsDaemon(io=io, options=("ssl_verify_mode=2", "ssl_ca_cert=" + path))
     d.trusted = path
-    d.context = tls.context(CA, CLIENT)
+    d.context = certificates.context(CA, CLIENT)
     return d
 
 
@@ -94,13 +94,13 @@ def refresh(io, how):
         load.end()
         tap.is_(load.failed, [], "no request and no handshake failed")
         tap.is_(old.set("k", "v"), "STORED", "a connection with the old one stays")
-        tap.ok(refusal(lambda: d.client(context=tls.context(CA, STRANGER))), "an unknown issuer is refused")
+        tap.ok(refusal(lambda: d.client(context=certificates.context(CA, STRANGER))), "an unknown issuer is refused")
         trust(d, CA, OTHER_CA)
         tap.is_(how(d), "OK", "a new issuer")
-        tap.is_(refusal(lambda: d.client(context=tls.context(CA, STRANGER))), None, "its clients are admitted")
+        tap.is_(refusal(lambda: d.client(context=certificates.context(CA, STRANGER))), None, "its clients are admitted")
         trust(d, CA)
         tap.is_(how(d), "OK", "an issuer less")
-        tap.ok(refusal(lambda: d.client(context=tls.context(CA, STRANGER))), "its clients are refused")
+        tap.ok(refusal(lambda: d.client(context=certificates.context(CA, STRANGER))), "its clients are refused")
         for path, text, want in ((d.files.key, "no key", "Error loading the key: "),
                                  (d.files.chain, "nothing", "Error loading the certificate chain: "),
                                  (d.trusted, "nothing", "Error loading the CA certificate: ")):
@@ -119,7 +119,7 @@ def refresh(io, how):
 
 
 def changed_options():
-    path = os.path.join(tls.folder(), "far.toml")
+    path = os.path.join(certificates.folder(), "far.toml")
 
     def write(**keys):
         with open(path + ".new", "w") as f:
@@ -140,7 +140,7 @@ def changed_options():
         tap.is_(by_signal(d), "OK", "a reload with other TLS options")
         with d.client() as c:
             tap.is_((subject(c), c.stats("settings")["ssl_min_version"]), ("second", "tlsv1.3"), "is in effect")
-        tap.ok(refusal(lambda: d.client(context=tls.context(CA, version="1.2"))), "also the versions")
+        tap.ok(refusal(lambda: d.client(context=certificates.context(CA, version="1.2"))), "also the versions")
         write(ssl_chain_cert='"/no/such.pem"')
         tap.like(by_signal(d), "Error loading the certificate chain: /no/such.pem", "one with a missing file is refused")
         with d.client() as c:

@@ -5,10 +5,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import suite  # noqa: E402
-import tls  # noqa: E402
+import certificates  # noqa: E402
 from farcached import Daemon, run_binary, tap  # noqa: E402
 
-if b"without OpenSSL" in run_binary("--version-full")[1] or not tls.is_available():
+if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
     tap.skip_all("no OpenSSL in this program, or no openssl command")
 with Daemon("-t", "1", "-o", "io=uring") as d:
     has_ring = d.stats()["farcached_io"] == "uring"

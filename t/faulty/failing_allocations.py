@@ -19,7 +19,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Nodes, Table, nodes_shown, until_up  # noqa: E402
 from failing import ALONE, KEPT, LONG, MODES, Failing, Trial, binary, descriptors, numbers, store, text  # noqa: E402
-import tls  # noqa: E402
+import certificates  # noqa: E402
 from farcached import Client, Closed, Daemon, TimedOut, is_sanitized, run_binary, slow_factor, tap, until  # noqa: E402
 from farctl import farctl  # noqa: E402
 from farnode import REQUEST, Farnode, NodeClient  # noqa: E402
@@ -566,7 +566,7 @@ def links_up(daemon):
 def main():
     if is_sanitized():
         tap.skip_all("a sanitizer has its own operator new")
-    if b"without OpenSSL" in run_binary("--version-full")[1] or not tls.is_available():
+    if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
         tap.skip("over TLS", "no OpenSSL in this program, or no openssl command")
         del PARTS["tls"], PARTS["tls-uring"]
     total = 0

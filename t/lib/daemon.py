@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-import tls
+import certificates
 from tap_output import show, tap, to_bytes
 
 SANITIZER_REPORT = re.compile(
@@ -115,7 +115,7 @@ class Daemon:
         self.binary = binary or default_binary()
         self.args = [str(a) for a in args]
         self.socket_args = socket_args() if binary is None else []
-        self.tls = binary is None and "-s" not in self.args and tls.is_wanted()
+        self.tls = binary is None and "-s" not in self.args and certificates.is_wanted()
         self.env = env or {}
         self.expect_exit = expect_exit
         self.user = user_args() if user is None else list(user)
@@ -140,7 +140,7 @@ class Daemon:
                 args += ["-p", "-1"]
         if self.threads is not None:
             args += ["-t", str(self.threads)]
-        return [self.binary] + self.user + self.socket_args + (tls.daemon_args() if self.tls else []) + args
+        return [self.binary] + self.user + self.socket_args + (certificates.daemon_args() if self.tls else []) + args
 
     def start(self):
         self._start_nodes()
@@ -295,7 +295,7 @@ class Daemon:
             return Client(self.path, timeout=timeout)
         host = "::1" if self.ports and self.ports[0][0].endswith("INET6") else "127.0.0.1"
         if self.tls:
-            return Client(tls.wrap(connect((host, self.port), timeout or deadline())), timeout=timeout)
+            return Client(certificates.wrap(connect((host, self.port), timeout or deadline())), timeout=timeout)
         return Client(self.port, timeout=timeout, host=host)
 
     def stats(self, sub=""):

@@ -17,13 +17,13 @@ H4  The kernel chooses ports; every file is in a temporary folder that is remove
 H5  With $FARCACHED_NODES=MODE every farcached keeps its items in nodes of its own (see cluster.py).
 H6  With $FARCACHED_IO=BACKEND every Daemon gets `-o io=BACKEND`.
 H7  With $FARCACHED_DISK=MEGABYTES every node, embedded or not, has so much memory and a disk, where all values move to and fro.
-H8  With $FARCACHED_TLS=VERSION every Daemon without -s has TLS, and each Client made by Daemon.client() speaks it (tls.py).
+H8  With $FARCACHED_TLS=VERSION every Daemon without -s has TLS, and each Client made by Daemon.client() speaks it.
 
 daemon.py describes the choice of the tested program. `FARCACHED=/usr/bin/memcached python3 t/conversation/x.py` runs a test against
 memcached.
 
-Imports go one way: {tap_output, tls} <- daemon <- {conversation, farnode, binary_client} <- cluster <- this module <- the other
-modules of t/lib and the scripts.
+Imports go one way: {tap_output, certificates} <- daemon <- {conversation, farnode, binary_client} <- cluster <- this module <-
+the other modules of t/lib and the scripts.
 """
 import os
 

@@ -3,27 +3,28 @@
 skipped where there is no TLS."""
 import os
 import ssl
+import sys
 
-import tls
+import certificates
 from farcached import Client, Daemon, connect, deadline, run_binary, tap, until  # noqa: F401
 
 if b"without OpenSSL" in run_binary("--version-full")[1]:
     refused, _, why = run_binary("-Z", "-o", "ssl_chain_cert=x")
     tap.is_((refused, why), (64, b"This server is not built with TLS support.\n"), "-Z is refused, with the reason")
     tap.done()
-if not tls.is_available():
+if not certificates.is_available():
     tap.skip_all("there is no openssl command")
 
-CA, OTHER_CA = tls.Authority("ca"), tls.Authority("other-ca")
+CA, OTHER_CA = certificates.Authority("ca"), certificates.Authority("other-ca")
 SERVER, SECOND, CLIENT, STRANGER = CA.issue("server"), CA.issue("second"), CA.issue("client"), OTHER_CA.issue("stranger")
-TRUSTING = tls.context(CA)
+TRUSTING = certificates.context(CA)
 
 
 class TlsDaemon(Daemon):
     """With -Z, whose own clients speak TLS. Its files may be replaced."""
 
     def __init__(self, *args, options=(), io="libevent", threads=2, **more):
-        self.files = tls.Certificate("in-use-%d" % id(self))
+        self.files = certificates.Certificate("in-use-%d" % id(self))
         SERVER.copy_to(self.files)
         super().__init__(*self.files.options("io=" + io, *options), *args, threads=threads, **more)
         self.context = TRUSTING
@@ -85,7 +86,8 @@ def refusal(call):
 
 
 def in_each_backend(*tests):
-    """Runs the tests with clients' sockets by libevent, then by io_uring."""
+    """Runs the tests, or those that an argument names, with clients' sockets by libevent, then by io_uring."""
+    tests = [test for test in tests if not sys.argv[1:] or test.__name__ in sys.argv[1:]]
     with TlsDaemon(io="uring", threads=1) as one:
         has_ring = one.stats()["farcached_io"] == "uring"
     for io in ("libevent", "uring") if has_ring else ("libevent",):
