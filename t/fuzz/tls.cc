@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: what a TLS client sends, in any pieces (daemon/session/tls.h). The input's first byte chooses version and damage, the
-// next three the damage, and the others are the client's data and the sizes of the pieces. The session opens exactly the data, and the
-// client gets it back; after damage, the session opens a prefix of the data. With another first byte the input itself is what the
-// client sends.
+// Fuzz target: what a TLS client sends, in any pieces (daemon/session/tls.h). The input's first byte chooses version and damage,
+// the next three the damage, and the others are the client's data and the sizes of the pieces. The session opens exactly the data,
+// and the client gets it back; after damage, the session opens a prefix of the data. With another first byte the input itself is
+// what the client sends.
 #include <cstddef>
 #include <cstdint>
 
