@@ -229,6 +229,12 @@ bool WatchHub::adopt(int fd, uint32_t flags, std::function<void()> closed, Seal 
         watcher.seal = std::move(seal);
         watcher.out = "OK\r\n";
         arriving_.push_back(std::move(watcher));
+        try {
+            WatchHub::seal(arriving_.back());  // while a lack of memory can still be refused
+        } catch (const std::bad_alloc&) {
+            arriving_.pop_back();
+            throw;
+        }
         watcher_count_++;
         // Before the client can see the OK: afterwards it misses no line.
         wanted_.store(flags_of_all(), std::memory_order_relaxed);

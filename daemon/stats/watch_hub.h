@@ -97,8 +97,8 @@ class WatchHub final : public WatchLog, public node::Observer {
     // Takes ownership of a non-blocking socket whose earlier replies have all been sent, and sends OK on it. The hub closes it
     // at the end, then calls `closed` once, from its own thread or from stop(). False: too many watchers, or the hub does not
     // run. The socket then stays the caller's, as after std::bad_alloc. seal: appends to `sealed` what is sent instead of `plain`
-    // (TLS); called by the hub's thread alone. False: it failed, and the watch ends. std::bad_alloc: nothing is sealed yet. An
-    // empty function: all is sent as it is.
+    // (TLS); called by adopt(), then by the hub's thread alone. False: it failed, and the watch ends. std::bad_alloc: nothing is
+    // sealed yet. An empty function: all is sent as it is.
     using Seal = std::function<bool(std::string_view plain, std::string& sealed)>;
     bool adopt(int fd, uint32_t flags, std::function<void()> closed, Seal seal = {});
 
