@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pymemcache (classic text, and its noreply default): client.py HOST PORT."""
+"""pymemcache (classic text, and its noreply default): client.py HOST PORT [CA-FILE]. With the file it uses TLS."""
+import ssl
 import sys
 import time
 
@@ -83,7 +84,10 @@ def ending(c):
 
 
 def main():
-    client = Client((sys.argv[1], int(sys.argv[2])), connect_timeout=10, timeout=20)
+    context = ssl.create_default_context(cafile=sys.argv[3]) if len(sys.argv) > 3 else None
+    if context:
+        context.check_hostname = False
+    client = Client((sys.argv[1], int(sys.argv[2])), connect_timeout=10, timeout=20, tls_context=context)
     storing(client)
     counting_and_cas(client)
     ending(client)
