@@ -130,8 +130,8 @@ struct Session {
     }
     // nullptr: plain.
     TlsSession* tls() const { return unfinished == nullptr ? nullptr : unfinished->tls.get(); }
-    bool in_tls_handshake() const;
-    bool seals() const;  // what is sent to the client
+    bool in_tls_handshake() const { return tls() != nullptr && tls_handshakes(); }
+    bool seals() const { return tls() != nullptr && tls_seals(); }  // what is sent to the client
     // True: its input is kept, not served.
     bool busy() const { return phase_ != SessionPhase::open || input != SessionInput::open || next != Next::more; }
 
@@ -173,6 +173,9 @@ struct Session {
     bool drained : 1 = false;   // the worker stops, and the socket's input is read
 
   private:
+    bool tls_handshakes() const;
+    bool tls_seals() const;
+
     SessionPhase phase_ = SessionPhase::open;
 
   public:

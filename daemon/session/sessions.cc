@@ -50,9 +50,9 @@ Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protoc
 
 Session::~Session() { delete state.replies; }
 
-bool Session::in_tls_handshake() const { return tls() != nullptr && tls()->in_handshake(); }
+bool Session::tls_handshakes() const { return tls()->in_handshake(); }
 
-bool Session::seals() const { return tls() != nullptr && !tls()->kernel_seals(); }
+bool Session::tls_seals() const { return !tls()->kernel_seals(); }
 
 Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
                    TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls)

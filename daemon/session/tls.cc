@@ -107,6 +107,7 @@ void TlsSession::drop_buffers() {}
 namespace {
 
 constexpr size_t record_head_bytes = 5;
+constexpr size_t small_record_bytes = 2048, record_bytes_max = 16 << 10;  // of data
 constexpr size_t record_body_max = (16 << 10) + 2048;  // of any version
 constexpr size_t kept_bytes_max = 16 << 10;            // capacity beyond a record between calls
 
@@ -116,6 +117,11 @@ std::string library_error() {
     if (const unsigned long error = ERR_get_error(); error != 0) ERR_error_string_n(error, text, sizeof text);
     ERR_clear_error();
     return text;
+}
+
+// Errors that a successful call has left would be those of the next. Clearing none takes longer than looking.
+void clear_errors() {
+    if (ERR_peek_error() != 0) [[unlikely]] ERR_clear_error();
 }
 
 Problem failed(const std::string& what, const std::string& why = library_error()) {
@@ -348,7 +354,7 @@ TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, O
     input_ = input;
     sealed_ = &sealed;
     size_t room = input.size();
-    ERR_clear_error();
+    clear_errors();
     Outcome outcome = Outcome::fine;
     if (in_handshake_) {
         const int result = SSL_do_handshake(ssl_.get());
@@ -401,7 +407,9 @@ bool TlsSession::seal(std::string_view bytes, OutBuffer& sealed) {
     if (bytes.empty()) return true;
     sealed.reserve(sealed_bytes_max(bytes.size()));
     sealed_ = &sealed;
-    ERR_clear_error();
+    clear_errors();
+    // OpenSSL allocates a buffer of this size for each call.
+    SSL_set_max_send_fragment(ssl_.get(), bytes.size() <= small_record_bytes ? small_record_bytes : record_bytes_max);
     size_t written = 0;
     const bool done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &written) == 1;
     if (!done) fail(0);
