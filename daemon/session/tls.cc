@@ -408,8 +408,8 @@ bool TlsSession::seal(std::string_view bytes, OutBuffer& sealed) {
     sealed.reserve(sealed_bytes_max(bytes.size()));
     sealed_ = &sealed;
     clear_errors();
-    // OpenSSL allocates a buffer of this size for each call. A lower maximum lowers the split size, too; a higher one does not raise
-    // it.
+    // OpenSSL allocates a buffer of this size for each call. A lower maximum lowers the split size, too; a higher one does not
+    // raise it.
     const size_t fragment = bytes.size() <= small_record_bytes ? small_record_bytes : record_bytes_max;
     SSL_set_max_send_fragment(ssl_.get(), fragment);
     SSL_set_split_send_fragment(ssl_.get(), fragment);
