@@ -19,6 +19,7 @@
 #include "base/recorder.h"
 #include "conf/addresses.h"
 #include "conf/command_line.h"
+#include "conf/disk_options.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"
@@ -275,6 +276,7 @@ std::unique_ptr<node::DiskStore> disk_or_exit(const conf::Settings& settings, co
     node::DiskConfig config = disk_config(settings.disk);
     config.path = files.disk;
     config.former_store = restart.former_disk();
+    if (!settings.memory.evict) process::say(Level::warning, conf::disk::nothing_moves("ext_path"));
     config.say = [](const std::string& text) { process::say(Level::warning, text); };
     try {
         return or_fatal(node::DiskStore::open(config));

@@ -22,6 +22,7 @@
 #include "base/recorder.h"
 #include "conf/addresses.h"
 #include "conf/command_line.h"
+#include "conf/disk_options.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"
@@ -136,8 +137,10 @@ std::unique_ptr<Restart> restart_or_exit(const std::string& path, const process:
 }
 
 // path: absolute; empty: no values are on a disk, nullptr.
-std::unique_ptr<DiskStore> disk_or_exit(const conf::DiskSettings& disk, const std::string& path, const Restart& restart) {
+std::unique_ptr<DiskStore> disk_or_exit(const conf::Settings& settings, const std::string& path, const Restart& restart) {
     if (path.empty()) return nullptr;
+    if (!settings.memory.evict) process::say(Level::warning, conf::disk::nothing_moves("ext_path"));
+    const conf::DiskSettings& disk = settings.disk;
     DiskConfig config;
     config.path = path;
     config.bytes = disk.bytes;
@@ -157,6 +160,7 @@ std::unique_ptr<DiskStore> disk_or_exit(const conf::DiskSettings& disk, const st
 // nullptr: no value goes to another node.
 std::unique_ptr<PeerStore> peer_or_exit(const conf::Settings& settings) {
     if (settings.node.spill_to.name.empty()) return nullptr;
+    if (!settings.memory.evict) process::say(Level::warning, conf::disk::nothing_moves("--spill-to"));
     try {
         return std::make_unique<PeerStore>();
     } catch (const std::exception& error) {
@@ -320,7 +324,7 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
     const conf::Settings settings = reloader.running();
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
     const std::unique_ptr<Restart> restart = restart_or_exit(files.memory, manager);
-    const std::unique_ptr<DiskStore> disk = disk_or_exit(settings.disk, files.disk, *restart);
+    const std::unique_ptr<DiskStore> disk = disk_or_exit(settings, files.disk, *restart);
     const std::unique_ptr<PeerStore> peer = peer_or_exit(settings);
     const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, peer.get(), disk.get());
     Node& node = *owned;

@@ -81,6 +81,7 @@ class EventIo final : public SocketIo {
     bool await_room(Session& session) override { return listen(session, EV_WRITE); }
     void leave(Session& session) override;
     Sent send(Session& session, OutBuffer& out, bool tell) override;
+    bool has_queued(const Session& session) const override { return queued_of(session) != nullptr; }
     bool receive_now(Session& session) override { return receive(session) || is_untold(session); }
     void catch_up() override { tell_received(); }
     void turn_soon() override { event_add(&turn_event_, &at_once); }
@@ -113,7 +114,8 @@ class EventIo final : public SocketIo {
     void tell_received();
     Sent send_now(Session& session, const OutBuffer& out);
     std::span<Queued> queued() { return std::span(queued_).first(queued_count_); }
-    Queued* queued_of(const Session& session);
+    const Queued* queued_of(const Session& session) const;
+    Queued* queued_of(const Session& session) { return const_cast<Queued*>(std::as_const(*this).queued_of(session)); }
     void send_queued();
 
     const std::unique_ptr<event_base, FreeBase> base_;
@@ -235,8 +237,8 @@ Sent EventIo::send_now(Session& session, const OutBuffer& out) {
     return {size_t(sent) == out.leaves() ? Sent::taken : Sent::part, size_t(sent)};
 }
 
-EventIo::Queued* EventIo::queued_of(const Session& session) {
-    for (Queued& one : queued())
+const EventIo::Queued* EventIo::queued_of(const Session& session) const {
+    for (const Queued& one : std::span(queued_).first(queued_count_))
         if (one.session == &session) return &one;
     return nullptr;
 }

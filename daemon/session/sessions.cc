@@ -30,7 +30,7 @@ uint64_t missing_of(const Session& session) {
 }
 
 // Its last bytes may still be under way to the client.
-bool said_last(SessionEnd why) {
+bool has_reply_under_way(SessionEnd why) {
     using enum SessionEnd;
     constexpr SessionEnd ends[] = {protocol_close, server_stopped, buffers_full, tls_failed};
     return std::ranges::find(ends, why) != std::end(ends);
@@ -136,7 +136,7 @@ void Sessions::close(Session& session, SessionEnd why) {
     list_.remove(session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
-    if (said_last(why)) {
+    if (has_reply_under_way(why)) {
         ::shutdown(session.state.fd, SHUT_WR);
         constexpr int reads_max = 64;
         char thrown_away[8 << 10];

@@ -92,7 +92,7 @@ class Sessions final : public SocketEvents {
     void tell_full(Session& session, bool writes);
     void end_hoarder(Session& session);
     bool begin_writing(Session& session);
-    bool written(Session& session);
+    void written(Session& session);
     // With TLS (daemon/session/sessions_tls.cc).
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
@@ -102,7 +102,7 @@ class Sessions final : public SocketEvents {
     Sent pass_sealed(Session& session, bool tell);
     void end_tls(Session& session, SessionEnd why);
     static WatchHub::Seal sealer_of(const Session& session);
-    void send_last_words(Session& session, std::string_view words);
+    void send_at_once(Session& session, std::string_view bytes);
     void pause(Session& session, SessionInput why = SessionInput::paused);
     void queue(Session& session) {
         if (list_.queue(session)) io_->turn_soon();

@@ -198,12 +198,12 @@ void Sessions::writable(Session& session) {
 }
 
 // The socket has taken all output of a session that was writing.
-bool Sessions::written(Session& session) {
+void Sessions::written(Session& session) {
     session.enter(SessionPhase::open);
     session.release();
     session.show_resting();
     io_->pause(session);
-    return (session.input != SessionInput::open || resume(session)) && after_sending(session);
+    if (session.input != SessionInput::open || resume(session)) after_sending(session);
 }
 
 // ---- when memory is short (daemon/session/room_keeper.h) ------------------------------------------------
@@ -214,7 +214,7 @@ void Sessions::tell_full(Session& session, bool writes) {
     recorder_.note("buffers full, ends connection", session.state.fd);
     (writes ? context_.counters.response_oom : context_.counters.read_oom).add(1);
     if (writes || session.protocol == SessionProtocol::binary || io_->has_queued(session)) return;
-    send_last_words(session, "SERVER_ERROR out of memory reading request\r\n");
+    send_at_once(session, "SERVER_ERROR out of memory reading request\r\n");
 }
 
 void Sessions::refuse(Session& session) {
@@ -226,7 +226,8 @@ void Sessions::refuse(Session& session) {
 // Frees no memory that the kernel may still use (S12). The worker sends `output`, and receives into a slot, only by calls that
 // have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
 void Sessions::end_hoarder(Session& session) {
-    tell_full(session, session.is(SessionPhase::writing) || session.input_want == 0);
+    const bool begins_record = session.tls() != nullptr && session.tls()->kept() != 0;
+    tell_full(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record));
     if (session.tls() != nullptr) {
         session.tls()->drop_buffers();
         session.unfinished->drop();

@@ -67,7 +67,8 @@ void Sessions::open_records(Session& session, std::string_view bytes) {
     if (sent.how == Sent::part && !session.is(SessionPhase::writing) && !begin_writing(session))
         return close(session, SessionEnd::no_memory);
     if (in_handshake && !tls.in_handshake()) handshake_ended(session);
-    if (in_handshake && session.next == Next::more && !unpause(session)) return;
+    const bool may_resume = in_handshake && session.is(SessionPhase::open) && session.next == Next::more;
+    if (may_resume && !unpause(session)) return;
     room_.note_held(session);
     const bool nothing = opened_.empty();
     if (!nothing && !take_input(session, opened_.own())) return;
@@ -100,28 +101,37 @@ uint64_t Sessions::handshake_due_ns() const {
     return handshakes_.oldest()->tls()->waiting.since_ns + live_.tls_handshake_timeout_s * UINT64_C(1'000'000'000);
 }
 
+// A client whose bytes wait for this worker is not slow: its time begins anew.
 void Sessions::end_slow_handshakes() {
     const uint64_t now_ns = boottime_ns();
     while (handshake_due_ns() <= now_ns) {
+        Session& session = *handshakes_.oldest();
+        if (session.unserved) {
+            handshakes_.remove(session);
+            handshakes_.add(session, now_ns);
+            continue;
+        }
         context_.counters.ssl_handshake_errors.add(1);
-        close(*handshakes_.oldest(), SessionEnd::tls_timeout);
+        close(session, SessionEnd::tls_timeout);
     }
 }
 
 // ---- sent -----------------------------------------------------------------------------------------------
 
-// Sends sealed_, behind what the socket has not taken yet.
+// Sends sealed_, behind what the socket has not taken yet. What a session that is writing sends comes by write_sealed() (T3).
 Sent Sessions::pass_sealed(Session& session, bool tell) {
     Sent sent{Sent::part};
-    if (!session.tls()->has_unsent()) sent = io_->send(session, sealed_, tell);
+    if (!session.tls()->has_unsent() && !session.is(SessionPhase::writing)) sent = io_->send(session, sealed_, tell);
     if (sent.how == Sent::part) session.tls()->keep_unsent(context_, sealed_.own().substr(sent.bytes));
     sealed_.clear(sealed_bytes_kept);
     return sent;
 }
 
-// As SocketIo::send(). part: of out_; sealed bytes are kept beside it.
+// As SocketIo::send(). part: of out_; sealed bytes are kept beside it. A socket that takes all of a long reply leaves the rest to
+// a later turn, behind other clients.
 Sent Sessions::seal_replies(Session& session, bool tell) {
-    for (size_t done = 0;;) {
+    size_t done = 0;
+    for (int portion = 0; portion < portions_per_readiness; portion++) {
         sealed_.clear(sealed_bytes_kept);
         const size_t left = out_.leaves() - done;
         const size_t now = session.tls()->seal(out_.own(), 0, out_.pieces(), done, std::min(left, sealed_at_once), sealed_);
@@ -133,10 +143,12 @@ Sent Sessions::seal_replies(Session& session, bool tell) {
         if (sent.how == Sent::part || (sent.how == Sent::queued && !last)) return {Sent::part, done};
         if (last) return sent;
     }
+    return {Sent::part, done};
 }
 
 // Of a session that is writing. True: the socket has taken all. False: not yet, or the session is gone.
 bool Sessions::write_sealed(Session& session) {
+    if (io_->has_queued(session)) return false;  // an earlier record (T3)
     TlsSession& tls = *session.tls();
     for (int i = 0; i < portions_per_readiness && !is_all_taken(session); i++) {
         ssize_t sent = 0;
@@ -168,13 +180,13 @@ bool Sessions::write_sealed(Session& session) {
 }
 
 // Past all queues, for a session that ends.
-void Sessions::send_last_words(Session& session, std::string_view words) {
+void Sessions::send_at_once(Session& session, std::string_view bytes) {
     OutBuffer sealed;  // sealed_ may be in use for another session
     if (session.seals()) {
-        if (session.tls()->has_unsent() || !session.tls()->seal(words, sealed)) return;
-        words = sealed.own();
+        if (session.tls()->has_unsent() || !session.tls()->seal(bytes, sealed)) return;
+        bytes = sealed.own();
     }
-    const ssize_t sent = send_bytes(session, words);
+    const ssize_t sent = send_bytes(session, bytes);
     if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
 }
 

@@ -97,7 +97,7 @@ class SocketIo : public Waits {
     // Takes the bytes of `out`, and leaves it in any state if they are queued. tell: sent() follows then.
     virtual Sent send(Session& session, OutBuffer& out, bool tell) = 0;
     // True: `queued` bytes of the session are not submitted yet.
-    virtual bool has_queued(const Session&) const { return false; }
+    virtual bool has_queued(const Session&) const = 0;
     // Receives all bytes available now; received() runs at once or in the next turn. False: no bytes. The session may be gone.
     virtual bool receive_now(Session& session) = 0;
     // Delivers received bytes now: before a stop, which they precede.

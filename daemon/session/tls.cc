@@ -110,6 +110,8 @@ constexpr size_t record_head_bytes = 5;
 constexpr size_t small_record_bytes = 2048, record_bytes_max = 16 << 10;  // of data
 constexpr size_t record_body_max = (16 << 10) + 2048;  // of any version
 constexpr size_t kept_bytes_max = 16 << 10;            // capacity beyond a record between calls
+// Of a client that is not known yet: OpenSSL allocates what these messages announce.
+constexpr size_t hello_bytes_max = 32 << 10, client_chain_bytes_max = 32 << 10;
 
 // The oldest error of this thread, in OpenSSL's words; the others are discarded.
 std::string library_error() {
@@ -149,6 +151,7 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_verify(context, verify_flags[settings.verify_mode], nullptr);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_max_cert_list(context, client_chain_bytes_max);
     SSL_CTX_set_default_passwd_cb(context, no_password);
     if (settings.kernel) SSL_CTX_set_options(context, SSL_OP_ENABLE_KTLS);
     if (settings.session_cache) {
@@ -239,6 +242,12 @@ struct TlsBio {
         }
     }
 
+    // OpenSSL does not tell the kernel of a client's new key (TLS 1.3).
+    static void on_message(int sent, int, int type, const void* message, size_t size, SSL*, void* session) {
+        if (sent != 0 || type != SSL3_RT_HANDSHAKE || size == 0) return;
+        if (*static_cast<const uint8_t*>(message) == SSL3_MT_KEY_UPDATE) static_cast<TlsSession*>(session)->has_new_key_ = true;
+    }
+
     static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
     static TlsSession& of(BIO* bio) { return *static_cast<TlsSession*>(BIO_get_data(bio)); }
@@ -276,8 +285,11 @@ TlsSession::TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMem
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl_.get(), bio, bio);
     if (socket < 0) SSL_clear_options(ssl_.get(), SSL_OP_ENABLE_KTLS);
-    if (wants_kernel(ssl_.get()))
+    if (wants_kernel(ssl_.get())) {
+        SSL_set_msg_callback(ssl_.get(), TlsBio::on_message);
+        SSL_set_msg_callback_arg(ssl_.get(), this);
         if (BIO* const direct = BIO_new_socket(socket, BIO_NOCLOSE); direct != nullptr) SSL_set0_wbio(ssl_.get(), direct);
+    }
     SSL_set_accept_state(ssl_.get());
     if (mode == TlsMode::unverified) SSL_set_verify(ssl_.get(), SSL_VERIFY_NONE, nullptr);
     if (mode == TlsMode::verified)
@@ -311,6 +323,18 @@ size_t whole_records(std::string_view input) {
         at += record_head_bytes + body;
     }
     return at;
+}
+
+// Whether the client's first message, which OpenSSL would allocate at once, claims a plausible length. Its head is in the first
+// record: no client divides it.
+bool is_plausible_hello(std::string_view whole) {
+    constexpr uint8_t handshake_type = 22;
+    constexpr size_t message_head_bytes = 4;
+    if (uint8_t(whole[0]) != handshake_type) return true;  // which OpenSSL refuses
+    if (whole.size() < record_head_bytes + message_head_bytes) return false;
+    const auto byte = [&](size_t i) { return size_t(uint8_t(whole[record_head_bytes + i])); };
+    const size_t record_bytes = size_t(uint8_t(whole[3])) << 8 | uint8_t(whole[4]);
+    return record_bytes >= message_head_bytes && (byte(1) << 16 | byte(2) << 8 | byte(3)) <= hello_bytes_max;
 }
 
 void append(const Context& context, SessionBytes& to, std::string_view bytes) {
@@ -351,6 +375,7 @@ TlsSession::Outcome TlsSession::open(const Context& context, std::string_view by
 TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed) {
     if (broken_) return Outcome::failed;
     if (input.empty()) return Outcome::fine;
+    if (!std::exchange(greeted_, true) && !is_plausible_hello(input)) return refuse("the client's hello is too long");
     input_ = input;
     sealed_ = &sealed;
     size_t room = input.size();
@@ -375,7 +400,14 @@ TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, O
     }
     input_ = {};
     sealed_ = nullptr;
+    if (kernel_seals_ && has_new_key_ && outcome == Outcome::fine) return refuse("a new key, which ssl_kernel_tls cannot use");
     return outcome;
+}
+
+TlsSession::Outcome TlsSession::refuse(const char* reason) {
+    failure_ = reason;
+    broken_ = true;
+    return Outcome::failed;
 }
 
 // After the handshake, which has left no bytes in the BIO.
@@ -391,6 +423,7 @@ TlsSession::Outcome TlsSession::fail(int result) {
     switch (SSL_get_error(ssl_.get(), result)) {
         case SSL_ERROR_WANT_READ: return Outcome::fine;
         case SSL_ERROR_ZERO_RETURN: return Outcome::ended;
+        case SSL_ERROR_WANT_WRITE: return refuse("the socket takes no more, which ssl_kernel_tls does not wait for");
         default: break;
     }
     const char* const reason = ERR_reason_error_string(ERR_peek_error());

@@ -70,7 +70,7 @@ class TlsKeys {
 
 class TlsSession {
   public:
-    enum class Outcome : uint8_t { fine, ended, failed, no_memory };  // ended: the client has said that it sends no more
+    enum class Outcome : uint8_t { fine, ended, failed, no_memory };  // ended: the client sends no more
 
     // Throws std::bad_alloc.
     TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMemory* memory);
@@ -130,6 +130,7 @@ class TlsSession {
 
     Outcome feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed);
     Outcome fail(int result);
+    Outcome refuse(const char* reason);
     void settle_sender();
 
     std::unique_ptr<ssl_st, FreeSsl> ssl_;
@@ -140,7 +141,8 @@ class TlsSession {
     OutBuffer* sealed_ = nullptr;
     std::string failure_;
     bool in_handshake_ = true, began_ = false;
-    bool kernel_seals_ = false;
+    bool greeted_ = false;    // the client's hello has begun
+    bool kernel_seals_ = false, has_new_key_ = false;
     bool starved_ = false;    // no memory for `sealed`
     bool broken_ = false;     // nothing may be sent any more
 };

@@ -183,6 +183,12 @@ def failures(io):
                 c.until_close()
         tap.is_(until(lambda: since("tls_failed"), lambda n: n >= 6) >= 6, True, "plain requests and garbage end their connections")
         tap.ok(counters(d, "ssl_handshake_errors")[0] >= 6, "and are counted as failed handshakes")
+        errors = counters(d, "ssl_handshake_errors")[0]
+        for hello in (b"\x16\x03\x01\x00\x04\x01\x01\x00\x00", b"\x16\x03\x01\x00\x01\x01\x16\x03\x01\x00\x03\x01\x00\x00"):
+            with d.raw() as c:
+                c.send(hello)
+                c.until_close()
+        tap.is_(counters(d, "ssl_handshake_errors")[0], errors + 2, "a hello that announces 64 KiB, or whose head is divided")
         half = Pieces(d)
         try:
             half.tls.do_handshake()

@@ -5,9 +5,11 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
+import tls_library  # noqa: E402
 from farcached import tap, until  # noqa: E402
 from tls_daemon import CA, Pieces, TlsDaemon, in_each_backend  # noqa: E402
 
@@ -84,6 +86,8 @@ def limit(io):
             hoarders[-1].tls.write(b"v" * 16000)
             hoarders[-1].client.send(hoarders[-1].records.read()[:-1])
         tap.ok(30 < len(hoarders) < 150, "at the limit a client ends that sent the begin of a record", len(hoarders))
+        stats = c.stats()
+        tap.is_((stats["response_obj_oom"], stats["read_buf_oom"] > "0"), ("0", True), "which is counted as a read")
         c.set("k", b"v" * 10_000)
         tap.is_(c.get("k"), b"v" * 10_000, "others are served")
         tap.ok(int(c.stats()["read_buf_bytes"]) <= 1 << 20, "the limit holds")
@@ -146,6 +150,47 @@ def key_update(io):
         talk.stdout.close()
 
 
+def key_update_while_writing(io):
+    """The answer to a key update leaves behind the records that were sealed before it."""
+    if not tls_library.is_available():
+        tap.skip("a key update beside a reply", "no libssl for Python")
+        return
+    size, times = 300_000, 200
+    reply = b"VALUE k 0 %d\r\n" % size + b"v" * size + b"\r\nEND\r\n"
+    with TlsDaemon("-m", "256", io=io, threads=1) as d, d.client() as c:
+        c.set("k", b"v" * size)
+        with tls_library.Connection(d.port, CA.chain) as talk:
+            right = 0
+            for i in range(times):
+                talk.write(b"get k\r\n")
+                end = time.monotonic() + (i % 40) * 10e-6  # while the first records are being sealed, or leave
+                while time.monotonic() < end:
+                    pass
+                talk.ask_for_new_key()
+                right += talk.read(len(reply)) == reply
+            tap.is_(right, times, "replies among answers to key updates")
+
+
+def kernel_key_update(io):
+    """The kernel cannot change its key: the connection ends, with the reason in the log."""
+    if not tls_library.is_available():
+        tap.skip("a key update with ssl_kernel_tls", "no libssl for Python")
+        return
+    with TlsDaemon("-v", io=io, threads=1, options=("ssl_kernel_tls",)) as d, d.client():
+        in_kernel = int(d.stats("proxy")["tls_kernel_handshakes"]) > 0
+        with tls_library.Connection(d.port, CA.chain) as talk:
+            talk.write(b"mn\r\n")
+            tap.is_(talk.read(4), b"MN\r\n", "ssl_kernel_tls: before a key update")
+            talk.ask_for_new_key()
+            talk.write(b"mn\r\n")
+            if in_kernel:
+                tap.is_(d.until_stat("ssl_proto_errors", lambda n: n == "1"), "1", "after it the connection ends")
+                tap.like(until(d.stderr, lambda text: b"a new key" in text), "a new key, which ssl_kernel_tls cannot use",
+                         "and the log says so")
+            else:
+                tap.is_(talk.read(4), b"MN\r\n", "after it, without the kernel's TLS")
+
+
 def stops(io):
     for number in (signal.SIGTERM, signal.SIGUSR1):
         with TlsDaemon(io=io) as d:
@@ -192,5 +237,5 @@ def kernel(io):
                "the kernel encrypts where it can", stats["tls_kernel_handshakes"])
 
 
-in_each_backend(records, sizes, limit, commands, key_update, stops, kernel)
+in_each_backend(records, sizes, limit, commands, key_update, key_update_while_writing, stops, kernel, kernel_key_update)
 tap.done()
