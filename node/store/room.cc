@@ -100,7 +100,8 @@ uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
         if (i == except || order_->next_to_go(i) == nil) continue;
         order_->see_reads(order_->next_to_go(i), now);
         Ref tail = order_->next_to_go(i);
-        if (is_stub(*arena_, tail) && !items_->lost(tail)) {
+        const bool has_stubs = is_stub(*arena_, tail) || items_->stub_bytes(i) > slots_->pages(i) * layout::page_bytes / 8;
+        if (has_stubs && !items_->lost(tail)) {
             of_stubs = i;
             continue;
         }

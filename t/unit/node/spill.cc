@@ -140,11 +140,45 @@ void run(bool drop_unread, uint32_t recache_rate) {
     tap::is(wrong_in(node, now), "", with + "index, slots and counters agree");
 }
 
+// An old item that is as small as a stub, and values that come later.
+void beside_small_item() {
+    Folder folder;
+    const std::unique_ptr<DiskStore> disk = open(small(folder, /* ring= */ true, /* segments= */ 200));
+    Node node(node_with(*disk, 4096 * kib));
+    constexpr int values = 4000;
+    const auto set = [&](const std::string& key, const std::string& value, NodeSeconds when) {
+        protocol::StoreOp op;
+        op.key = node.key(key);
+        op.value = value;
+        CHECK(node.store(op, when).status == protocol::StoreReply::Status::stored);
+    };
+    set("small", "x", now);
+    for (int i = 0; i < values; i++) {
+        set("key" + std::to_string(i), std::string(2000, 'v'), now + NodeSeconds(i) / 100);
+        settle(*disk);
+    }
+    int lost = 0;
+    for (int i = 0; i < values; i++) {
+        protocol::GetOp op;
+        const std::string key = "key" + std::to_string(i);
+        op.key = node.key(key);
+        std::string value;
+        Place place{};
+        const auto room = [&](const protocol::ItemMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        };
+        lost += node.get(op, now + values / 100, room, nullptr, &place).status != protocol::GetReply::Status::hit;
+    }
+    tap::is(lost, 0, "values moved beside an old small item: all are there");
+}
+
 }  // namespace
 
 }  // namespace farcached::node
 
 int main() {
+    farcached::node::beside_small_item();
     farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 3);
     farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 0);
     farcached::node::run(/* drop_unread= */ true, /* recache_rate= */ 1);
