@@ -47,6 +47,7 @@ constexpr bool build = false;
     X(double, fail_disk_write, 0, "likelihood that a write to the disk store fails")                        \
     X(double, fail_disk_read, 0, "likelihood that a read from the disk store fails")                        \
     X(double, slow_disk, 0, "likelihood of a hold-up of a read or write of the disk store")                 \
+    X(bool, stuck_disk, false, "a write to the disk store never ends")                                      \
     X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")
 
 struct Faults {

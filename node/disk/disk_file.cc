@@ -161,6 +161,7 @@ uint64_t DiskFile::number_at(uint32_t place) const {
 
 int DiskFile::write(const char* bytes, size_t count, const Place& to) const {
     broken::hold_up(broken::faults.slow_disk);
+    while (broken::faults.stuck_disk) ::pause();
     if (broken::happens(broken::faults.fail_disk_write)) return EIO;
     return write_to(fd_, bytes, count, offset_of(to));
 }

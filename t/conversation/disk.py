@@ -8,13 +8,14 @@ import contextlib
 import os
 import random
 import resource
+import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from binary_client import BinaryClient, arith_extras, op, packet, set_extras, status, touch_extras  # noqa: E402
 from disk import Disk, classes, get_all_at_once, hit, pipelined, reads, settled, store_and_read, to_disk, value  # noqa: E402
-from farcached import Client, Daemon, default_binary, tap, until  # noqa: E402
+from farcached import Client, Daemon, default_binary, tap, test_program, until  # noqa: E402
 from without_call import WithoutCall  # noqa: E402
 
 RANDOM = random.Random(11)
@@ -484,6 +485,31 @@ def refused_writes(io):
         tap.ok("a write failed, so evicted items are lost" in d.stderr().decode(), "%s: the log says so" % io)
 
 
+def stuck(io):
+    """No write of the disk ends. Sets of many times the write buffers are acknowledged, and so are gets."""
+    with Disk(recache_rate=0, drop_unread=False) as disk:
+        args = ["-m", "4", "-I", "512k", "-o", disk.options("io=" + io)]
+        with Daemon(*args, binary=test_program("faulty/farcached"), env={"FARCACHED_FAULTS": "stuck_disk=1"}, threads=2) as d, \
+                d.client() as c:
+            values = {"k%d" % i: value("k%d" % i, 3000) for i in range(8000)}  # 24 MB
+            store_and_read(c, values)
+            stats = c.stats()
+            tap.is_(stats["extstore_bytes_written"], "0", "%s: a disk that hangs: no set waits for it" % io)
+            tap.ok(int(stats["extstore_dropped_no_buffer"]) > 1000, "%s: and values are dropped instead" % io)
+            wrong, hits = get_all_at_once(c, values, values)
+            tap.ok(not wrong and hits > 500, "%s: gets find those in memory and in the buffers" % io, "%s %d" % (wrong[:3], hits))
+            d.end(signal.SIGKILL)
+
+
+def never_evicted():
+    """-M: no value moves, and the log says so."""
+    with Disk() as disk, Daemon("-M", "-m", "4", "-o", disk.options(), threads=1) as d, d.client() as c:
+        tap.like(d.stderr(), "-M: nothing is evicted, so no value moves to ext_path", "-M: the log says that no value moves")
+        told = {c.set("k%d" % i, "v" * 3000) for i in range(3000)}
+        tap.is_(told, {"STORED", "SERVER_ERROR out of memory storing object"}, "-M: full memory refuses sets")
+        tap.is_(c.stats()["extstore_objects_written"], "0", "-M: nothing moved")
+
+
 def without_io_uring():
     """Threads read the disk where the system has no io_uring."""
     with WithoutCall("io_uring_setup", default_binary()) as binary, Disk(recache_rate=0, threads=2) as disk:
@@ -496,7 +522,7 @@ def without_io_uring():
 
 
 SHARED = (protocols, with_tokens, expiry, same_key, mixed_pipelines, sessions, statistics, commands, mutations)
-ALONE = (large_values, returned, unread, wrapped, refused_writes)
+ALONE = (large_values, returned, unread, wrapped, refused_writes, stuck)
 
 
 def main():
@@ -511,6 +537,8 @@ def main():
                 part(io)
     if not only or "without_io_uring" in only:
         without_io_uring()
+    if not only or "never_evicted" in only:
+        never_evicted()
     tap.done()
 
 
