@@ -34,6 +34,11 @@ def keys_of(c, node, count, start=0):
     return ["{%s}%d" % (tag, i) for i in range(start, start + count)]
 
 
+def counted(c):
+    """The home's counters, for a failed check."""
+    return {name: n for name, n in c.proxies[0].stats("node n0").items() if name.startswith("spill_") and n != "0"}
+
+
 def settled(c):
     """Waits until no value is on its way."""
     until(lambda: of(c, 0, "spill_queue_bytes"), lambda n: n == 0)
@@ -51,7 +56,7 @@ def by_channel(title, channels, local_read):
         keys = keys_of(c, c.nodes[0], COUNT)
         values = stored(c, client, keys)
         wrong, hits = get_all_at_once(client, keys, values)
-        tap.ok(not wrong and hits > COUNT * 0.95, "%s: values are right, and nearly all there" % title, "%s %d" % (wrong[:3], hits))
+        tap.ok(not wrong and hits > COUNT * 0.95, "%s: values are right, and nearly all there" % title, "%s %d %s" % (wrong[:3], hits, counted(c)))
         tap.ok(of(c, 0, "spill_records_stored") > COUNT / 3, "%s: many moved" % title)
         wrong, hits_again = [], 0
         for _ in range(3):
@@ -88,7 +93,7 @@ def without_peer():
         moved = of(c, 0, "spill_records_stored")
         values.update(stored(c, client, keys, version=3))
         wrong, hits = get_all_at_once(client, keys, values)
-        tap.ok(not wrong and hits > COUNT * 0.9, "it is back, and gets values again", "%s %d" % (wrong[:3], hits))
+        tap.ok(not wrong and hits > COUNT * 0.9, "it is back, and gets values again", "%s %d %s" % (wrong[:3], hits, counted(c)))
         tap.ok(of(c, 0, "spill_records_stored") > moved, "which the home counts")
 
 
@@ -117,7 +122,7 @@ def with_disks():
             for _ in range(2):
                 wrong, hits = get_all_at_once(client, keys, values)
                 tap.ok(not wrong, "the peer has a disk: values are right", str(wrong[:3]))
-            tap.ok(of(c, 1, "extstore_objects_written") > 0, "some moved on to it")
+            tap.ok(of(c, 1, "extstore_objects_written") > 0, "some moved on to it", str(counted(c)))
     with Disk(recache_rate=0) as disk:
         with cluster("shm shm", spill=[*MOVES, *disk.long_options()], lender=["--spill-share", "0"]) as c, \
                 c.proxies[0].client() as client:
@@ -145,6 +150,8 @@ def to_each_other():
         with Farnode("--name", "a", "--shm", a[4:], "--spill-to", "a=" + a, *rules) as node:
             said = until(node.stderr, lambda text: b"is this node itself" in text)
             tap.ok(b"no value moves" in said, "a node that names itself says so")
+        with Farnode("--name", "a", "--shm", a[4:], "--spill-to", "b=" + b, "-M", *rules) as node:
+            tap.like(node.stderr(), "-M: nothing is evicted, so no value moves to --spill-to", "-M: the log says that no value moves")
 
 
 def main():
