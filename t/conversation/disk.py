@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import signal
+import signal
 import sys
 import threading
 
@@ -489,8 +490,8 @@ def stuck(io):
     """No write of the disk ends. Sets of many times the write buffers are acknowledged, and so are gets."""
     with Disk(recache_rate=0, drop_unread=False) as disk:
         args = ["-m", "4", "-I", "512k", "-o", disk.options("io=" + io)]
-        with Daemon(*args, binary=test_program("faulty/farcached"), env={"FARCACHED_FAULTS": "stuck_disk=1"}, threads=2) as d, \
-                d.client() as c:
+        faulty = {"binary": test_program("faulty/farcached"), "env": {"FARCACHED_FAULTS": "stuck_disk=1"}}
+        with Daemon(*args, threads=2, expect_exit=-signal.SIGKILL, **faulty) as d, d.client() as c:
             values = {"k%d" % i: value("k%d" % i, 3000) for i in range(8000)}  # 24 MB
             store_and_read(c, values)
             stats = c.stats()
@@ -498,7 +499,7 @@ def stuck(io):
             tap.ok(int(stats["extstore_dropped_no_buffer"]) > 1000, "%s: and values are dropped instead" % io)
             wrong, hits = get_all_at_once(c, values, values)
             tap.ok(not wrong and hits > 500, "%s: gets find those in memory and in the buffers" % io, "%s %d" % (wrong[:3], hits))
-            d.end(signal.SIGKILL)
+            d.stop(signal.SIGKILL)
 
 
 def never_evicted():
