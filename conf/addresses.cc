@@ -338,6 +338,10 @@ bool take_tls(std::string_view& text, ListenAddress& address, const ListenSettin
         refusal = cannot_listen(in_quotes(word) + " option is valid only when SSL is enabled", settings);
         return false;
     }
+    if (address.tls != TlsMode::configured) {
+        refusal = cannot_listen("Second TLS prefix: \"" + std::string(text) + "\" (one of notls:, btls: and mtls:)", settings);
+        return false;
+    }
     text.remove_prefix(found->text.size());
     address.tls = found->mode;
     return true;

@@ -92,18 +92,25 @@ const Case bad[] = {
     {"mtls:127.0.0.1", "'mtls' option is valid only when SSL is enabled"},
 };
 
+const Case bad_tls[] = {
+    {"mtls:notls:127.0.0.1", "Second TLS prefix: \"notls:127.0.0.1\" (one of notls:, btls: and mtls:)"},
+    {"notls:proto[ascii]:mtls:*", "Second TLS prefix: \"mtls:*\" (one of notls:, btls: and mtls:)"},
+    {"btls:btls:[::1]:5", "Second TLS prefix: \"btls:[::1]:5\" (one of notls:, btls: and mtls:)"},
+};
+
+std::string refusal_of(const Case& one) {
+    return std::string("71 ") + one.shown + "\nfailed to listen on one of interface(s) " + one.interfaces + ": Invalid argument\n";
+}
+
 }  // namespace
 
 int main() {
     for (const Case& one : good) tap::is(shown(settings_of(one.interfaces)), one.shown, one.interfaces);
     for (const Case& one : good_tls)
         tap::is(shown(settings_of(one.interfaces), /* tls= */ true), one.shown, std::string("-Z ") + one.interfaces);
-    for (const Case& one : bad) {
-        tap::is(shown(settings_of(one.interfaces)),
-                std::string("71 ") + one.shown + "\nfailed to listen on one of interface(s) " +
-                    one.interfaces + ": Invalid argument\n",
-                one.interfaces);
-    }
+    for (const Case& one : bad) tap::is(shown(settings_of(one.interfaces)), refusal_of(one), one.interfaces);
+    for (const Case& one : bad_tls)
+        tap::is(shown(settings_of(one.interfaces), /* tls= */ true), refusal_of(one), std::string("-Z ") + one.interfaces);
     tap::is(shown(settings_of("127.0.0.1", -1)), "127.0.0.1 0", "-p -1: the kernel chooses");
     tap::is(shown(settings_of("127.0.0.1:5", 0)), "", "-p 0: none");
     tap::is(shown(settings_of("a,proto[ascii]:b", 1, Protocol::binary)), "a 1 binary; b 1 text",
