@@ -139,7 +139,7 @@ void Server::closed(Session& session, SessionEnd why) noexcept {
         sessions_.pop_back();
     }
     ends_[size_t(why)].fetch_add(1, std::memory_order_relaxed);
-    if (why == SessionEnd::tls_failed || why == SessionEnd::tls_timeout) tell_tls_failure(session);
+    if (why == SessionEnd::tls_failed || why == SessionEnd::tls_timeout) tell_tls_failure(session, why);
     if (why == SessionEnd::became_watcher || !watch_->wants(watch_connevents)) return;
     tell_watchers([&] {
         return "type=conn_close" + watch_words(peer_of(session)) + " reason=" + std::string(session_end_text(why)) +
@@ -147,11 +147,11 @@ void Server::closed(Session& session, SessionEnd why) noexcept {
     });
 }
 
-void Server::tell_tls_failure(const Session& session) noexcept {
+void Server::tell_tls_failure(const Session& session, SessionEnd why) noexcept {
     if (!process::is_said(process::Level::info)) return;
     try {
         const std::string_view reason = session.tls()->failure();
-        const std::string_view shown = reason.empty() ? "no handshake within ssl_handshake_timeout" : reason;
+        const std::string_view shown = reason.empty() ? session_end_texts[size_t(why)].help : reason;
         tls_lines_.say(process::Level::info, "a client's TLS failed: " + std::string(shown), {{"client", peer_of(session)}});
     } catch (const std::bad_alloc&) {
         process::lose_line();

@@ -96,7 +96,7 @@ class Server final : public ServerView, public SessionEvents {
     bool try_ring();
     void tell_fallback(std::string_view why);
     void hand_over(Worker& to, NewConnection connection) noexcept;
-    void tell_tls_failure(const Session& session) noexcept;
+    void tell_tls_failure(const Session& session, SessionEnd why) noexcept;
     template <class Line>
     void tell_watchers(Line&& line) noexcept;
 
