@@ -141,6 +141,15 @@ ServerOptions server_options(const conf::Settings& settings) {
     return options;
 }
 
+// Sockets of the service manager have no prefixes: with one that is ignored, clients would get another TLS than demanded.
+conf::Refusal check_prefixes(const ServerOptions& options) {
+    if (std::ranges::all_of(options.tcp, [&](const ListenAt& at) { return at.tls == options.tls; })) return {};
+    return conf::Problem{conf::exit_system,
+                         "-l " + options.interfaces +
+                             ": notls:, btls: and mtls: have no effect on sockets from the service manager, so clients would "
+                             "get the TLS of ssl_verify_mode; remove the prefixes, or disable the socket unit\n"};
+}
+
 // Sockets passed by the service manager replace those of the options.
 void take_passed_sockets(ServerOptions& options) {
     process::PassedSockets passed = or_fatal(process::PassedSockets::of_environment());
@@ -148,6 +157,7 @@ void take_passed_sockets(ServerOptions& options) {
     if (options.admin_passed.fd >= 0) options.admin_path.clear();
     options.passed = passed.take_rest();
     if (options.passed.empty()) return;
+    or_fatal(check_prefixes(options));
     options.tcp.clear();
     options.unix_path.clear();
     process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
