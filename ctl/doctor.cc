@@ -190,9 +190,11 @@ void check_daemons(const Case& facts, Findings& to) {
     if (facts.patients.empty()) return;
     check(to, subject, counted(facts.patients.size(), "daemon answers", "daemons answer"), [&] {
         for (const Patient& one : facts.patients) {
-            const std::string error = one.config.text("config_last_error");
-            if (!error.empty())
-                wrong(to, subject, one.socket + ": its last reload was refused: " + error, "correct the file, then farctl reload");
+            const std::string error = one.config.text("config_last_error"), result = one.config.text("config_last_result");
+            if (!error.empty() && result != "ok") {
+                const std::string what = result == "partly" ? "applied in part: " : "refused: ";
+                wrong(to, subject, one.socket + ": its last reload was " + what + error, "correct the file, then farctl reload");
+            }
             if (!one.limits && one.stats.number("pid"))  // without its stats, a failure has the reason
                 note(to, subject, one.socket + ": its limits of files and locked memory cannot be seen from here",
                      "run farctl doctor as root, in the daemon's PID namespace or in one around it");

@@ -322,10 +322,12 @@ int run_reload(Servers& servers, const Options& options) {
         Stats stats;
         if (!reload_one(server, options.timeout_ms, stats, out.failures)) continue;
         out.answers.push_back({{"socket", server.path()}, {"stats", json_of(stats)}});
-        if (stats.text("config_last_result") != "ok") {
-            out.failures.push_back({server.path() + ": refused, nothing changed: " + stats.text("config_last_error")});
-            continue;
+        const std::string result = stats.text("config_last_result");
+        if (result != "ok") {
+            const std::string what = result == "partly" ? ": applied in part: " : ": refused, nothing changed: ";
+            out.failures.push_back({server.path() + what + stats.text("config_last_error")});
         }
+        if (result != "ok" && result != "partly") continue;
         const std::string changed = stats.text("config_changed"), waiting = stats.text("config_needs_restart");
         out.text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
                           (waiting.empty() ? "" : "; needs a restart: " + waiting)) + "\n";

@@ -77,29 +77,34 @@ bool Reloader::reload(Apply apply, Read read) {
 bool Reloader::try_reload(Apply apply, Read read) {
     std::vector<const char*> argv;
     for (const std::string& word : words_) argv.push_back(word.c_str());
-    const conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
+    conf::CommandLine line = conf::parse_command_line(argv, table_, program_, folder_);
     if (line.exit_status) return failed(lines_of(line.err)), false;
     conf::ReloadPlan plan = conf::plan_reload(table_, program_, running_, line.settings, line.origins);
-    if (plan.errors.empty()) plan.errors = read(plan.settings);
+    std::vector<std::string> errors;  // that the rest of the reload survives
+    if (plan.errors.empty()) errors = read(plan.settings, line.settings);
+    if (!errors.empty()) plan = conf::plan_reload(table_, program_, running_, line.settings, line.origins);
     if (plan.errors.empty() && !plan.changed.empty()) plan.errors = apply(running_, plan.settings);
     if (!plan.errors.empty()) return failed(plan.errors), false;
-    succeeded(std::move(plan));
+    succeeded(std::move(plan), errors);
     return true;
 }
 
-void Reloader::succeeded(conf::ReloadPlan plan) {
+void Reloader::succeeded(conf::ReloadPlan plan, const std::vector<std::string>& errors) {
     std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
     std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
     if (!waiting.empty()) text += "; needs a restart: " + waiting;
+    std::string result = errors.empty() ? "ok" : "partly", shown = summary(errors);
     running_ = std::move(plan.settings);
     {
         std::lock_guard hold(lock_);
-        reloads_++;
+        (errors.empty() ? reloads_ : failures_)++;
         read_at_ = node_now();
-        result_ = "ok";
+        result_ = std::move(result);
+        if (!errors.empty()) error_ = std::move(shown);
         changed_ = std::move(changed);
         waiting_ = std::move(waiting);
     }
+    for (const std::string& error : errors) say(Level::warning, "reload: " + error);
     say(Level::notice, text);
 }
 

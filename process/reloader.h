@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reloader: reloads a daemon's configuration. It reads the same command line and files again, checks all of it, and
-// applies the settings that may change. Any error leaves everything unchanged.
+// applies the settings that may change. Any error leaves everything unchanged, except those of `Read`.
 //
 // Owner: main; only its thread calls reload(). Any thread may read the result.
 #pragma once
@@ -30,9 +30,9 @@ inline constexpr StatRow<std::string ConfigShown::*> config_rows[] = {
     {"config_file", "the file of --config, or else of --memcached-conf; empty: none", &ConfigShown::file},
     {"config_age", "seconds since the settings in use were read", &ConfigShown::age},
     {"config_reloads", "reloads that succeeded", &ConfigShown::reloads},
-    {"config_reload_failures", "reloads refused, without any change, or failed for lack of memory", &ConfigShown::failures},
-    {"config_last_result", "result of the last reload: ok or failed; none: no reload yet", &ConfigShown::result},
-    {"config_last_error", "errors of the last failed reload: the first one, and the number of others",
+    {"config_reload_failures", "reloads refused, without any change, or applied in part only", &ConfigShown::failures},
+    {"config_last_result", "result of the last reload: ok, partly or failed; none: no reload yet", &ConfigShown::result},
+    {"config_last_error", "errors of the last reload that was not ok: the first one, and the number of others",
      &ConfigShown::error},
     {"config_changed", "keys changed by the last successful reload", &ConfigShown::changed},
     {"config_needs_restart", "keys whose value in the file needs a restart", &ConfigShown::waiting},
@@ -48,11 +48,12 @@ class Reloader {
 
     // Changes the daemon from `running` to `next`. On failure returns the reasons, a line each, and changes nothing.
     using Apply = FunctionRef<std::vector<std::string>(const conf::Settings& running, const conf::Settings& next)>;
-    // Reads what the new settings name; called for each reload, before `apply`. Returns the reasons of a refusal.
-    using Read = FunctionRef<std::vector<std::string>(const conf::Settings& next)>;
+    // Reads what the new settings name; called for each reload, before `apply`. Returns the errors, a line each; then it has
+    // reset the settings in `wanted` that keep their values, and the others are applied.
+    using Read = FunctionRef<std::vector<std::string>(const conf::Settings& next, conf::Settings& wanted)>;
     // Logs the result. False: refused; or out of memory, with the changes possibly applied in part.
     bool reload(Apply apply) {
-        return reload(apply, [](const conf::Settings&) { return std::vector<std::string>(); });
+        return reload(apply, [](const conf::Settings&, conf::Settings&) { return std::vector<std::string>(); });
     }
     bool reload(Apply apply, Read read);
     // Instead of reload(), when another file that belongs to it is wrong: logs and counts a reload that failed.
@@ -66,7 +67,7 @@ class Reloader {
   private:
     bool try_reload(Apply apply, Read read);
     void starved() noexcept;
-    void succeeded(conf::ReloadPlan plan);
+    void succeeded(conf::ReloadPlan plan, const std::vector<std::string>& errors);
     void failed(const std::vector<std::string>& errors);
 
     std::vector<std::string> words_;

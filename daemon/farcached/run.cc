@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
 #include "conf/command_line.h"
@@ -381,8 +383,10 @@ void change_commands(EngineOptions& engine, const conf::AdminSettings& from, con
 }
 
 // From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
-// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them.
-std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to) {
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, use_keys()
+// lets a worker in `refresh_certs` go on.
+std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to,
+                                FunctionRef<void()> use_keys) {
     // All that can be refused comes first.
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
         return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
@@ -416,10 +420,43 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
         process::set_verbosity(to.process.verbosity);
     }
     process::set_log(to.process.log_level, to.process.log_format);
+    use_keys();
     if (!running.server.carry_out(std::move(of_workers)))
         process::say(process::Level::warning, "reload: a worker is busy and applies it later");
     return {};
 }
+
+// The keys of a reload, from their load to their use.
+class NewKeys {
+  public:
+    explicit NewKeys(Files& files) : files_(files) {}
+
+    // With an error the keys in use stay, and their settings, too.
+    std::vector<std::string> load(const conf::Settings& running, const conf::Settings& next, conf::Settings& wanted) {
+        if (!next.tls.enabled) return {};
+        hold_ = files_.keys.hold_loads();
+        Result<TlsKeys::Loaded> loaded = files_.load_keys(next.tls);
+        if (auto* keys = std::get_if<TlsKeys::Loaded>(&loaded)) {
+            loaded_ = std::move(*keys);
+            return {};
+        }
+        hold_.unlock();
+        const conf::TlsSettings unread = std::exchange(wanted.tls, running.tls);
+        wanted.tls.enabled = unread.enabled;
+        wanted.tls.handshake_timeout_s = unread.handshake_timeout_s;
+        return {lines_of(std::get<Problem>(loaded)).front() + "; the former certificate, key and rules stay in use"};
+    }
+    void use() {
+        if (!loaded_.has_value()) return;
+        files_.keys.use(*std::exchange(loaded_, std::nullopt));
+        hold_.unlock();
+    }
+
+  private:
+    Files& files_;
+    std::unique_lock<std::mutex> hold_;
+    std::optional<TlsKeys::Loaded> loaded_;
+};
 
 void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
@@ -431,18 +468,16 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
         reloader.refuse(lines_of(*problem));
         return tell("failed");
     }
-    std::optional<TlsKeys::Loaded> keys;
-    const auto load = [&](const conf::Settings& to) {
-        if (!to.tls.enabled) return std::vector<std::string>();
-        Result<TlsKeys::Loaded> loaded = running.files.load_keys(to.tls);
-        if (const auto* problem = std::get_if<Problem>(&loaded)) return lines_of(*problem);
-        keys = std::get<TlsKeys::Loaded>(std::move(loaded));
-        return std::vector<std::string>();
+    NewKeys keys(running.files);
+    const auto load = [&](const conf::Settings& next, conf::Settings& wanted) {
+        return keys.load(reloader.running(), next, wanted);
     };
-    const bool done =
-        reloader.reload([&](const conf::Settings& from, const conf::Settings& to) { return change(running, from, to); }, load);
+    const auto apply = [&](const conf::Settings& from, const conf::Settings& to) {
+        return change(running, from, to, [&] { keys.use(); });
+    };
+    const bool done = reloader.reload(apply, load);
     if (done) running.files.allowed.use(std::get<0>(std::move(passwords)));
-    if (done && keys.has_value()) running.files.keys.use(std::move(*keys));
+    if (done) keys.use();  // nothing else has changed
     tell(done ? "done" : "failed");
 }
 

@@ -8,6 +8,7 @@
 
 #include "conf/program.h"
 #include "daemon/session/session.h"
+#include "process/log.h"
 #include "process/node_time.h"
 
 #ifdef FARCACHED_OPENSSL
@@ -39,13 +40,14 @@ void TlsHandshakes::remove(Session& session) {
 }
 
 void TlsKeys::use(Loaded keys) {
+    if (!keys.warning.empty()) process::say(process::Level::warning, keys.warning);
     std::lock_guard hold(lock_);
     keys_ = std::move(keys);
     used_at_ = process::node_now();
 }
 
 std::string TlsKeys::refresh() {
-    std::lock_guard loads(loading_);
+    const std::unique_lock<std::mutex> loads = hold_loads();
     conf::TlsSettings settings;
     {
         std::lock_guard hold(lock_);
@@ -57,10 +59,7 @@ std::string TlsKeys::refresh() {
         while (problem->text.ends_with('\n')) problem->text.pop_back();
         return problem->text;
     }
-    std::lock_guard hold(lock_);
-    if (keys_.settings != settings) return "OK";  // a reload has brought others
-    keys_ = std::get<Loaded>(std::move(loaded));
-    used_at_ = process::node_now();
+    use(std::get<Loaded>(std::move(loaded)));
     return "OK";
 }
 
@@ -70,9 +69,8 @@ bool TlsKeys::enabled() const {
 }
 
 NodeSeconds TlsKeys::age_s() const {
-    const NodeSeconds now = process::node_now();
     std::lock_guard hold(lock_);
-    return now - used_at_;
+    return process::node_now() - used_at_;
 }
 
 int64_t TlsKeys::expires_unix() const {
@@ -135,6 +133,29 @@ int64_t unix_time_of(const ASN1_TIME* time) {
     return ASN1_TIME_to_tm(time, &broken_down) == 1 ? int64_t(timegm(&broken_down)) : INT64_MAX;
 }
 
+std::string date_of(const ASN1_TIME* time) {
+    tm broken_down{};
+    char text[40] = "?";
+    if (ASN1_TIME_to_tm(time, &broken_down) == 1) strftime(text, sizeof text, "%FT%TZ", &broken_down);
+    return text;
+}
+
+// A refusal would keep the other options of a reload out of use, and a daemon that ended from starting again.
+std::string validity_warning(const std::string& path, const X509* certificate) {
+    const int64_t now = int64_t(time(nullptr));
+    const ASN1_TIME* const begin = X509_get0_notBefore(certificate);
+    const ASN1_TIME* const end = X509_get0_notAfter(certificate);
+    std::string what;
+    if (unix_time_of(end) < now)
+        what = ": the certificate expired at " + date_of(end);
+    else if (const int64_t begins = unix_time_of(begin); begins > now && begins != INT64_MAX)
+        what = ": the certificate is not valid before " + date_of(begin);
+    if (what.empty()) return what;
+    return path + what + "; clients refuse it; replace the file, then reload";
+}
+
+const BIO_METHOD* bio_method();  // nullptr: no memory
+
 // Instead of a question at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
@@ -172,7 +193,7 @@ Refusal load_issuers(SSL_CTX* context, const std::string& path) {
     return {};
 }
 
-Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, int64_t& expires_unix) {
+Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, TlsKeys::Loaded& loaded) {
     const std::string& chain = settings.chain_path;
     const std::string& key = settings.key_path.empty() ? chain : settings.key_path;
     if (SSL_CTX_use_certificate_chain_file(context, chain.c_str()) != 1)
@@ -182,9 +203,8 @@ Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, int64_t&
     if (SSL_CTX_check_private_key(context) != 1) return failed("Error validating the certificate");
     const X509* certificate = SSL_CTX_get0_certificate(context);
     CHECK(certificate != nullptr);
-    expires_unix = unix_time_of(X509_get0_notAfter(certificate));
-    if (expires_unix < int64_t(time(nullptr)))
-        return failed("Error validating the certificate", chain + ": the certificate has expired");
+    loaded.expires_unix = unix_time_of(X509_get0_notAfter(certificate));
+    loaded.warning = validity_warning(chain, certificate);
     if (!settings.ca_path.empty())
         if (Refusal refusal = load_issuers(context, settings.ca_path)) return refusal;
     if (!settings.ciphers.empty() && SSL_CTX_set_cipher_list(context, settings.ciphers.c_str()) != 1) {
@@ -198,10 +218,10 @@ Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, int64_t&
 
 Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings& settings) {
     ERR_clear_error();
-    Loaded loaded{settings, {SSL_CTX_new(TLS_server_method()), &SSL_CTX_free}, 0};
-    if (loaded.context == nullptr) return failed("Error making the TLS context");
+    Loaded loaded{settings, {SSL_CTX_new(TLS_server_method()), &SSL_CTX_free}, 0, {}};
+    if (loaded.context == nullptr || bio_method() == nullptr) return failed("Error making the TLS context");
     set_options(loaded.context.get(), settings);
-    if (Refusal refusal = load_files(loaded.context.get(), settings, loaded.expires_unix)) return *refusal;
+    if (Refusal refusal = load_files(loaded.context.get(), settings, loaded)) return *refusal;
     return loaded;
 }
 
@@ -252,10 +272,11 @@ struct TlsBio {
 
     static TlsSession& of(BIO* bio) { return *static_cast<TlsSession*>(BIO_get_data(bio)); }
 
-    // nullptr: no memory.
+    // The first load of keys makes it. nullptr: no memory.
     static const BIO_METHOD* method() {
         static const BIO_METHOD* const made = [] {
-            BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "farcached");
+            const int index = BIO_get_new_index();
+            BIO_METHOD* method = index < 0 ? nullptr : BIO_meth_new(index | BIO_TYPE_SOURCE_SINK, "farcached");
             if (method == nullptr) return method;
             BIO_meth_set_read(method, read);
             BIO_meth_set_write(method, write);
@@ -269,6 +290,8 @@ struct TlsBio {
 void TlsSession::FreeSsl::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 namespace {
+
+const BIO_METHOD* bio_method() { return TlsBio::method(); }
 
 bool wants_kernel(const SSL* ssl) { return (SSL_get_options(ssl) & SSL_OP_ENABLE_KTLS) != 0; }
 

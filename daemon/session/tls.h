@@ -6,7 +6,8 @@
 //
 // Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time.
 //
-// T1  A load of keys that fails changes nothing. A session keeps the keys that it began with.
+// T1  A load of keys that fails changes nothing. A session keeps the keys that it began with. Loads follow each other, from
+//     reading to use(): keys that were read earlier never replace later ones.
 // T2  OpenSSL gets whole records only, and keeps no buffer between calls. The begin of a record and sealed bytes that the socket
 //     has not taken are a client's buffers (daemon/engine/session_memory.h).
 // T3  Sealed bytes leave in their order: a record's number is part of its encryption.
@@ -47,11 +48,13 @@ class TlsKeys {
         conf::TlsSettings settings;  // paths are absolute
         std::shared_ptr<ssl_ctx_st> context;
         int64_t expires_unix = 0;    // of the certificate
+        std::string warning;         // that it is not valid now; empty: it is
     };
+    // Held from load() to use() (T1).
+    std::unique_lock<std::mutex> hold_loads() const { return std::unique_lock(loading_); }
     // Reads the files. An error has memcached's words.
     static Result<Loaded> load(const conf::TlsSettings& settings);
-
-    // Sessions opened from now on have these keys.
+    // Sessions opened from now on have these keys. Logs their warning.
     void use(Loaded keys);
     // Reads the files again, for `refresh_certs`. The answer, without CRLF; after an error nothing is changed.
     std::string refresh();
@@ -63,7 +66,7 @@ class TlsKeys {
     std::shared_ptr<TlsSession> greet(int socket, TlsMode mode, SessionMemory* memory) const;
 
   private:
-    mutable std::mutex lock_, loading_;
+    mutable std::mutex lock_, loading_;  // loading_ is taken first
     Loaded keys_;  // this and the next under lock_
     NodeSeconds used_at_ = 0;
 };
