@@ -8,7 +8,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
 from connections import endings  # noqa: E402
-from farcached import Client, Daemon, connect, deadline, run_binary, tap, until  # noqa: E402
+from farcached import Client, Daemon, StartFailed, connect, deadline, run_binary, tap, until  # noqa: E402
+from service import Service, listening  # noqa: E402
 from tls_daemon import (CA, CLIENT, SECOND, SERVER, STRANGER, TRUSTING, Pieces, TlsDaemon, counters, in_each_backend,  # noqa: E402
                         refusal)
 
@@ -16,7 +17,7 @@ from tls_daemon import (CA, CLIENT, SECOND, SERVER, STRANGER, TRUSTING, Pieces, 
 # -- The start ---------------------------------------------------------------------------------------------
 
 def starts():
-    expired, broken = CA.issue("expired", days=-1), os.path.join(certificates.folder(), "broken.pem")
+    broken = os.path.join(certificates.folder(), "broken.pem")
     with open(broken, "w") as f:
         f.write("no certificate\n")
     encrypted = os.path.join(certificates.folder(), "encrypted.key")
@@ -35,8 +36,6 @@ def starts():
             (files(missing), r"^Error loading the key: \S+missing.pem : error:"),
             (files(encrypted), r"^Error loading the key: \S+encrypted.key : error:"),
             (files(SECOND.key), r"^Error (validating the certificate|loading the key)"),
-            (files(expired.key, expired.chain),
-             r"^Error validating the certificate: \S+expired.pem: the certificate has expired$"),
             (["-o", both + ",ssl_ca_cert=" + broken], r"^Error loading the CA certificate: \S+broken.pem : error:"),
             (["-o", both + ",ssl_ciphers=NONE:NOTHING"], r"^Error setting the provided cipher\(s\): NONE:NOTHING$"),
             (["-o", both, "-p", "0"], r"^ERROR: You cannot enable SSL without a TCP port.$")):
@@ -48,6 +47,9 @@ def starts():
         status, _, said = run_binary("-l", word + ":127.0.0.1:0")
         want = b"'%s' option is valid only when SSL is enabled\nfailed to listen on " % word.encode()
         tap.ok(status == 71 and said.startswith(want), word + ": without -Z", status, said)
+    status, _, said = run_binary("-Z", "-o", both, "-l", "mtls:notls:127.0.0.1:0")
+    want = b'Second TLS prefix: "notls:127.0.0.1:0" (one of notls:, btls: and mtls:)\nfailed to listen on '
+    tap.ok(status == 71 and said.startswith(want), "two prefixes at one address", status, said)
     pem = os.path.join(certificates.folder(), "together.pem")
     with open(pem, "wb") as f:
         for path in (SERVER.chain, SERVER.key):
@@ -59,6 +61,26 @@ def starts():
         with Daemon("-Z", "-o", options, threads=1) as d:
             with Client(TRUSTING.wrap_socket(connect(("127.0.0.1", d.port), deadline()))) as c:
                 tap.is_(c.set("k", "v"), "STORED", "a start with " + options.split(",")[-1].split("=")[0])
+
+
+def passed_sockets():
+    """They have the TLS of ssl_verify_mode. A prefix that would demand more, or less, is refused."""
+    options = SERVER.options("ssl_ca_cert=" + CA.chain)
+    with listening() as tcp:
+        for where in ("mtls:127.0.0.1:0", "btls:127.0.0.1:0", "127.0.0.1:0,notls:127.0.0.1:0"):
+            service = Service(None, *options, "-l", where, sockets=[(tcp, "farcached.socket")])
+            try:
+                service.start().wait()
+            except StartFailed:
+                pass
+            tap.is_(service.stop(), 71, "passed sockets and -l " + where)
+            tap.like(service.stderr_at_end.decode(), r"^-l %s: .* no effect on sockets from the service manager" % where, "why")
+        with Service(None, *options, "-o", "ssl_verify_mode=2", "-l", "127.0.0.1:0", sockets=[(tcp, "farcached.socket")]):
+            def at(certificate):
+                sock = connect(tcp.getsockname(), deadline())
+                return Client(certificates.context(CA, certificate).wrap_socket(sock, suppress_ragged_eofs=False))
+            tap.is_(refusal(lambda: at(CLIENT)), None, "ssl_verify_mode: a client with a certificate is served")
+            tap.ok(refusal(lambda: at(None)), "and one without is refused")
 
 
 def warnings():
@@ -230,6 +252,11 @@ def logged():
             c.until_close()
         said = until(lambda: d.stderr().decode(), lambda text: "TLS" in text)
         tap.like(said, r"a client's TLS failed: .+client=tcp:127.0.0.1:\d+", "with -v: the reason and the client")
+    with TlsDaemon("-v", threads=1, options=("ssl_handshake_timeout=1",)) as d:
+        with d.raw() as c:
+            tap.ok(c.is_closed(), "a silent client")
+        said = until(lambda: d.stderr().decode(), lambda text: "TLS" in text)
+        tap.like(said, "a client's TLS failed: no TLS handshake within ssl_handshake_timeout", "is logged, too")
 
 
 def metrics():
@@ -248,6 +275,7 @@ def metrics():
 
 
 starts()
+passed_sockets()
 warnings()
 logged()
 metrics()

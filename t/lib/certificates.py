@@ -54,13 +54,26 @@ class Authority(Certificate):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.key,
                 "-out", self.chain, "-subj", "/CN=" + name, "-days", "30")
 
-    def issue(self, name, days=20):
+    def issue(self, name, days=20, not_before=None):
+        """not_before: YYYYMMDDHHMMSSZ, in the future."""
         made = Certificate(name)
         request = made.chain + ".csr"
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key, "-out", request,
                 "-subj", "/CN=" + name)
-        openssl("x509", "-req", "-in", request, "-CA", self.chain, "-CAkey", self.key, "-CAcreateserial", "-days", str(days),
-                "-out", made.chain)
+        if not_before is None:
+            openssl("x509", "-req", "-in", request, "-CA", self.chain, "-CAkey", self.key, "-CAcreateserial", "-days", str(days),
+                    "-out", made.chain)
+            return made
+        files = {"database": made.chain + ".db", "serial": made.chain + ".serial"}
+        rules = made.chain + ".cnf"
+        for path, text in ((files["database"], ""), (files["serial"], "01\n"),
+                           (rules, "[ca]\ndefault_ca = it\n[it]\nnew_certs_dir = %s\ndefault_md = sha256\npolicy = any\n"
+                                   "database = %s\nserial = %s\n[any]\ncommonName = supplied\n"
+                                   % (folder(), files["database"], files["serial"]))):
+            with open(path, "w") as f:
+                f.write(text)
+        openssl("ca", "-batch", "-notext", "-config", rules, "-in", request, "-cert", self.chain, "-keyfile", self.key,
+                "-startdate", not_before, "-days", str(days), "-out", made.chain)
         return made
 
 
