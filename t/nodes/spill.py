@@ -56,7 +56,8 @@ def by_channel(title, channels, local_read):
         keys = keys_of(c, c.nodes[0], COUNT)
         values = stored(c, client, keys)
         wrong, hits = get_all_at_once(client, keys, values)
-        tap.ok(not wrong and hits > COUNT * 0.95, "%s: values are right, and nearly all there" % title, "%s %d %s" % (wrong[:3], hits, counted(c)))
+        tap.ok(not wrong and hits > COUNT * 0.95, "%s: values are right, and nearly all there" % title,
+               "%s %d %s" % (wrong[:3], hits, counted(c)))
         tap.ok(of(c, 0, "spill_records_stored") > COUNT / 3, "%s: many moved" % title)
         wrong, hits_again = [], 0
         for _ in range(3):
@@ -151,7 +152,7 @@ def to_each_other():
             said = until(node.stderr, lambda text: b"is this node itself" in text)
             tap.ok(b"no value moves" in said, "a node that names itself says so")
         with Farnode("--name", "a", "--shm", a[4:], "--spill-to", "b=" + b, "-M", *rules) as node:
-            tap.like(node.stderr(), "-M: nothing is evicted, so no value moves to --spill-to", "-M: the log says that no value moves")
+            tap.like(node.stderr(), "-M: nothing is evicted, so no value moves to --spill-to", "-M: the log says so")
 
 
 def main():
