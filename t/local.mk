@@ -235,34 +235,7 @@ EXTRA_DIST += \
 # A Debian package in a clean root: contrib/check makes both.
 EXTRA_DIST += t/guest/clean_root.py
 
-# Real clients and tools: needs registries, so contrib/check runs it and `make check` does not.
-EXTRA_DIST += \
-	t/clients/run \
-	t/clients/tools.py \
-	t/clients/browser.py \
-	t/clients/differential.py \
-	t/clients/pipelines.py \
-	t/clients/pipeline_requests.py \
-	t/clients/pipeline_replies.py \
-	t/clients/pipeline_differences.py \
-	t/clients/observability.py \
-	t/clients/status_page.py \
-	t/clients/packages \
-	t/clients/bmemcached/client.py \
-	t/clients/bmemcached/requirements.txt \
-	t/clients/gomemcache/go.mod \
-	t/clients/gomemcache/go.sum \
-	t/clients/gomemcache/main.go \
-	t/clients/memcached_exporter/go.mod \
-	t/clients/memcached_exporter/go.sum \
-	t/clients/memjs/client.js \
-	t/clients/memjs/package-lock.json \
-	t/clients/memjs/package.json \
-	t/clients/php-memcached/client.php \
-	t/clients/pylibmc/client.py \
-	t/clients/pymemcache/client.py \
-	t/clients/pymemcache/requirements.txt \
-	t/clients/ruby-dalli/client.rb
+include $(top_srcdir)/t/clients/local.mk
 
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 

@@ -55,14 +55,14 @@ class Authority(Certificate):
                 "-out", self.chain, "-subj", "/CN=" + name, "-days", "30")
 
     def issue(self, name, days=20, not_before=None):
-        """not_before: YYYYMMDDHHMMSSZ, in the future."""
+        """Of a server at 127.0.0.1, or of a client. not_before: YYYYMMDDHHMMSSZ, in the future."""
         made = Certificate(name)
         request = made.chain + ".csr"
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key, "-out", request,
-                "-subj", "/CN=" + name)
+                "-subj", "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1")
         if not_before is None:
             openssl("x509", "-req", "-in", request, "-CA", self.chain, "-CAkey", self.key, "-CAcreateserial", "-days", str(days),
-                    "-out", made.chain)
+                    "-copy_extensions", "copy", "-out", made.chain)
             return made
         files = {"database": made.chain + ".db", "serial": made.chain + ".serial"}
         rules = made.chain + ".cnf"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python-binary-memcached, and Datadog's check, which uses it to read stats: client.py HOST PORT."""
+"""python-binary-memcached, and Datadog's check, which uses it to read stats: client.py HOST PORT. $CA_FILE: use TLS."""
+import os
+import ssl
 import sys
 import time
 
@@ -64,7 +66,8 @@ def datadog(c):
 
 
 def main():
-    client = bmemcached.Client(("%s:%s" % (sys.argv[1], sys.argv[2]),), socket_timeout=20)
+    context = ssl.create_default_context(cafile=os.environ["CA_FILE"]) if "CA_FILE" in os.environ else None
+    client = bmemcached.Client(("%s:%s" % (sys.argv[1], sys.argv[2]),), socket_timeout=20, tls_context=context)
     values(client)
     datadog(client)
     client.flush_all()

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gomemcache (classic text): program HOST PORT.
+// gomemcache (classic text): program HOST PORT. $CA_FILE: use TLS. $LOGIN: send it.
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -127,10 +132,45 @@ func together(c *memcache.Client) {
 	ok(c.FlushAll() == nil && misses(c, "big"), "flush_all")
 }
 
+func dialer() interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+} {
+	file, found := os.LookupEnv("CA_FILE")
+	if !found {
+		return &net.Dialer{}
+	}
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(file)
+	ok(err == nil && pool.AppendCertsFromPEM(text), "read the authority's certificate")
+	return &tls.Dialer{Config: &tls.Config{RootCAs: pool}}
+}
+
+// The client has no passwords: each of its connections begins with the set of them.
+func login(conn net.Conn) error {
+	token, found := os.LookupEnv("LOGIN")
+	if !found {
+		return nil
+	}
+	fmt.Fprintf(conn, "set login 0 0 %d\r\n%s\r\n", len(token), token)
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && reply != "STORED\r\n" {
+		err = errors.New("login: " + reply)
+	}
+	return err
+}
+
 func main() {
 	c := memcache.New(os.Args[1] + ":" + os.Args[2])
 	c.Timeout = 20 * time.Second
 	c.MaxIdleConns = 16
+	dialer := dialer()
+	c.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			err = login(conn)
+		}
+		return conn, err
+	}
 	storing(c)
 	countingAndCas(c)
 	ending(c)

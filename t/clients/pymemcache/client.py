@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pymemcache (classic text, and its noreply default): client.py HOST PORT [CA-FILE]. With the file it uses TLS."""
+"""pymemcache (classic text, and its noreply default): client.py HOST PORT. $CA_FILE: use TLS. $LOGIN: send it."""
+import os
 import ssl
 import sys
 import time
@@ -8,6 +9,15 @@ from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheClientError, MemcacheServerError
 
 BINARY_VALUE = bytes(range(256)) * 4 + b"\r\nEND\r\nVALUE x 0 1\r\n"
+
+
+class LoggingIn(Client):
+    """pymemcache has no passwords: each of its connections begins with the set of them. An error makes it connect again."""
+
+    def _connect(self):
+        super()._connect()
+        if not self.set("login", os.environ["LOGIN"], noreply=False):
+            raise MemcacheServerError("no login")
 
 
 def ok(condition, name):
@@ -84,10 +94,9 @@ def ending(c):
 
 
 def main():
-    context = ssl.create_default_context(cafile=sys.argv[3]) if len(sys.argv) > 3 else None
-    if context:
-        context.check_hostname = False
-    client = Client((sys.argv[1], int(sys.argv[2])), connect_timeout=10, timeout=20, tls_context=context)
+    context = ssl.create_default_context(cafile=os.environ["CA_FILE"]) if "CA_FILE" in os.environ else None
+    kind = LoggingIn if "LOGIN" in os.environ else Client
+    client = kind((sys.argv[1], int(sys.argv[2])), connect_timeout=10, timeout=20, tls_context=context)
     storing(client)
     counting_and_cas(client)
     ending(client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Dalli, binary, and meta where this Dalli speaks it: client.rb HOST PORT binary|meta.
+# Dalli, binary, and meta where this Dalli speaks it: client.rb HOST PORT binary|meta. $CA_FILE: use TLS.
 require 'dalli'
 
 def ok(condition, name)
@@ -35,10 +35,23 @@ def storing(c)
   ok c.get('n', raw: true) == '<new>', 'and the client works on'
 end
 
-def counting_and_cas(c)
+# https://github.com/petergoldstein/dalli/issues/853: not over TLS before 3.1.
+def pipelined_gets?
+  !ENV.key?('CA_FILE') || Gem::Version.new(Dalli::VERSION) >= Gem::Version.new('3.1.0')
+end
+
+def quiet(c)
   many = (0...200).to_h { |i| ["k#{i}", "v#{i}"] }
   c.multi { many.each { |k, v| c.set(k, v) } }
-  ok c.get_multi(*many.keys, 'absent') == many, 'quiet sets, then get_multi of 201'
+  if pipelined_gets?
+    ok c.get_multi(*many.keys, 'absent') == many, 'quiet sets, then get_multi of 201'
+  else
+    puts "ok - get_multi # SKIP Dalli #{Dalli::VERSION} has none over TLS"
+    ok many.all? { |k, v| c.get(k) == v }, 'quiet sets, then gets of 200'
+  end
+end
+
+def counting_and_cas(c)
   ok c.cas('a') { |old| "#{old}!" } && c.get('a') == 'text!', 'cas'
   stale = c.cas('a') do |_|
     c.set('a', 'between')
@@ -70,9 +83,15 @@ if protocol == 'meta' && Gem::Version.new(Dalli::VERSION) < Gem::Version.new('3.
   exit
 end
 options = { socket_timeout: 20, socket_max_failures: 0, compress: false, value_max_bytes: 4 << 20, expires_in: 0 }
+if ENV['CA_FILE']
+  context = OpenSSL::SSL::SSLContext.new
+  context.set_params(ca_file: ENV['CA_FILE'], verify_mode: OpenSSL::SSL::VERIFY_PEER, verify_hostname: true)
+  options[:ssl_context] = context
+end
 options[:protocol] = :meta if protocol == 'meta'
 client = Dalli::Client.new("#{host}:#{port}", options)
 storing(client)
+quiet(client)
 counting_and_cas(client)
 ending(client)
 client.close
