@@ -147,8 +147,8 @@ def by_default():
                 sent = until(lambda: of(proxy, "accesses_sent"), bool)
                 tap.ok(sent and of(proxy, "reports_sent") == 0, "by default reads of mapped memory travel with requests", sent)
             else:
-                sent = until(lambda: found(client, HOT) and of(proxy, "reports_sent"), bool)
-                tap.ok(sent and of(proxy, "report_renewed"), "by default reads by remote pointers are reported", sent)
+                renewed = until(lambda: found(client, HOT) and of(proxy, "report_renewed"), bool)
+                tap.ok(renewed and of(proxy, "reports_sent"), "by default reads by remote pointers are reported", renewed)
 
 
 def main():
