@@ -107,7 +107,7 @@ constexpr Option no_ext_drop_unread(Where where) {
 
 constexpr std::string_view never_compacted = "no effect: segments are dropped whole, never compacted";
 
-// What both programs log with -M. option: it names where values would move.
+// Both programs log this with -M. option: the one that names where values would move.
 inline std::string nothing_moves(const std::string& option) {
     return "-M: nothing is evicted, so no value moves to " + option + ". Leave out one of them";
 }

@@ -101,7 +101,7 @@ uint64_t Sessions::handshake_due_ns() const {
     return handshakes_.oldest()->tls()->waiting.since_ns + live_.tls_handshake_timeout_s * UINT64_C(1'000'000'000);
 }
 
-// A client whose bytes wait for this worker is not slow: its time begins anew.
+// While a client's bytes wait for this worker, the client is not slow: the worker measures its time from now on.
 void Sessions::end_slow_handshakes() {
     const uint64_t now_ns = boottime_ns();
     while (handshake_due_ns() <= now_ns) {
@@ -118,7 +118,7 @@ void Sessions::end_slow_handshakes() {
 
 // ---- sent -----------------------------------------------------------------------------------------------
 
-// Sends sealed_, behind what the socket has not taken yet. What a session that is writing sends comes by write_sealed() (T3).
+// Sends sealed_, behind what the socket has not taken yet. While a session is writing, write_sealed() sends these bytes (T3).
 Sent Sessions::pass_sealed(Session& session, bool tell) {
     Sent sent{Sent::part};
     if (!session.tls()->has_unsent() && !session.is(SessionPhase::writing)) sent = io_->send(session, sealed_, tell);
