@@ -70,7 +70,7 @@ class Browser:
         if session:
             request["sessionId"] = session
         os.write(self.writes, json.dumps(request).encode() + b"\0")
-        while (answer := self.message(deadline())) is not None:
+        while (answer := self.message(3 * deadline())) is not None:  # its processes start slowly beside other work
             if answer.get("id") == self.number:
                 if "error" in answer:
                     raise RuntimeError("%s: %s" % (method, answer["error"]))
