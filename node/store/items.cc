@@ -89,10 +89,7 @@ bool Items::lost(Ref ref) const {
 // An item of that format is in the slot, or leaves it.
 void Items::count_kind(Ref ref, uint16_t format, bool gone) {
     const uint64_t bytes = gone ? -arena_->capacity(ref) : arena_->capacity(ref);
-    if ((format & layout::format_stub) != 0) {
-        stub_bytes_ += bytes;
-        stub_bytes_of_[size_class_of(*arena_, ref)] += bytes;
-    }
+    if ((format & layout::format_stub) != 0) stub_bytes_[size_class_of(*arena_, ref)] += bytes;
     if ((format & layout::format_spilled) != 0) foreign_bytes_ += bytes;
 }
 

@@ -98,8 +98,7 @@ class Items : private PartsOfItems {
     void count_no_memory(uint64_t bytes) { tally_[arena_->classes().of(bytes)].out_of_memory++; }
     // Counts an item that left its slot to move elsewhere, and found no room there.
     void count_evicted(uint8_t size_class);
-    uint64_t stub_bytes() const { return stub_bytes_; }  // of slots, as below
-    uint64_t stub_bytes(uint8_t size_class) const { return stub_bytes_of_[size_class]; }
+    uint64_t stub_bytes(uint8_t size_class) const { return stub_bytes_[size_class]; }  // of slots, as below
     uint64_t foreign_bytes() const { return foreign_bytes_; }  // of items of other nodes (protocol/spilled.h)
     void count_checked(uint8_t size_class) { tally_[size_class].crawler_checked++; }
     void add_stats(Stats& sum) const;
@@ -135,8 +134,8 @@ class Items : private PartsOfItems {
     std::array<Tally, class_numbers> tally_;
     uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
     uint64_t evictions_ = 0, overflow_evictions_ = 0;
-    std::array<uint64_t, class_numbers> stub_bytes_of_{};  // by size class
-    uint64_t stub_bytes_ = 0, foreign_bytes_ = 0;
+    std::array<uint64_t, class_numbers> stub_bytes_{};  // by size class
+    uint64_t foreign_bytes_ = 0;
 };
 
 }  // namespace farcached::node

@@ -123,9 +123,12 @@ Ref Spill::slot_of_oldest(uint8_t size_class, Ref keep, NodeSeconds now) {
 
 // Whether stubs may have one more page of the partition (X4).
 bool Spill::has_share() const {
-    uint64_t pages = 0;
-    for (uint8_t i = 1; i < class_numbers; i++) pages += slots_->pages(i);
-    return items_->stub_bytes() < pages * layout::page_bytes / 2;
+    uint64_t pages = 0, stub_bytes = 0;
+    for (uint8_t i = 1; i < class_numbers; i++) {
+        pages += slots_->pages(i);
+        stub_bytes += items_->stub_bytes(i);
+    }
+    return stub_bytes < pages * layout::page_bytes / 2;
 }
 
 // ---- moving -----------------------------------------------------------------------------------------------

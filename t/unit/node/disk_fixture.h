@@ -14,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -66,6 +67,17 @@ inline Config node_with(DiskStore& disk, uint64_t memory_bytes) {
     config.spill.recache_rate = 1;
     config.spill.drop_unread = false;
     return config;
+}
+
+// A get; `place` says where a value is that is not in memory.
+inline protocol::GetReply get(Node& node, std::string_view key, NodeSeconds now, std::string& value, Place& place) {
+    protocol::GetOp op;
+    op.key = node.key(key);
+    const auto room = [&](const protocol::ItemMeta& meta) {
+        value.resize(meta.value_len);
+        return value.data();
+    };
+    return node.get(op, now, room, nullptr, &place);
 }
 
 inline std::unique_ptr<DiskStore> open(const DiskConfig& config) {
