@@ -72,6 +72,9 @@ constexpr bool may_follow(SessionPhase from, SessionPhase to) {
 
 enum class SessionInput : uint8_t { open, paused, ended };
 
+// Appends to a client's buffer. Before it grows, other sessions may end for it (Context::has_room()). Throws std::bad_alloc.
+void append_with_room(const Context& context, SessionBytes& to, std::string_view bytes);
+
 // Incomplete input, output or dump of a session, and its TLS. What takes memory throws std::bad_alloc.
 class Unfinished {
   public:

@@ -255,11 +255,13 @@ void Unfinished::drop() {
     dump.reset();
 }
 
-void Unfinished::append(const Context& context, std::string_view bytes) {
-    const size_t needed = input_.size() + bytes.size();
-    if (needed > input_.capacity()) context.has_room(std::max(needed, 2 * input_.capacity()));
-    input_.append(bytes);
+void append_with_room(const Context& context, SessionBytes& to, std::string_view bytes) {
+    const size_t needed = to.size() + bytes.size();
+    if (needed > to.capacity()) context.has_room(std::max(needed, 2 * to.capacity()));
+    to.append(bytes);
 }
+
+void Unfinished::append(const Context& context, std::string_view bytes) { append_with_room(context, input_, bytes); }
 
 void Unfinished::keep_only(std::string_view rest) {
     if (rest.empty()) daemon::release(input_);

@@ -299,7 +299,7 @@ bool wants_kernel(const SSL* ssl) { return (SSL_get_options(ssl) & SSL_OP_ENABLE
 
 TlsSession::TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMemory* memory)
     : ssl_(SSL_new(context)), kept_(SessionAllocator<char>(memory)), unsent_(SessionAllocator<char>(memory)) {
-    BIO* const bio = ssl_ != nullptr && TlsBio::method() != nullptr ? BIO_new(TlsBio::method()) : nullptr;
+    BIO* const bio = ssl_ != nullptr ? BIO_new(TlsBio::method()) : nullptr;
     if (bio == nullptr) {
         ERR_clear_error();
         throw std::bad_alloc();
@@ -360,22 +360,16 @@ bool is_plausible_hello(std::string_view whole) {
     return record_bytes >= message_head_bytes && (byte(1) << 16 | byte(2) << 8 | byte(3)) <= hello_bytes_max;
 }
 
-void append(const Context& context, SessionBytes& to, std::string_view bytes) {
-    const size_t needed = to.size() + bytes.size();
-    if (needed > to.capacity()) context.has_room(std::max(needed, 2 * to.capacity()));
-    to.append(bytes);
-}
-
 }  // namespace
 
 void TlsSession::keep(const Context& context, std::string_view bytes) {
     began_ = true;
-    append(context, kept_, bytes);
+    append_with_room(context, kept_, bytes);
 }
 
 TlsSession::Outcome TlsSession::open(const Context& context, std::string_view bytes, OutBuffer& plain, OutBuffer& sealed) {
     const bool from_kept = !kept_.empty();
-    if (from_kept) append(context, kept_, bytes);
+    if (from_kept) append_with_room(context, kept_, bytes);
     const std::string_view input = from_kept ? std::string_view(kept_) : bytes;
     const size_t whole = whole_records(input);
     plain.reserve(whole);
@@ -383,7 +377,7 @@ TlsSession::Outcome TlsSession::open(const Context& context, std::string_view by
     began_ |= !input.empty();
     const Outcome outcome = feed(input.substr(0, whole), plain, sealed);
     if (!from_kept) {
-        if (whole < input.size()) append(context, kept_, input.substr(whole));
+        if (whole < input.size()) append_with_room(context, kept_, input.substr(whole));
         return outcome;
     }
     const size_t rest = kept_.size() - whole;
@@ -506,7 +500,7 @@ void TlsSession::seal_end(OutBuffer& sealed) {
 }
 
 void TlsSession::keep_unsent(const Context& context, std::string_view sealed) {
-    append(context, unsent_, sealed);
+    append_with_room(context, unsent_, sealed);
 }
 
 ssize_t TlsSession::send_unsent(int socket) {
