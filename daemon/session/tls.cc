@@ -15,6 +15,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <ctime>
@@ -185,11 +186,22 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_num_tickets(context, 0);
 }
 
+/// Parses the issuers' extensions, which libcrypto caches in a certificate at its first use: here, by the thread that loads
+/// them, and not in a handshake. libcrypto shows the cache to other threads by an atomic word that TSan does not see.
+void parse_extensions(SSL_CTX* context) {
+    const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+    for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
+        X509* const certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+        if (certificate != nullptr) X509_get_extension_flags(certificate);
+    }
+}
+
 Refusal load_issuers(SSL_CTX* context, const std::string& path) {
     STACK_OF(X509_NAME)* names = nullptr;
     if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) == 1) names = SSL_load_client_CA_file(path.c_str());
     if (names == nullptr) return failed("Error loading the CA certificate: " + path + " ");
     SSL_CTX_set_client_CA_list(context, names);  // takes the names
+    parse_extensions(context);
     return {};
 }
 
