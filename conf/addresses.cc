@@ -401,6 +401,12 @@ Refusal take_host_and_port(std::string_view text, ListenAddress& address,
 
 }  // namespace
 
+Protocol protocol_of(const Settings& settings, Protocol chosen) {
+    if (chosen != Protocol::any) return chosen;
+    if (settings.session.sasl) return Protocol::binary;
+    return settings.session.auth_file.empty() ? Protocol::any : Protocol::text;
+}
+
 Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls) {
     std::vector<ListenAddress> addresses;
     if (!settings.unix_path.empty() || settings.port == 0) return addresses;

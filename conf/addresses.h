@@ -76,6 +76,9 @@ struct ListenAddress {
     std::string tag;         // as given; not used yet
 };
 
+// The protocol of clients, if the options of a listener choose that one: with -S the default is binary, with -Y text.
+Protocol protocol_of(const Settings& settings, Protocol chosen);
+
 // Empty with -s or -p 0. tls: -Z is given.
 Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls);
 

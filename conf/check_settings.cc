@@ -52,15 +52,26 @@ Refusal check_listens(const Settings& settings) {
     return {};
 }
 
-Refusal check_passwords(const Settings& settings) {
-    const Problem refusal{exit_usage, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"};
-    if (settings.session.auth_file.empty()) return {};
-    if (settings.listen.protocol == Protocol::binary) return refusal;
+// Of -B, or of a listener.
+bool chooses(const Settings& settings, Protocol protocol) {
+    if (settings.listen.protocol == protocol) return true;
     const auto addresses = listen_addresses(settings.listen, settings.tls.enabled);
-    if (const auto* all = std::get_if<std::vector<ListenAddress>>(&addresses))
-        for (const ListenAddress& address : *all)
-            if (address.protocol == Protocol::binary) return refusal;
-    return {};
+    const auto* all = std::get_if<std::vector<ListenAddress>>(&addresses);
+    if (all == nullptr) return false;
+    return std::ranges::any_of(*all, [&](const ListenAddress& one) { return one.protocol == protocol; });
+}
+
+Refusal check_sasl(const Settings& settings) {
+    if (!settings.session.sasl) return {};
+    if (!chooses(settings, Protocol::text) && !settings.listen.auto_given) return {};
+    return Problem{exit_usage, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"};
+}
+
+// -S alone makes the protocol binary.
+Refusal check_passwords(const Settings& settings) {
+    if (settings.session.auth_file.empty()) return {};
+    if (!settings.session.sasl && !chooses(settings, Protocol::binary)) return {};
+    return Problem{exit_usage, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"};
 }
 
 // memcached loads what OpenSSL calls (null); the error names the option instead.
@@ -113,7 +124,8 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_napi_ids(settings), {"napi-ids", "threads"});
     add(check_listens(settings), {"listen"});
     add(check_tls(settings), {"enable-ssl", "ssl_chain_cert", "port"});
-    add(check_passwords(settings), {"auth-file", "protocol"});
+    add(check_sasl(settings), {"protocol", "listen", "enable-sasl"});
+    add(check_passwords(settings), {"auth-file", "protocol", "enable-sasl"});
     return conflicts;
 }
 

@@ -345,8 +345,10 @@ bool take_files(std::span<const char* const> argv, const Grammar& grammar, Comma
     if (!named.config_path.empty()) {
         const std::string path = path_in(grammar.folder, named.config_path);
         if (!read_or_fail(path, text, line)) return false;
+        const bool auto_given = line.settings.listen.auto_given;
         for (std::string& error : read_config_text(text, path, grammar.table, line.settings, &line.origins))
             add(errors, std::move(error));
+        line.settings.listen.auto_given = auto_given;  // a sample's protocol is the default
     }
     std::string interfaces = std::exchange(line.settings.listen.interfaces, {});
     const bool taken = take_words(argv, grammar, line);
@@ -391,6 +393,7 @@ Settings defaults(std::span<const Option> table) {
             CHECK(warnings.empty());
         }
     }
+    settings.listen.auto_given = false;
     return settings;
 }
 

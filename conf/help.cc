@@ -142,8 +142,13 @@ std::string full_version_text() {
 #else
     constexpr std::string_view tls = "without OpenSSL";
 #endif
+#ifdef FARCACHED_LIBSASL2
+    constexpr std::string_view sasl = "libsasl2 " FARCACHED_LIBSASL2;
+#else
+    constexpr std::string_view sasl = "without libsasl2";
+#endif
     return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n" +
-           std::string(seccomp) + "\n" + std::string(tls) + "\n";
+           std::string(seccomp) + "\n" + std::string(tls) + "\n" + std::string(sasl) + "\n";
 }
 
 std::string license_text() {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "conf/addresses.h"
 
 namespace farcached::conf {
 
@@ -216,6 +217,7 @@ Refusal set_protocol(const Option& option, Settings& settings, const char* text,
     for (const ProtocolName& name : protocol_names) {
         if (name.given != text) continue;
         settings.listen.protocol = name.protocol;
+        settings.listen.auto_given = name.protocol == Protocol::any;
         return {};
     }
     return refuse(option, text);
@@ -226,8 +228,7 @@ std::string write_protocol(const Option&, const Settings& settings) {
 }
 
 std::string show_protocol(const Option&, const Settings& settings) {
-    const bool only_text = settings.listen.protocol == Protocol::any && !settings.session.auth_file.empty();
-    return std::string(protocol_names[size_t(only_text ? Protocol::text : settings.listen.protocol)].shown);
+    return std::string(protocol_names[size_t(protocol_of(settings, settings.listen.protocol))].shown);
 }
 
 Refusal set_item_size(const Option& option, Settings& settings, const char* text, std::string& warnings) {
@@ -308,6 +309,15 @@ Refusal set_tls([[maybe_unused]] const Option& option, Settings& settings, const
     if (on) return refuse(option, "");
 #endif
     settings.tls.enabled = on;
+    return {};
+}
+
+Refusal set_sasl([[maybe_unused]] const Option& option, Settings& settings, const char* text, std::string&) {
+    const bool on = text == nullptr || std::string_view(text) == "yes";
+#ifndef FARCACHED_LIBSASL2
+    if (on) return refuse(option, "");
+#endif
+    settings.session.sasl = on;
     return {};
 }
 

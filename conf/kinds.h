@@ -205,7 +205,7 @@ double compat_real_value(const Settings& settings, std::string_view name);
 // -- Kinds of one option each (conf/kinds.cc) -----------------------------------------------------
 
 Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
-    set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls, set_no_chunked_items,
+    set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls, set_sasl, set_no_chunked_items,
     set_modern, set_deprecated, set_unavailable, set_http;
 Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
     show_tls_version, show_tls_verification, write_protocol, write_delimiter, write_temporary_ttl;
@@ -258,6 +258,12 @@ constexpr Kind tls_verification = shown_by(show_tls_verification, number<&Settin
 constexpr Kind tls_toggle = [] {
     Kind kind = toggle<&Settings::tls, &TlsSettings::enabled>();
     kind.set = set_tls;
+    return kind;
+}();
+// Refused by a program without libsasl2.
+constexpr Kind sasl_toggle = [] {
+    Kind kind = toggle<&Settings::session, &SessionSettings::sasl>();
+    kind.set = set_sasl;
     return kind;
 }();
 constexpr Kind no_chunked_items{.set = set_no_chunked_items};

@@ -127,10 +127,12 @@ constexpr Option table[] = {
      .allowed = "auto, binary or ascii",
      .help = "client protocol: ascii, binary, or auto (detected from\n"
              "the first byte of a client)"},
-    {.flag = 'S', .name = "enable-sasl", .initial = "no", .kind = unavailable, .section = security,
-     .stat = "auth_enabled_sasl", .exit_status = exit_usage,
-     .refusal = "-S (--enable-sasl): SASL authentication is not implemented.\n",
-     .help = "SASL authentication: not implemented, refused"},
+    {.flag = 'S', .name = "enable-sasl", .initial = "no", .kind = sasl_toggle, .section = security,
+     .stat = "auth_enabled_sasl", .exit_status = exit_usage, .refusal = "This server is not built with SASL support.\n",
+     .help = "clients must authenticate by SASL (libsasl2); binary\n"
+             "protocol only. The environment's SASL_CONF_PATH is the\n"
+             "folder of memcached.conf, MEMCACHED_SASL_PWDB a file of\n"
+             "lines user:password"},
     {.flag = 'Y', .name = "auth-file", .argument = "<path>", .kind = text<&S::session, &N::auth_file>(),
      .section = security, .stat = "auth_enabled_ascii", .stat_show = show_or_no,
      .help = "file of lines user:password. A client must send one of them\n"

@@ -53,6 +53,7 @@ struct ListenSettings {
     uint32_t unix_mode = 0;
     int32_t backlog = 0;
     Protocol protocol = Protocol::any;
+    bool auto_given = false;     // -B auto, not in a file of --config: with -S it is refused, while the default is binary
 };
 
 struct SessionSettings {
@@ -63,6 +64,7 @@ struct SessionSettings {
     uint32_t idle_timeout_s = 0;      // 0: none
     uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
     std::string auth_file;            // passwords of text clients; empty: none are needed
+    bool sasl = false;                // binary clients authenticate by SASL, and there are no others
     SocketBackend io = SocketBackend::libevent;
     std::string worker_cpus;          // conf/option.h; empty: any
 };

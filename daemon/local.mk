@@ -4,6 +4,7 @@ folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
 	daemon/engine/asking.h \
+	daemon/engine/binary_auth.cc \
 	daemon/engine/binary_engine.cc \
 	daemon/engine/binary_engine.h \
 	daemon/engine/binary_get.cc \
@@ -33,6 +34,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
 	daemon/engine/router.h \
+	daemon/engine/sasl.cc \
+	daemon/engine/sasl.h \
 	daemon/engine/session_memory.h \
 	daemon/engine/passwords.cc \
 	daemon/engine/passwords.h \

@@ -60,8 +60,7 @@ constexpr size_t opcodes_known = 0x25;
 // Longer than any item: memcached treats such a body as garbage and closes.
 constexpr uint32_t body_bytes_max = uint32_t(1) << 30;
 
-// The opcode table, each loud opcode with its quiet twin. SASL is unknown here, but memcached checks its shape before it
-// answers that.
+// The opcode table, each loud opcode with its quiet twin.
 constexpr std::array<Rule, opcodes_known> make_opcode_rules() {
     using V = BinaryVerb;
     std::array<Rule, opcodes_known> opcode_rules{};
@@ -90,8 +89,9 @@ constexpr std::array<Rule, opcodes_known> make_opcode_rules() {
     opcode_rules[0x0a] = shape(V::noop, 0, Part::none, Part::none);
     opcode_rules[0x0b] = shape(V::version, 0, Part::none, Part::none);
     opcode_rules[0x10] = shape(V::stat, 0, Part::may, Part::may);
-    opcode_rules[0x20] = shape(V::unknown, 0, Part::none, Part::none);
-    opcode_rules[0x21] = opcode_rules[0x22] = shape(V::unknown, 0, Part::must, Part::may);
+    opcode_rules[0x20] = shape(V::sasl_list, 0, Part::none, Part::none);
+    opcode_rules[0x21] = shape(V::sasl_auth, 0, Part::must, Part::may);
+    opcode_rules[0x22] = shape(V::sasl_step, 0, Part::must, Part::may);
     return opcode_rules;
 }
 
@@ -151,7 +151,8 @@ void refuse(BinaryParse& parse, BinaryStatus error) {
 
 std::string_view binary_status_text(BinaryStatus status) {
     switch (status) {
-        case BinaryStatus::ok: return "";
+        case BinaryStatus::ok:
+        case BinaryStatus::auth_continue: return "";
         case BinaryStatus::not_found: return "Not found";
         case BinaryStatus::exists: return "Data exists for key.";
         case BinaryStatus::too_large: return "Too large.";

@@ -49,12 +49,13 @@ enum class BinaryStatus : uint16_t {
     not_stored = 5,
     non_numeric = 6,
     auth = 0x20,
+    auth_continue = 0x21,
     unknown_command = 0x81,
     no_memory = 0x82,
     temporary_failure = 0x86,
 };
 
-// memcached's text for each status; empty for ok.
+// memcached's text for each status; empty for ok and auth_continue.
 std::string_view binary_status_text(BinaryStatus status);
 
 // Each with the fields of a request that it uses, apart from cas.
@@ -76,6 +77,9 @@ enum class BinaryVerb : uint8_t {
     version,
     flush,  // exptime: the delay, else 0
     stat,   // key: the group, may be empty
+    sasl_list,  // none
+    sasl_auth,  // key: the mechanism, value; sasl_step, too
+    sasl_step,
 };
 
 struct BinaryRequest {
@@ -115,6 +119,16 @@ BinaryParse parse_binary(std::string_view input);
 // Does the command use a value? The values of others are discarded.
 constexpr bool binary_takes_value(BinaryVerb verb) {
     return verb >= BinaryVerb::set && verb <= BinaryVerb::prepend;
+}
+
+constexpr bool binary_authenticates(BinaryVerb verb) { return verb >= BinaryVerb::sasl_list; }
+// The same, of the request at the front of the input.
+constexpr bool binary_authenticates(std::string_view input) {
+    return input.size() > 1 && uint8_t(input[1]) >= 0x20 && uint8_t(input[1]) <= 0x22;
+}
+// May a client send it before it has authenticated? Also of a request with an impossible header.
+constexpr bool binary_precedes_authentication(uint8_t opcode) {
+    return opcode == 0x0b || (opcode >= 0x20 && opcode <= 0x22);  // version, and SASL
 }
 
 // ---- replies ----------------------------------------------------------------------------------------

@@ -10,6 +10,9 @@ namespace farcached::daemon {
 
 namespace binary {
 
+// memcached's version: clients parse and compare it, and the behaviour is that version's.
+constexpr std::string_view version = "1.6.45";
+
 using protocol::BinaryParse;
 using protocol::BinaryReply;
 using protocol::BinaryRequest;
@@ -39,10 +42,9 @@ void answer_error(OutBuffer& out, const BinaryRequest& request, BinaryStatus sta
     answer(out, reply, "", text);
 }
 
-namespace {
+void answer_version(OutBuffer& out, const BinaryRequest& request) { answer_ok(out, request, 0, version); }
 
-// memcached's version: clients parse and compare it, and the behaviour is that version's.
-constexpr std::string_view version = "1.6.45";
+namespace {
 
 // A name in a STAT reply is sent as a key, with a 16-bit length.
 constexpr size_t stat_name_bytes_max = 0xffff;
@@ -112,8 +114,11 @@ void execute(Call& call, const BinaryRequest& request) {
         case BinaryVerb::flush: return run_flush(call, request);
         case BinaryVerb::stat: return run_stat(call, request);
         case BinaryVerb::noop: return answer_ok(call.out, request, 0);
-        case BinaryVerb::version: return answer_ok(call.out, request, 0, version);
+        case BinaryVerb::version: return answer_version(call.out, request);
         case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call.out, request, 0);
+        case BinaryVerb::sasl_list:
+        case BinaryVerb::sasl_auth:
+        case BinaryVerb::sasl_step:
         case BinaryVerb::unknown: return answer_error(call.out, request, BinaryStatus::unknown_command);
         case BinaryVerb::get:
         case BinaryVerb::set:
@@ -125,7 +130,16 @@ void execute(Call& call, const BinaryRequest& request) {
     panic("a request that take_request() runs itself", __FILE__, __LINE__);
 }
 
-// False if the request at the front is incomplete.
+// A client of -S that authenticates anew is unauthenticated until it succeeds. The operator's requests of SASL are unknown.
+bool locks(Call& call, const BinaryRequest& request) {
+    const bool known = call.session.own || call.session.admin;
+    if (!protocol::binary_authenticates(request.verb) || call.context.options.sasl == nullptr || known) return false;
+    call.progress.locked = true;
+    call.progress.next = Next::yield;
+    return true;
+}
+
+// False if the request at the front is incomplete, or not this engine's.
 bool take_request(Call& call, uint32_t budget_left) {
     const BinaryParse parse = protocol::parse_binary(call.input);
     switch (parse.status) {
@@ -147,7 +161,7 @@ bool take_request(Call& call, uint32_t budget_left) {
     if (protocol::binary_takes_value(parse.request.verb)) {
         if (!run_store(call, parse)) return false;
     } else {
-        if (stat_must_wait(call, parse.request)) return false;
+        if (stat_must_wait(call, parse.request) || locks(call, parse.request)) return false;
         execute(call, parse.request);
         call.consume(parse.head_bytes);
         call.swallow(parse.value_bytes);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared by the parts of the binary engine only: binary_engine.cc (the loop), binary_get.cc and binary_store.cc.
+// Shared by the parts of the binary engine only: binary_engine.cc (the loop), binary_get.cc, binary_store.cc and
+// binary_auth.cc.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "daemon/engine/asking.h"
@@ -51,6 +53,7 @@ inline void answer_error(OutBuffer& out, const protocol::BinaryRequest& request,
                          protocol::BinaryStatus status) {
     answer_error(out, request, status, protocol::binary_status_text(status));
 }
+void answer_version(OutBuffer& out, const protocol::BinaryRequest& request);
 inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequest& request) {
     to.context.counters.mutations_unavailable.add(1);
     answer_error(to.out, request, protocol::BinaryStatus::temporary_failure);
@@ -66,5 +69,10 @@ void run_touch(Call& call, const protocol::BinaryRequest& request);
 bool run_store(Call& call, const protocol::BinaryParse& parse);
 void run_delete(Call& call, const protocol::BinaryRequest& request);
 void run_arith(Call& call, const protocol::BinaryRequest& request);
+
+// ---- binary_auth.cc ----------------------------------------------------------------------------
+// With -S, until the client has authenticated (daemon/engine/engine.h, run_locked()).
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
+                    std::unique_ptr<SaslExchange>& exchange);
 
 }  // namespace farcached::daemon::binary

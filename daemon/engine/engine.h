@@ -87,6 +87,8 @@ class Admin {
 };
 
 class Passwords;  // daemon/engine/passwords.h
+class Sasl;       // this and the next: daemon/engine/sasl.h
+class SaslExchange;
 
 struct EngineOptions {
     bool cas_enabled = true;
@@ -99,7 +101,11 @@ struct EngineOptions {
     Adjustable<bool> trace = false;           // -vv, verbosity 2: trace_request(); changes at run time
     bool unavailable_is_error = false;  // a get whose node does not answer: SERVER_ERROR instead of a miss
     uint64_t item_bytes_max = 0;
-    const Passwords* passwords = nullptr;  // borrowed; nullptr: clients need not authenticate
+    // Clients must authenticate by the text protocol, or by the binary one. Borrowed; at most one of them, nullptr: not.
+    const Passwords* passwords = nullptr;
+    const Sasl* sasl = nullptr;
+
+    bool locks_clients() const { return passwords != nullptr || sasl != nullptr; }
 };
 
 // One per worker, passed to every engine call.
@@ -183,7 +189,8 @@ struct Progress {
     bool mgdump = false;          // Next::dump: mgdump instead of metadump
     bool hash_order = false;      // Next::dump: asked for `hash` instead of classes
     uint64_t dump_classes = 0;    // Next::dump: bit per 1-based class; ~0 for all
-    bool unlocked = false;        // run_locked(): the client has authenticated; run_text() continues
+    bool unlocked = false;        // run_locked(): the client has authenticated, and the protocol's engine continues
+    bool locked = false;          // run_binary(): the client authenticates anew, and run_locked() continues
 };
 
 // `input`: all bytes received and not consumed. Later calls only extend an incomplete request.
@@ -191,9 +198,9 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
                   uint32_t budget);
 Progress run_binary(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
                     uint32_t budget);
-// Until a client of the text protocol has authenticated.
-Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out,
-                    uint32_t budget);
+// Until a client has authenticated. exchange: of this session; nullptr: none is under way.
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
+                    std::unique_ptr<SaslExchange>& exchange);
 
 // Receives a large value directly into the embedded node's memory, not into a buffer of the session.
 //

@@ -46,6 +46,25 @@ Result<Passwords::Entries> Passwords::read(const std::string& path) {
     return entries;
 }
 
+Passwords::Found Passwords::look_up(const std::string& path, std::string_view user, std::string_view password) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return Found::unreadable;
+    const bool possible = !user.empty() && user.find(':') == std::string_view::npos;
+    const size_t ends = user.size() + 1 + password.size();
+    int found = 0;
+    size_t bytes = 0;
+    for (std::string line; bytes <= file_bytes_max && std::getline(file, line); bytes += line.size() + 1) {
+        if (line.ends_with('\r')) line.pop_back();
+        if (line.size() < ends || line[user.size()] != ':') continue;
+        const std::string_view rest = std::string_view(line).substr(user.size() + 1);
+        const bool ended = rest.size() == password.size() || rest[password.size()] == ':';
+        found |= int(ended) & int(same(user, std::string_view(line).substr(0, user.size()))) &
+                 int(same(password, rest.substr(0, password.size())));
+    }
+    if (file.bad()) return Found::unreadable;
+    return possible && found != 0 ? Found::allowed : Found::refused;
+}
+
 void Passwords::use(Entries entries) {
     std::lock_guard hold(lock_);
     entries_ = std::move(entries);

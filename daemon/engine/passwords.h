@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Passwords: who may use the text protocol (-Y). A line of the file is user:password.
+// Passwords: of the users of the text protocol (-Y). A line of the file is user:password.
 //
 // Owner: the program. Threads: any.
 // A1  read() changes nothing. Sessions that have authenticated stay so after a use().
@@ -30,6 +30,11 @@ class Passwords {
     static Result<Entries> read(const std::string& path);
     void use(Entries entries);
     bool allows(std::string_view user, std::string_view password) const;
+
+    // Reads such a file for one attempt of a binary client (MEMCACHED_SASL_PWDB); what follows a colon behind the password is
+    // ignored there. Its time depends on the file and on the lengths of the two texts only.
+    enum class Found : uint8_t { allowed, refused, unreadable };
+    static Found look_up(const std::string& path, std::string_view user, std::string_view password);
 
   private:
     mutable std::mutex lock_;

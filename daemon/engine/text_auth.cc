@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
-// key, it gets nothing else. memcached has no `ms` here.
+// key, it gets nothing else. memcached has no `ms` here. And run_locked(), which passes binary clients (-S) to binary_auth.cc.
 #include <algorithm>
 #include <optional>
 
+#include "daemon/engine/binary_engine.h"
 #include "daemon/engine/passwords.h"
 #include "daemon/engine/text_engine.h"
 #include "protocol/text_keys.h"
@@ -76,26 +77,34 @@ Step authenticate(Call& call) {
     return answer(call, whole, attempt->stored);
 }
 
-}  // namespace
-
-}  // namespace text
-
 Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget) {
     Progress progress;
     while (progress.consumed < input.size() && !progress.unlocked) {
         if (session.swallow != 0) {
-            text::swallow(session, input, progress);
+            swallow(session, input, progress);
             continue;
         }
         if (progress.requests >= budget) break;
-        text::Call call{{context, session, out}, input.substr(progress.consumed), progress};
-        const text::Step step = text::authenticate(call);
-        if (step == text::Step::wait) break;
+        Call call{{context, session, out}, input.substr(progress.consumed), progress};
+        const Step step = authenticate(call);
+        if (step == Step::wait) break;
         progress.requests++;
-        if (step == text::Step::stop) break;
+        if (step == Step::stop) break;
     }
     const bool goes_on = progress.unlocked || progress.requests >= budget;
     if (goes_on && progress.consumed < input.size()) progress.next = Next::yield;
+    return progress;
+}
+
+}  // namespace
+
+}  // namespace text
+
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
+                    std::unique_ptr<SaslExchange>& exchange) {
+    const Progress progress = context.options.sasl != nullptr
+                                  ? binary::run_locked(context, session, input, out, budget, exchange)
+                                  : text::run_locked(context, session, input, out, budget);
     context.counters.requests.add(progress.requests);
     return progress;
 }

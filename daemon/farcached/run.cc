@@ -27,6 +27,7 @@
 #include "conf/settings.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/passwords.h"
+#include "daemon/engine/sasl.h"
 #include "daemon/farcached/admin.h"
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
@@ -103,16 +104,11 @@ AdminOptions admin_options(const conf::Settings& settings) {
     return options;
 }
 
-SessionProtocol session_protocol(conf::Protocol protocol) {
+SessionProtocol session_protocol(conf::Protocol chosen, const conf::Settings& settings) {
+    const conf::Protocol protocol = conf::protocol_of(settings, chosen);
     if (protocol == conf::Protocol::text) return SessionProtocol::text;
     if (protocol == conf::Protocol::binary) return SessionProtocol::binary;
     return SessionProtocol::any;
-}
-
-// With passwords, what a client does not choose is text: the binary protocol has none of them.
-SessionProtocol session_protocol(conf::Protocol protocol, const conf::Settings& settings) {
-    if (protocol == conf::Protocol::any && !settings.session.auth_file.empty()) return SessionProtocol::text;
-    return session_protocol(protocol);
 }
 
 ServerOptions server_options(const conf::Settings& settings) {
@@ -196,9 +192,10 @@ node::SpillRules spill_rules(const conf::DiskSettings& disk) {
     return {disk.item_bytes_min, disk.recache_rate, disk.drop_unread, disk.item_age_s};
 }
 
-EngineOptions engine_options(const conf::Settings& settings, const Passwords* passwords) {
+EngineOptions engine_options(const conf::Settings& settings, const Passwords* passwords, const Sasl* sasl) {
     EngineOptions options;
     options.passwords = passwords;
+    options.sasl = sasl;
     options.cas_enabled = settings.memory.cas;
     options.item_bytes_max = settings.memory.item_bytes_max;
     options.flush_enabled = settings.admin.flush;
@@ -241,12 +238,13 @@ void start_or_exit(Start start) {
     }
 }
 
-// The files of -e, ext_path, -Y and -Z. Paths are absolute, because -d changes the folder; empty: none.
+// The files of -e, ext_path, -Y and -Z, and the library of -S. Paths are absolute, because -d changes the folder; empty: none.
 struct Files {
     std::string folder;  // at the start
     std::string memory, disk, passwords;
     Passwords allowed;   // of `passwords`
     TlsKeys keys;
+    std::unique_ptr<Sasl> sasl;  // nullptr: without -S
 
     const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
     Result<TlsKeys::Loaded> load_keys(conf::TlsSettings settings) const {
@@ -263,6 +261,7 @@ std::string absolute(const std::string& path) { return path.empty() ? path : std
 void find_files(const conf::Settings& settings, Files& files) {
     files.folder = absolute(".");
     if (settings.tls.enabled) files.keys.use(or_fatal(files.load_keys(settings.tls)));
+    if (settings.session.sasl) files.sasl = or_fatal(Sasl::start());
     files.disk = absolute(settings.disk.path);
     if (settings.proxy.nodes.empty())
         files.memory = absolute(settings.memory.file);
@@ -488,7 +487,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
     const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
-    EngineOptions engine = engine_options(settings, files.list());
+    EngineOptions engine = engine_options(settings, files.list(), files.sasl.get());
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;

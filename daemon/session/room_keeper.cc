@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "daemon/engine/sasl.h"
 #include "daemon/session/tls.h"
 
 namespace farcached::daemon {
@@ -22,6 +23,7 @@ RoomKeeper::Held RoomKeeper::held_by(const Session& session) {
     Held held;
     if (session.state.replies != nullptr) held.buffers = session.state.replies->charged();
     if (session.tls() != nullptr) held.buffers += session.tls()->held();
+    if (session.unfinished != nullptr && session.unfinished->exchange != nullptr) held.buffers += SaslExchange::charged_bytes;
     if (!rests || session.unfinished == nullptr) return held;
     held.buffers += session.unfinished->capacity();
     held.pinned = session.unfinished->pinned_bytes();

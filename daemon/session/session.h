@@ -2,7 +2,8 @@
 // Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread; other threads read only
 // `shown` and `last_command`.
 //
-// N1  An idle session holds no buffer, and without TLS no Unfinished: all whole requests are answered, all answers sent.
+// N1  An idle session holds no buffer, and no Unfinished but for TLS or a SASL exchange: all whole requests are answered, all
+//     answers sent.
 // N2  unread() is the beginning of an incomplete request. It grows as bytes arrive, never by a length that the client announced.
 // N3  While Unfinished holds output the session is not served, and bytes it receives are bounded (daemon/session/socket_io.h, T2):
 //     the worker does not read from a client that does not read.
@@ -36,7 +37,7 @@ namespace farcached::daemon {
 struct RingSlot;
 class TlsSession;
 
-// locked: text, once the client has authenticated (-Y).
+// locked: the client must authenticate first (-Y, -S); the protocol is then text, or binary.
 enum class SessionProtocol : uint8_t { any, text, binary, locked };
 
 enum class ShownState : uint8_t { waiting, parsing, receiving_value, swallowing, writing };
@@ -75,7 +76,7 @@ enum class SessionInput : uint8_t { open, paused, ended };
 // Appends to a client's buffer. Before it grows, other sessions may end for it (Context::has_room()). Throws std::bad_alloc.
 void append_with_room(const Context& context, SessionBytes& to, std::string_view bytes);
 
-// Incomplete input, output or dump of a session, and its TLS. What takes memory throws std::bad_alloc.
+// Incomplete input, output, dump or SASL exchange of a session, and its TLS. What takes memory throws std::bad_alloc.
 class Unfinished {
   public:
     explicit Unfinished(SessionMemory* memory);
@@ -95,7 +96,7 @@ class Unfinished {
     size_t seal(size_t most, OutBuffer& sealed);
 
     bool no_output() const { return output_start_ >= output_.size() && pieces_.empty(); }
-    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr && tls == nullptr; }
+    bool empty() const { return input_.empty() && output_.empty() && dump == nullptr && tls == nullptr && exchange == nullptr; }
     size_t input_capacity() const { return input_.capacity(); }
     size_t capacity() const { return input_.capacity() + output_.capacity(); }
     size_t pinned_bytes() const;  // of the cache's memory: a pin keeps whole pages
@@ -103,6 +104,7 @@ class Unfinished {
     void drop();  // all but the TLS
 
     std::unique_ptr<DumpWalk> dump;
+    std::unique_ptr<SaslExchange> exchange;  // between AUTH and the last STEP
     std::shared_ptr<TlsSession> tls;  // null: plain; else it stays to the session's end, or becomes a watcher's
 
   private:

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/node_clock.h"
+#include "daemon/engine/sasl.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"
@@ -107,7 +108,7 @@ void Sessions::open(NewConnection connection) {
         session->state.admin = connection.admin;
         session->state.own = connection.own;
         const bool known = connection.admin || connection.own;
-        if (context_.options.passwords != nullptr && !known) session->protocol = SessionProtocol::locked;
+        if (context_.options.locks_clients() && !known) session->protocol = SessionProtocol::locked;
         if (context_.router.local() == nullptr || context_.disk != nullptr)
             session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
         recorder_.note("opened connection", connection.fd);
@@ -240,14 +241,32 @@ void Sessions::input_ended(Session& session, int error) {
     if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
 }
 
+// The client of an open session authenticates once more. run_binary() finds that, too, but in input that others may see.
+bool Sessions::locks_again(const Session& session, std::string_view input) const {
+    if (context_.options.sasl == nullptr || session.state.swallow != 0 || session.state.pending != nullptr) return false;
+    return protocol::binary_authenticates(input) && !session.state.admin && !session.state.own;
+}
+
+// The session keeps its exchange between the steps.
+Progress Sessions::serve_locked(Session& session, std::string_view input) {
+    std::unique_ptr<SaslExchange> exchange;
+    if (session.unfinished != nullptr) exchange = std::move(session.unfinished->exchange);
+    const Progress progress = run_locked(context_, session.state, input, out_, live_.requests_per_event, exchange);
+    if (exchange != nullptr)
+        session.keep(context_.memory).exchange = std::move(exchange);
+    else
+        session.release();
+    return progress;
+}
+
 bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     if (session.protocol == SessionProtocol::any) {
         bool binary = uint8_t(input[0]) == protocol::binary_request_magic;
         session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
     }
-    auto* engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
+    if (session.protocol == SessionProtocol::binary && locks_again(session, input)) session.protocol = SessionProtocol::locked;
+    auto* const engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
     const bool locked = session.protocol == SessionProtocol::locked;
-    if (locked) [[unlikely]] engine = run_locked;
     session.show(ShownState::parsing);
     if (context_.latencies != nullptr && context_.latencies->lists_slow() && !locked) {
         const PendingSet* const pending = session.state.pending.get();  // then `input` is in the middle of its value
@@ -257,14 +276,17 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     const bool waited = session.state.pending != nullptr;
     recorder_.take(session.state.fd, session.address, locked ? std::string_view() : input);  // no passwords in a crash report
     if (!take_memory(session, [&] {
-            progress = engine(context_, session.state, input, out_, live_.requests_per_event);
+            progress = locked ? serve_locked(session, input)
+                              : engine(context_, session.state, input, out_, live_.requests_per_event);
             if (session.state.replies != nullptr) session.state.replies->settle(out_);
         }))
         return false;
     recorder_.put_down();
     if (!waited && session.state.pending == nullptr) session.state.line.sends_values = false;
     CHECK(progress.consumed <= input.size());
-    if (progress.unlocked) session.protocol = SessionProtocol::text;
+    if (progress.unlocked)
+        session.protocol = context_.options.sasl != nullptr ? SessionProtocol::binary : SessionProtocol::text;
+    if (progress.locked) session.protocol = SessionProtocol::locked;
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
     if (!stash(session, input.substr(progress.consumed), stashed)) return false;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <new>
 
+#include "daemon/engine/sasl.h"
 #include "daemon/session/sessions.h"
 #include "protocol/layout.h"
 
@@ -213,7 +214,8 @@ void Sessions::written(Session& session) {
 void Sessions::tell_full(Session& session, bool writes) {
     recorder_.note("buffers full, ends connection", session.state.fd);
     (writes ? context_.counters.response_oom : context_.counters.read_oom).add(1);
-    if (writes || session.protocol == SessionProtocol::binary || io_->has_queued(session)) return;
+    const bool binary = session.protocol == SessionProtocol::binary || context_.options.sasl != nullptr;
+    if (writes || binary || io_->has_queued(session)) return;
     send_at_once(session, "SERVER_ERROR out of memory reading request\r\n");
 }
 
@@ -253,6 +255,7 @@ void Unfinished::drop() {
     input_start_ = output_start_ = 0;
     pieces_.clear();
     dump.reset();
+    exchange.reset();
 }
 
 void append_with_room(const Context& context, SessionBytes& to, std::string_view bytes) {

@@ -298,7 +298,14 @@ const Refused refused[] = {
      "Invalid value for binding protocol: asciifoo\n -- should be one of auto, binary, or ascii\n"},
     {"-N 0", 1, "Maximum number of NAPI IDs must be greater than 0\n"},
     {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)\n"},
-    {"-S", 64, "-S (--enable-sasl): SASL authentication is not implemented.\n"},
+#ifdef FARCACHED_LIBSASL2
+    {"-S -B ascii", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
+    {"-S -B auto", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
+    {"-S -l proto[ascii]:127.0.0.1", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
+    {"-S -Y /x", 64, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"},
+#else
+    {"-S", 64, "This server is not built with SASL support.\n"},
+#endif
     {"-Y /x -B binary", 64, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"},
 #ifdef FARCACHED_OPENSSL
     {"-Z", 64, "Error loading the certificate chain: -Z (--enable-ssl) needs -o ssl_chain_cert=<path>\n"},

@@ -302,8 +302,18 @@ void test_conflicts() {
     tap::is(read(daemon, "max-item-siz = 1").errors, "f:1:1: unknown key 'max-item-siz', did you mean 'max_item_size'?\n",
             "the nearest key");
     tap::is(read(daemon, "[pointer-table]\nentries = 128\n").errors, "", "a table's name may have - too");
-    const std::string got = read(daemon, "enable-sasl = true").errors;
+    const std::string got = read(daemon, "proxy-config = \"/x\"").errors;
     tap::ok(got.starts_with("f:1:1: ") && got.ends_with("is not implemented.\n"), "refused as its flag");
+    const TemporaryFile automatic("enable_sasl = true\nprotocol = \"auto\"\n"), ascii("enable_sasl = true\nprotocol = \"ascii\"\n");
+#ifdef FARCACHED_LIBSASL2
+    tap::is(parse(daemon, {"--config", automatic.path}).err, "", "in a file, auto is the default, with SASL, too");
+    tap::is(parse(daemon, {"--config", ascii.path}).err,
+            ascii.path + ":2:12: protocol: ERROR: You cannot allow the ASCII protocol while using SASL.\n", "ascii is refused");
+#else
+    for (const std::string& path : {automatic.path, ascii.path})
+        tap::ok(parse(daemon, {"--config", path}).err.ends_with("This server is not built with SASL support.\n"),
+                "SASL is refused");
+#endif
 }
 
 // Files and the command line each give one ext_path, and the latter overrides.

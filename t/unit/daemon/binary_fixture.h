@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "daemon/engine/sasl.h"
 #include "t/lib/sent_bytes.h"
 #include "t/unit/daemon/text_fixture.h"
 #include "t/unit/protocol/binary_packets.h"
@@ -51,6 +53,10 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
         options.item_bytes_max = config.item_bytes_max;
     }
 
+    // Of a session that is to authenticate (-S).
+    bool locked = false;
+    std::unique_ptr<daemon::SaslExchange> exchange;
+
     uint64_t requests = 0, yields = 0;
     size_t want_peak = 0;
 
@@ -60,7 +66,9 @@ class BinaryTalk : public OneClient<BinaryAdmin> {
         if (closed) return sent;
         input_.append(bytes);
         do {
-            last = daemon::run_binary(context, session, input_, out_, budget);
+            last = locked ? daemon::run_locked(context, session, input_, out_, budget, exchange)
+                          : daemon::run_binary(context, session, input_, out_, budget);
+            locked = last.locked || (locked && !last.unlocked);
             keep_promises();
             requests += last.requests;
             input_.erase(0, last.consumed);

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/sasl.h"
+
+#ifdef FARCACHED_LIBSASL2
+#include <sasl/sasl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "daemon/engine/passwords.h"
+#include "fabric/socket.h"
+#endif
+
+namespace farcached::daemon {
+
+#ifndef FARCACHED_LIBSASL2
+
+SaslExchange::SaslExchange(const std::string&, SessionMemory* memory) : charge_(memory) {}
+SaslExchange::~SaslExchange() = default;
+std::string_view SaslExchange::mechanisms() { return {}; }
+SaslExchange::Outcome SaslExchange::start(std::string_view, std::string_view) { return Outcome::refused; }
+SaslExchange::Outcome SaslExchange::step(std::string_view) { return Outcome::refused; }
+std::string SaslExchange::reason() const { return {}; }
+
+Sasl::Sasl() = default;
+Sasl::~Sasl() = default;
+Result<std::unique_ptr<Sasl>> Sasl::start() { return Problem{EX_USAGE, "This server is not built with SASL support.\n"}; }
+void Sasl::tell_refusal(int, std::string_view) const noexcept {}
+
+#else
+
+using process::Level;
+
+namespace {
+
+constexpr const char* service = "memcached";  // names the configuration file, too
+constexpr const char* config_folders = "/etc/sasl:/etc/sasl2";
+
+// The library's type of all callbacks.
+using Callback = decltype(sasl_callback_t::proc);
+template <class Function>
+Callback as_callback(Function* function) {
+    return reinterpret_cast<Callback>(reinterpret_cast<void (*)()>(function));
+}
+
+std::string host_name() {
+    std::array<char, 1025> name{};
+    if (gethostname(name.data(), name.size() - 1) != 0) return {};
+    return name.data();
+}
+
+std::string peer_of(int fd) {
+    fabric::SocketAddress peer;
+    peer.size = sizeof peer.storage;
+    if (getpeername(fd, peer.get(), &peer.size) != 0 || peer.storage.ss_family == AF_UNIX) return "unix";
+    return fabric::to_string(peer);
+}
+
+// The library does not work on one of these from two threads, if it has them.
+void* make_mutex() { return new (std::nothrow) std::mutex; }
+int lock_mutex(void* mutex) {
+    static_cast<std::mutex*>(mutex)->lock();
+    return 0;
+}
+int unlock_mutex(void* mutex) {
+    static_cast<std::mutex*>(mutex)->unlock();
+    return 0;
+}
+void free_mutex(void* mutex) { delete static_cast<std::mutex*>(mutex); }
+
+}  // namespace
+
+// ---- what the library calls -------------------------------------------------------------------------------
+
+struct SaslCallbacks {
+    // A folder, several with colons between them, or the file itself. The library frees the path.
+    static int config_path(void*, char** path) noexcept {
+        try {
+            const char* given = std::getenv("SASL_CONF_PATH");
+            std::string folders = given != nullptr ? given : config_folders;
+            std::error_code error;
+            if (std::filesystem::is_regular_file(folders, error)) folders = std::filesystem::path(folders).parent_path().string();
+            *path = strdup(folders.empty() ? "." : folders.c_str());
+            return *path != nullptr ? SASL_OK : SASL_NOMEM;
+        } catch (const std::exception&) {
+            return SASL_NOMEM;
+        }
+    }
+
+    // SASL_LOG_PASS has passwords.
+    static int log(void* context, int level, const char* message) noexcept {
+        const Sasl& sasl = *static_cast<const Sasl*>(context);
+        if (level == SASL_LOG_NONE || level == SASL_LOG_PASS || message == nullptr) return SASL_OK;
+        const Level as = level == SASL_LOG_ERR    ? Level::warning
+                         : level <= SASL_LOG_WARN ? Level::info
+                                                  : Level::debug;
+        if (!process::is_said(as)) return SASL_OK;
+        try {
+            sasl.complaints_.say(as, "libsasl2: " + std::string(message));
+        } catch (const std::bad_alloc&) {
+            process::lose_line();
+        }
+        return SASL_OK;
+    }
+
+    static int check_password(sasl_conn_t*, void* context, const char* user, const char* password, unsigned bytes,
+                              propctx*) noexcept {
+        const Sasl& sasl = *static_cast<const Sasl*>(context);
+        try {
+            switch (Passwords::look_up(sasl.passwords_path_, user, std::string_view(password, bytes))) {
+                case Passwords::Found::allowed: return SASL_OK;
+                case Passwords::Found::refused: return SASL_NOAUTHZ;
+                case Passwords::Found::unreadable: break;
+            }
+            sasl.complaints_.say(Level::warning, "MEMCACHED_SASL_PWDB " + sasl.passwords_path_ +
+                                                     ": cannot read the passwords, so it allows no client; make it a file "
+                                                     "that the process may read");
+            return SASL_NOAUTHZ;
+        } catch (const std::exception&) {
+            return SASL_NOMEM;
+        }
+    }
+};
+
+// ---- the library ------------------------------------------------------------------------------------------
+
+Sasl::Sasl() : host_(host_name()) {
+    const char* passwords = std::getenv("MEMCACHED_SASL_PWDB");
+    if (passwords != nullptr && *passwords != '\0') passwords_path_ = std::filesystem::absolute(passwords).string();
+}
+
+Sasl::~Sasl() { sasl_done(); }
+
+Result<std::unique_ptr<Sasl>> Sasl::start() {
+    std::unique_ptr<Sasl> sasl(new Sasl);
+    static std::array<sasl_callback_t, 4> callbacks;  // the library keeps them
+    auto next = callbacks.begin();
+    *next++ = {SASL_CB_LOG, as_callback(&SaslCallbacks::log), sasl.get()};
+    *next++ = {SASL_CB_GETCONFPATH, as_callback(&SaslCallbacks::config_path), sasl.get()};
+    if (!sasl->passwords_path_.empty())
+        *next++ = {SASL_CB_SERVER_USERDB_CHECKPASS, as_callback(&SaslCallbacks::check_password), sasl.get()};
+    *next = {SASL_CB_LIST_END, nullptr, nullptr};
+    sasl_set_mutex(make_mutex, lock_mutex, unlock_mutex, free_mutex);
+    const int result = sasl_server_init(callbacks.data(), service);
+    if (result != SASL_OK)
+        return system_problem(std::string("Error initializing sasl: ") + sasl_errstring(result, nullptr, nullptr));
+    if (sasl->begin(nullptr)->mechanisms().empty())
+        process::say(Level::warning, "-S: libsasl2 has no mechanism, so no client can authenticate; install its plugins "
+                                     "(libsasl2-modules), or see mech_list in memcached.conf");
+    return sasl;
+}
+
+void Sasl::tell_refusal(int fd, std::string_view reason) const noexcept {
+    if (!process::is_said(Level::info)) return;
+    try {
+        refusals_.say(Level::info, "a client's authentication failed: " + std::string(reason), {{"client", peer_of(fd)}});
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
+
+// ---- one client -------------------------------------------------------------------------------------------
+
+SaslExchange::SaslExchange(const std::string& host, SessionMemory* memory) : charge_(memory) {
+    const char* const name = host.empty() ? nullptr : host.c_str();
+    int result = sasl_server_new(service, name, /* user_realm= */ nullptr, nullptr, nullptr, nullptr, /* flags= */ 0, &connection_);
+    // memcached lets strangers in by ANONYMOUS, which the library's default list has.
+    sasl_security_properties_t properties{};
+    properties.security_flags = SASL_SEC_NOANONYMOUS;
+    if (result == SASL_OK) result = sasl_setprop(connection_, SASL_SEC_PROPS, &properties);
+    if (result == SASL_OK) return;
+    if (connection_ != nullptr) sasl_dispose(&connection_);
+    connection_ = nullptr;
+    if (result == SASL_NOMEM) throw std::bad_alloc();
+}
+
+SaslExchange::~SaslExchange() {
+    if (connection_ != nullptr) sasl_dispose(&connection_);
+}
+
+std::string_view SaslExchange::mechanisms() {
+    const char* names = nullptr;
+    unsigned bytes = 0;
+    if (connection_ == nullptr) return {};
+    const int result = sasl_listmech(connection_, nullptr, "", " ", "", &names, &bytes, nullptr);
+    if (result == SASL_NOMEM) throw std::bad_alloc();
+    return result == SASL_OK ? std::string_view(names, bytes) : std::string_view();
+}
+
+SaslExchange::Outcome SaslExchange::settle(int result) {
+    if (result == SASL_NOMEM) throw std::bad_alloc();
+    if (result == SASL_OK) return Outcome::authenticated;
+    return result == SASL_CONTINUE ? Outcome::goes_on : Outcome::refused;
+}
+
+// As memcached: an empty response is none.
+SaslExchange::Outcome SaslExchange::start(std::string_view mechanism, std::string_view response) {
+    if (connection_ == nullptr || mechanism.find('\0') != std::string_view::npos) return Outcome::refused;
+    const char* challenge = nullptr;
+    unsigned bytes = 0;
+    const int result = sasl_server_start(connection_, std::string(mechanism).c_str(), response.empty() ? nullptr : response.data(),
+                                         unsigned(response.size()), &challenge, &bytes);
+    challenge_ = challenge != nullptr ? std::string_view(challenge, bytes) : std::string_view();
+    return settle(result);
+}
+
+SaslExchange::Outcome SaslExchange::step(std::string_view response) {
+    const char* challenge = nullptr;
+    unsigned bytes = 0;
+    const int result =
+        sasl_server_step(connection_, response.empty() ? nullptr : response.data(), unsigned(response.size()), &challenge, &bytes);
+    challenge_ = challenge != nullptr ? std::string_view(challenge, bytes) : std::string_view();
+    return settle(result);
+}
+
+std::string SaslExchange::reason() const {
+    if (connection_ == nullptr) return "libsasl2 has no connection for it";
+    const char* detail = sasl_errdetail(connection_);
+    return detail != nullptr ? detail : "";
+}
+
+#endif
+
+}  // namespace farcached::daemon

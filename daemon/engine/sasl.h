@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SASL of binary clients (-S), by libsasl2. Sasl: the library, which has one state per process. SaslExchange: one client's attempt
+// to authenticate, from AUTH to its last STEP.
+//
+// Owner: Sasl: main; it outlives the exchanges. SaslExchange: its session; one thread at a time.
+// Threads: the library is called by main at the start and at the end, and by all workers in between.
+//
+// A1  The library reads passwords at each attempt: a changed file holds at once, and needs no reload. Authenticated sessions stay.
+// A2  Without memory the functions throw std::bad_alloc. No exception passes through the library.
+// A3  An exchange counts charged_bytes in SessionMemory, so clients that begin and never end are bounded (S10).
+// A4  No response and no password is logged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "daemon/engine/session_memory.h"
+#include "process/log.h"
+
+struct sasl_conn;
+
+namespace farcached::daemon {
+
+class SaslExchange {
+  public:
+    enum class Outcome : uint8_t { authenticated, goes_on, refused };
+    static constexpr size_t mechanism_bytes_max = 32;      // memcached's
+    static constexpr size_t response_bytes_max = 64 << 10;  // a Kerberos ticket is the longest
+    static constexpr size_t charged_bytes = 16 << 10;      // more than the library takes (docs/results.md)
+
+    // memory: nullptr: uncounted. Throws SessionMemorySpent, too.
+    SaslExchange(const std::string& host, SessionMemory* memory);
+    ~SaslExchange();
+    SaslExchange(const SaslExchange&) = delete;
+    SaslExchange& operator=(const SaslExchange&) = delete;
+
+    // Separated by spaces; empty: none. The view is valid until the next call.
+    std::string_view mechanisms();
+    Outcome start(std::string_view mechanism, std::string_view response);
+    Outcome step(std::string_view response);
+    // After goes_on: the client's; valid until the next call.
+    std::string_view challenge() const { return challenge_; }
+    // After refused: the library's reason, for the log.
+    std::string reason() const;
+
+  private:
+    Outcome settle(int result);
+
+    struct Charge {
+        explicit Charge(SessionMemory* of) : memory(of) {
+            if (memory != nullptr && !memory->take(charged_bytes)) throw SessionMemorySpent();
+        }
+        ~Charge() {
+            if (memory != nullptr) memory->give_back(charged_bytes);
+        }
+        SessionMemory* const memory;
+    };
+
+    const Charge charge_;
+    sasl_conn* connection_ = nullptr;
+    std::string_view challenge_;
+};
+
+class Sasl {
+  public:
+    // Before threads run, at most once in a process. The error names what is missing. The environment's SASL_CONF_PATH has the
+    // folders of memcached.conf, MEMCACHED_SASL_PWDB a file of user:password.
+    static Result<std::unique_ptr<Sasl>> start();
+    ~Sasl();
+    Sasl(const Sasl&) = delete;
+    Sasl& operator=(const Sasl&) = delete;
+
+    std::unique_ptr<SaslExchange> begin(SessionMemory* memory) const { return std::make_unique<SaslExchange>(host_, memory); }
+    // Logs the failure of the client at that socket.
+    void tell_refusal(int fd, std::string_view reason) const noexcept;
+
+  private:
+    friend struct SaslCallbacks;
+    Sasl();
+
+    std::string host_;
+    std::string passwords_path_;  // absolute; empty: none
+    mutable process::LimitedLines refusals_, complaints_;
+};
+
+}  // namespace farcached::daemon
