@@ -264,10 +264,12 @@ test_scripts += t/conversation/nodes_clients.py
 
 test_scripts += t/conversation/connections.py t/conversation/connection_limits.py t/conversation/together.py
 
-# Clients' sockets by io_uring, and TLS for clients.
+# Clients' sockets by io_uring, and TLS and SASL for clients.
 test_scripts += t/conversation/uring.py t/conversation/uring_suites.py
 test_scripts += t/conversation/tls.py t/conversation/tls_data.py t/conversation/tls_refresh.py t/conversation/tls_suites.py
+test_scripts += t/conversation/sasl.py t/conversation/sasl_transports.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py t/lib/certificates.py t/lib/tls_daemon.py t/lib/tls_library.py
+EXTRA_DIST += t/lib/sasl_daemon.py
 
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py

@@ -115,8 +115,8 @@ ends(["-V"], 0, out=b"memcached 1.6.45\n", as_is=True)
 ends(["--version"], 0, out=b"memcached 1.6.45\n", as_is=True)
 status, out, err = run_binary("--version-full", as_is=True)
 tap.like(out, r"\Amemcached 1\.6\.45\nfarcached \d+\.\d+\.\d+\n(liburing \S+|without liburing)\n"
-         r"(libseccomp \S+|without libseccomp)\n(OpenSSL \S+|without OpenSSL)\n\Z",
-         "--version-full names both, and whether io_uring, filters of system calls and TLS are built in")
+         r"(libseccomp \S+|without libseccomp)\n(OpenSSL \S+|without OpenSSL)\n(libsasl2 \S+|without libsasl2)\n\Z",
+         "--version-full names both, and whether io_uring, filters of system calls, TLS and SASL are built in")
 for flag in ("-h", "--help"):
     status, out, err = run_binary(flag, as_is=True)
     tap.is_(status, 0, flag + ": exit status")
@@ -134,7 +134,8 @@ tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is no
 
 # -- Options that are not supported ----------------------------------------------------------------------
 
-for args, what in (("-S", "SASL authentication is not implemented"), ("-Y /nonexist", "cannot read the passwords"),
+for args, what in (("-S -B ascii", "You cannot allow the ASCII protocol|not built with SASL"),
+                   ("-Y /nonexist", "cannot read the passwords"),
                    ("-Z", "Error loading the certificate chain|not built with TLS support"),
                    ("-o proxy_config=/tmp/x", "is not implemented"),
                    ("-U 11211", "UDP is not supported")):
