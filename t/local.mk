@@ -367,8 +367,8 @@ check_PROGRAMS += t/unit/node/in_place
 TESTS += t/unit/node/in_place
 t_unit_node_in_place_SOURCES = t/unit/node/in_place.cc t/unit/node/invariants.h t/lib/tap.h
 
-# Preloaded by these two.
-test_scripts += t/faulty/failing_allocations.py t/faulty/failing_disk.py
+# Preloaded by these.
+test_scripts += t/faulty/failing_allocations.py t/faulty/failing_disk.py t/faulty/failing_sasl.py
 check_DATA = t/faulty/failing_new.so
 CLEANFILES += t/faulty/failing_new.so
 EXTRA_DIST += t/faulty/failing_new.cc

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: the binary parser alone, whole and in pieces, then the engine on a small node. Checked: pieces
-// change neither what is parsed nor what is answered; views stay inside the input; replies are whole packets.
+// Fuzz target: the binary parser alone, whole and in pieces, then the engine on a small node, without and with SASL. Checked:
+// pieces change neither what is parsed nor what is answered; views stay inside the input; replies are whole packets; before a
+// client has authenticated it gets errors, the version and what SASL answers.
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "process/log.h"
 #include "protocol/binary.h"
 #include "t/unit/daemon/binary_fixture.h"
 
@@ -99,7 +105,38 @@ std::string without_cas(const std::string& bytes) {
     return out;
 }
 
-std::string converse(std::string_view bytes, size_t piece, uint32_t budget) {
+// nullptr: without libsasl2. A user a with the password b, and mechanisms without random challenges.
+const farcached::daemon::Sasl* library() {
+    static const std::unique_ptr<farcached::daemon::Sasl> made = [] {
+        char name[] = "/tmp/farcached-fuzz-sasl-XXXXXX";
+        insist(mkdtemp(name) != nullptr);
+        const std::string folder = name, config = folder + "/memcached.conf", passwords = folder + "/passwords";
+        std::ofstream(config) << "mech_list: plain login\nauxprop_plugin: none\n";
+        std::ofstream(passwords) << "a:b\n";
+        setenv("SASL_CONF_PATH", folder.c_str(), 1);
+        setenv("MEMCACHED_SASL_PWDB", passwords.c_str(), 1);
+        farcached::process::set_log(farcached::process::Level::error, farcached::LogFormat::text);
+        auto started = farcached::daemon::Sasl::start();
+        const bool good = std::holds_alternative<std::unique_ptr<farcached::daemon::Sasl>>(started);
+        std::atexit([] { std::filesystem::remove_all(std::filesystem::path(std::getenv("SASL_CONF_PATH"))); });
+        return good ? std::get<0>(std::move(started)) : nullptr;
+    }();
+    return made.get();
+}
+
+// The replies to a client that may not have authenticated.
+void check_locked(const std::string& bytes) {
+    std::vector<packets::Packet> replies;
+    insist(packets::split(bytes, replies));
+    for (const packets::Packet& p : replies) {
+        if (p.opcode == 0x21 || p.opcode == 0x22)
+            if (p.status == 0) return;
+        insist(binary_precedes_authentication(p.opcode) || p.status == 0x20 || p.status == 0x81);
+        insist(p.status != 0x81 || &p == &replies.back());
+    }
+}
+
+std::string converse(std::string_view bytes, size_t piece, uint32_t budget, const farcached::daemon::Sasl* sasl) {
     static fixture::BinaryTalk* talk = [] {
         farcached::node::Config config = fixture::small_config();
         config.item_bytes_max = 64 * 1024;
@@ -107,6 +144,9 @@ std::string converse(std::string_view bytes, size_t piece, uint32_t budget) {
     }();
     talk->closed = false;
     talk->session = farcached::daemon::SessionState();
+    talk->options.sasl = sasl;
+    talk->locked = sasl != nullptr;
+    talk->exchange.reset();
     talk->drop_held();
     talk->budget = budget;
     talk->admin.told.clear();
@@ -131,9 +171,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     two.feed(bytes.substr(cut));
     insist(two.seen == whole.seen);
 
-    const std::string heard = converse(bytes, size, 1000);
-    const std::string in_pieces = converse(bytes, cut + 1, 1 + uint32_t(cut % 20));
-    // A cas that matches by chance does so in one of the two only.
-    if (!whole.uses_cas) insist(heard == in_pieces);
+    for (const farcached::daemon::Sasl* sasl : {static_cast<const farcached::daemon::Sasl*>(nullptr), library()}) {
+        const std::string heard = converse(bytes, size, 1000, sasl);
+        const std::string in_pieces = converse(bytes, cut + 1, 1 + uint32_t(cut % 20), sasl);
+        // A cas that matches by chance does so in one of the two only.
+        if (!whole.uses_cas) insist(heard == in_pieces);
+        if (sasl != nullptr) check_locked(heard);
+    }
     return 0;
 }

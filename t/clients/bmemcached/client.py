@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python-binary-memcached, and Datadog's check, which uses it to read stats: client.py HOST PORT. $CA_FILE: use TLS."""
+"""python-binary-memcached, and Datadog's check, which uses it to read stats: client.py HOST PORT [USER PASSWORD]. With these it
+authenticates by SASL. $CA_FILE: use TLS."""
 import os
 import ssl
 import sys
@@ -67,7 +68,14 @@ def datadog(c):
 
 def main():
     context = ssl.create_default_context(cafile=os.environ["CA_FILE"]) if "CA_FILE" in os.environ else None
-    client = bmemcached.Client(("%s:%s" % (sys.argv[1], sys.argv[2]),), socket_timeout=20, tls_context=context)
+    address, login = ("%s:%s" % (sys.argv[1], sys.argv[2]),), sys.argv[3:]
+    if login:
+        stranger = bmemcached.Client(address, login[0], "wrong", socket_timeout=20, tls_context=context)
+        try:
+            ok(not stranger.set("a", "1"), "a wrong password stores nothing")
+        except bmemcached.exceptions.MemcachedException as refused:
+            ok("Auth failure" in str(refused), "a wrong password stores nothing")
+    client = bmemcached.Client(address, *login, socket_timeout=20, tls_context=context)
     values(client)
     datadog(client)
     client.flush_all()

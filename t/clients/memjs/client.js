@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// memjs (binary): client.js HOST PORT. memjs is found through NODE_PATH.
+// memjs (binary): client.js HOST PORT [USER PASSWORD]; with these by SASL. memjs is found through NODE_PATH.
 'use strict';
 const memjs = require('memjs');
 
@@ -64,7 +64,8 @@ async function rest(c) {
 }
 
 async function main() {
-  const client = memjs.Client.create(process.argv[2] + ':' + process.argv[3], {timeout: 20, retries: 0});
+  const [host, port, username, password] = process.argv.slice(2);
+  const client = memjs.Client.create(host + ':' + port, {timeout: 20, retries: 0, username, password});
   await storing(client);
   await rest(client);
   client.quit();

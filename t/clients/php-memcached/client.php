@@ -1,7 +1,7 @@
 <?php
 // SPDX-License-Identifier: BSD-3-Clause
-// php-memcached, text and binary: client.php HOST PORT text|binary. $LOGIN: the first request is a set of it,
-// since the client sends passwords in the binary protocol only.
+// php-memcached, text and binary: client.php HOST PORT text|binary [USER PASSWORD]; with these by SASL.
+// $LOGIN: the first request is a set of it, since the client sends passwords in the binary protocol only.
 
 function ok($condition, $name) {
     echo($condition ? "ok" : "not ok"), " - $name\n";
@@ -74,6 +74,9 @@ $m->setOption(Memcached::OPT_TCP_NODELAY, true);
 $m->setOption(Memcached::OPT_RECV_TIMEOUT, 20000000);
 $m->setOption(Memcached::OPT_SEND_TIMEOUT, 20000000);
 $m->setOption(Memcached::OPT_POLL_TIMEOUT, 20000);
+if ($argc > 5) {
+    $m->setSaslAuthData($argv[4], $argv[5]);
+}
 $m->addServer($argv[1], (int)$argv[2]);
 if (getenv("LOGIN") !== false) {
     ok($m->set("login", getenv("LOGIN")), "login");

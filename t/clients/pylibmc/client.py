@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pylibmc, a wrapper of libmemcached, in text and in binary: client.py HOST PORT text|binary."""
+"""pylibmc, a wrapper of libmemcached, in text and in binary: client.py HOST PORT text|binary
+[USER PASSWORD]. With these it authenticates by SASL."""
 import sys
 import time
 
@@ -89,10 +90,11 @@ def ending(c, binary):
 
 
 def main():
-    host, port, protocol = sys.argv[1:]
+    host, port, protocol, *login = sys.argv[1:]
     client = pylibmc.Client(["%s:%s" % (host, port)], binary=protocol == "binary",
                             behaviors={"cas": True, "connect_timeout": 10000, "tcp_nodelay": True,
-                                       "receive_timeout": 20_000_000, "send_timeout": 20_000_000})
+                                       "receive_timeout": 20_000_000, "send_timeout": 20_000_000},
+                            **dict(zip(("username", "password"), login)))
     storing(client)
     counting_and_cas(client)
     ending(client, protocol == "binary")

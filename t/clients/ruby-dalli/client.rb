@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Dalli, binary, and meta where this Dalli speaks it: client.rb HOST PORT binary|meta. $CA_FILE: use TLS.
+# Dalli, binary, and meta where this Dalli speaks it: client.rb HOST PORT binary|meta [USER PASSWORD]; with these
+# by SASL. $CA_FILE: use TLS.
 require 'dalli'
 
 def ok(condition, name)
@@ -77,7 +78,7 @@ def ending(c)
   ok c.flush_all && c.get('big', raw: true).nil?, 'flush_all'
 end
 
-host, port, protocol = ARGV
+host, port, protocol, user, password = ARGV
 if protocol == 'meta' && Gem::Version.new(Dalli::VERSION) < Gem::Version.new('3.2.0')
   puts "ok - Dalli #{Dalli::VERSION} # SKIP it has no meta protocol"
   exit
@@ -89,6 +90,7 @@ if ENV['CA_FILE']
   options[:ssl_context] = context
 end
 options[:protocol] = :meta if protocol == 'meta'
+options.update(username: user, password: password) if user
 client = Dalli::Client.new("#{host}:#{port}", options)
 storing(client)
 quiet(client)
