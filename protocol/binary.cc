@@ -167,6 +167,12 @@ std::string_view binary_status_text(BinaryStatus status) {
     return "Out of memory";
 }
 
+bool binary_may_authenticate(std::string_view input) {
+    for (size_t at = input.find(char(binary_request_magic)); at < input.size(); at = input.find(char(binary_request_magic), at + 1))
+        if (at + 1 < input.size() && (input[at + 1] == 0x21 || input[at + 1] == 0x22)) return true;
+    return false;
+}
+
 BinaryParse parse_binary(std::string_view input) {
     BinaryParse parse;
     if (!input.empty() && uint8_t(input[0]) != binary_request_magic) {
@@ -187,7 +193,8 @@ BinaryParse parse_binary(std::string_view input) {
         refuse(parse, BinaryStatus::unknown_command);
         return parse;
     }
-    if (lengths.body > body_bytes_max || lengths.key > limits::key_bytes_max || !fits(rule, lengths)) {
+    parse.body_too_long = lengths.body > body_bytes_max;
+    if (parse.body_too_long || lengths.key > limits::key_bytes_max || !fits(rule, lengths)) {
         refuse(parse, BinaryStatus::invalid);
         return parse;
     }

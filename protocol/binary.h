@@ -107,6 +107,7 @@ struct BinaryParse {
         close,      // these bytes are not the binary protocol
     } status = Status::need_more;
     BinaryStatus error = BinaryStatus::ok;
+    bool body_too_long = false;  // error: the header announces more bytes than any request has
     size_t head_bytes = 0;
     uint32_t value_bytes = 0;  // as announced, unchecked
     BinaryRequest request;
@@ -122,10 +123,8 @@ constexpr bool binary_takes_value(BinaryVerb verb) {
 }
 
 constexpr bool binary_authenticates(BinaryVerb verb) { return verb >= BinaryVerb::sasl_list; }
-// The same, of the request at the front of the input.
-constexpr bool binary_authenticates(std::string_view input) {
-    return input.size() > 1 && uint8_t(input[1]) >= 0x20 && uint8_t(input[1]) <= 0x22;
-}
+// Can a request with a password begin anywhere in the input? Some values say yes, too.
+bool binary_may_authenticate(std::string_view input);
 // May a client send it before it has authenticated? Also of a request with an impossible header.
 constexpr bool binary_precedes_authentication(uint8_t opcode) {
     return opcode == 0x0b || (opcode >= 0x20 && opcode <= 0x22);  // version, and SASL

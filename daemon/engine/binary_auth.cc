@@ -24,7 +24,7 @@ bool hang_up(Call& call, const BinaryRequest& request, BinaryStatus status) {
     return true;
 }
 
-// Ends a session that holds more, if there is no room else.
+// Without room, ends a session that waits and holds memory, whether its client has authenticated or not (RoomKeeper).
 Exchange begin(Call& call) {
     (void)call.context.has_room(SaslExchange::charged_bytes);
     return call.context.options.sasl->begin(call.context.memory);
@@ -92,7 +92,8 @@ bool take_request(Call& call, Exchange& exchange) {
         case BinaryParse::Status::need_more: call.progress.want = parse.head_bytes; return false;
         case BinaryParse::Status::request: break;
         case BinaryParse::Status::error: {
-            const bool hides = parse.error == BinaryStatus::invalid && !protocol::binary_precedes_authentication(request.opcode);
+            const bool first = parse.body_too_long || protocol::binary_precedes_authentication(request.opcode);
+            const bool hides = parse.error == BinaryStatus::invalid && !first;
             return hang_up(call, request, hides ? BinaryStatus::auth : parse.error);
         }
         case BinaryParse::Status::close:

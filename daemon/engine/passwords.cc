@@ -20,48 +20,70 @@ bool same(std::string_view a, std::string_view b) {
 
 Problem refused(const std::string& path, const std::string& why) { return system_problem("-Y " + path + ": " + why); }
 
+enum class Reading : uint8_t { whole, unreadable, too_long };
+
+// errno has the reason of unreadable.
+Reading read_text(const std::string& path, std::string& text) {
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return Reading::unreadable;
+    constexpr size_t step = 64 << 10;
+    while (file && text.size() <= Passwords::file_bytes_max) {
+        const size_t before = text.size();
+        text.resize(before + step);
+        file.read(text.data() + before, step);
+        text.resize(before + size_t(file.gcount()));
+    }
+    if (file.bad()) return Reading::unreadable;
+    return text.size() > Passwords::file_bytes_max ? Reading::too_long : Reading::whole;
+}
+
+std::string_view take_line(std::string_view& text) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+}
+
 }  // namespace
 
 Result<Passwords::Entries> Passwords::read(const std::string& path) {
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return refused(path, std::string("cannot read the passwords: ") + std::strerror(errno));
+    std::string text;
+    const Reading result = read_text(path, text);
+    if (result == Reading::unreadable) return refused(path, std::string("cannot read the passwords: ") + std::strerror(errno));
+    if (result == Reading::too_long) return refused(path, "more than a megabyte of passwords");
     Entries entries;
-    size_t bytes = 0, number = 0;
-    for (std::string line; std::getline(file, line);) {
+    size_t number = 0;
+    for (std::string_view rest = text; !rest.empty();) {
         number++;
-        bytes += line.size() + 1;
-        if (bytes > file_bytes_max) return refused(path, "more than a megabyte of passwords");
-        if (line.ends_with('\r')) line.pop_back();
+        const std::string_view line = take_line(rest);
         if (line.empty()) continue;
         const size_t colon = line.find(':');
-        const bool named = colon != std::string::npos && colon > 0 && line.find(' ') >= colon;
-        if (!named || line.find('\0') != std::string::npos)
+        const bool named = colon != std::string_view::npos && colon > 0 && line.find(' ') >= colon;
+        if (!named || line.find('\0') != std::string_view::npos)
             return refused(path, "line " + std::to_string(number) + " is not user:password");
         if (line.size() > token_bytes_max) return refused(path, "line " + std::to_string(number) + " is too long");
-        entries.push_back({line.substr(0, colon), line.substr(colon + 1)});
+        entries.push_back({std::string(line.substr(0, colon)), std::string(line.substr(colon + 1))});
     }
-    if (file.bad()) return refused(path, std::string("cannot read the passwords: ") + std::strerror(errno));
     if (entries.empty()) return refused(path, "no line has user:password, so nobody could connect");
     return entries;
 }
 
 Passwords::Found Passwords::look_up(const std::string& path, std::string_view user, std::string_view password) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return Found::unreadable;
+    std::string text;
+    const Reading result = read_text(path, text);
+    if (result != Reading::whole) return result == Reading::too_long ? Found::too_long : Found::unreadable;
     const bool possible = !user.empty() && user.find(':') == std::string_view::npos;
     const size_t ends = user.size() + 1 + password.size();
     int found = 0;
-    size_t bytes = 0;
-    for (std::string line; bytes <= file_bytes_max && std::getline(file, line); bytes += line.size() + 1) {
-        if (line.ends_with('\r')) line.pop_back();
+    for (std::string_view left = text; !left.empty();) {
+        const std::string_view line = take_line(left);
         if (line.size() < ends || line[user.size()] != ':') continue;
-        const std::string_view rest = std::string_view(line).substr(user.size() + 1);
+        const std::string_view rest = line.substr(user.size() + 1);
         const bool ended = rest.size() == password.size() || rest[password.size()] == ':';
-        found |= int(ended) & int(same(user, std::string_view(line).substr(0, user.size()))) &
-                 int(same(password, rest.substr(0, password.size())));
+        found |= int(ended) & int(same(user, line.substr(0, user.size()))) & int(same(password, rest.substr(0, password.size())));
     }
-    if (file.bad()) return Found::unreadable;
     return possible && found != 0 ? Found::allowed : Found::refused;
 }
 

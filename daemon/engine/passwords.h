@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Passwords: of the users of the text protocol (-Y). A line of the file is user:password.
+// Passwords in a file of lines user:password: of the text protocol (-Y), and of the binary one (MEMCACHED_SASL_PWDB).
 //
 // Owner: the program. Threads: any.
 // A1  read() changes nothing. Sessions that have authenticated stay so after a use().
@@ -31,9 +31,9 @@ class Passwords {
     void use(Entries entries);
     bool allows(std::string_view user, std::string_view password) const;
 
-    // Reads such a file for one attempt of a binary client (MEMCACHED_SASL_PWDB); what follows a colon behind the password is
-    // ignored there. Its time depends on the file and on the lengths of the two texts only.
-    enum class Found : uint8_t { allowed, refused, unreadable };
+    // Reads such a file for one attempt of a binary client; what follows a colon behind the password is ignored there. Its time
+    // depends on the file and on the lengths of the two texts only. too_long: over file_bytes_max. Throws std::bad_alloc.
+    enum class Found : uint8_t { allowed, refused, unreadable, too_long };
     static Found look_up(const std::string& path, std::string_view user, std::string_view password);
 
   private:

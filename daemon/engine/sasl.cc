@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <mutex>
 #include <new>
+#include <ranges>
 #include <utility>
 
 #include "daemon/engine/passwords.h"
@@ -41,6 +42,7 @@ using process::Level;
 namespace {
 
 constexpr const char* service = "memcached";  // names the configuration file, too
+constexpr const char* config_name = "memcached.conf";
 constexpr const char* config_folders = "/etc/sasl:/etc/sasl2";
 
 // The library's type of all callbacks.
@@ -80,18 +82,11 @@ void free_mutex(void* mutex) { delete static_cast<std::mutex*>(mutex); }
 // ---- what the library calls -------------------------------------------------------------------------------
 
 struct SaslCallbacks {
-    // A folder, several with colons between them, or the file itself. The library frees the path.
-    static int config_path(void*, char** path) noexcept {
-        try {
-            const char* given = std::getenv("SASL_CONF_PATH");
-            std::string folders = given != nullptr ? given : config_folders;
-            std::error_code error;
-            if (std::filesystem::is_regular_file(folders, error)) folders = std::filesystem::path(folders).parent_path().string();
-            *path = strdup(folders.empty() ? "." : folders.c_str());
-            return *path != nullptr ? SASL_OK : SASL_NOMEM;
-        } catch (const std::exception&) {
-            return SASL_NOMEM;
-        }
+    // sasl.h says that the library frees the path. 2.1.27 and 2.1.28 do not, so a pointer keeps it from being called a leak.
+    static int config_path(void* context, char** path) noexcept {
+        static char* kept = nullptr;
+        *path = kept = strdup(static_cast<const Sasl*>(context)->config_folders_.c_str());
+        return kept != nullptr ? SASL_OK : SASL_NOMEM;
     }
 
     // SASL_LOG_PASS has passwords.
@@ -103,7 +98,7 @@ struct SaslCallbacks {
                                                   : Level::debug;
         if (!process::is_said(as)) return SASL_OK;
         try {
-            sasl.complaints_.say(as, "libsasl2: " + std::string(message));
+            sasl.lines_.say(as, "libsasl2: " + std::string(message));
         } catch (const std::bad_alloc&) {
             process::lose_line();
         }
@@ -117,12 +112,15 @@ struct SaslCallbacks {
             switch (Passwords::look_up(sasl.passwords_path_, user, std::string_view(password, bytes))) {
                 case Passwords::Found::allowed: return SASL_OK;
                 case Passwords::Found::refused: return SASL_NOAUTHZ;
-                case Passwords::Found::unreadable: break;
+                case Passwords::Found::unreadable:
+                    sasl.complain_of_passwords(": cannot read the passwords, so it allows no client; make it a file that the "
+                                               "process may read");
+                    return SASL_NOAUTHZ;
+                case Passwords::Found::too_long:
+                    sasl.complain_of_passwords(": more than a megabyte of passwords, so it allows no client; shorten it");
+                    return SASL_NOAUTHZ;
             }
-            sasl.complaints_.say(Level::warning, "MEMCACHED_SASL_PWDB " + sasl.passwords_path_ +
-                                                     ": cannot read the passwords, so it allows no client; make it a file "
-                                                     "that the process may read");
-            return SASL_NOAUTHZ;
+            return SASL_FAIL;
         } catch (const std::exception&) {
             return SASL_NOMEM;
         }
@@ -138,8 +136,32 @@ Sasl::Sasl() : host_(host_name()) {
 
 Sasl::~Sasl() { sasl_done(); }
 
+// Where the library looks for memcached.conf. It says nothing of a file that it cannot read, and then admits by its defaults.
+Refusal Sasl::find_config() {
+    const char* const given = std::getenv("SASL_CONF_PATH");
+    config_folders_ = given != nullptr && *given != '\0' ? given : config_folders;
+    std::error_code error;
+    if (const std::filesystem::path file = config_folders_; std::filesystem::is_regular_file(file, error)) {
+        if (file.filename() != config_name)
+            return system_problem("SASL_CONF_PATH " + config_folders_ +
+                                  ": libsasl2 reads files of the name memcached.conf only; rename it, or name its folder");
+        config_folders_ = file.has_parent_path() ? file.parent_path().string() : ".";
+    }
+    for (const auto folder : std::views::split(config_folders_, ':')) {
+        const std::filesystem::path file = std::filesystem::path(folder.begin(), folder.end()) / config_name;
+        if (access(file.c_str(), R_OK) != 0) continue;
+        process::say(Level::info, "-S: libsasl2 reads " + file.string());
+        return std::nullopt;
+    }
+    process::say(given != nullptr ? Level::warning : Level::info,
+                 "-S: no readable memcached.conf in " + config_folders_ +
+                     ", so libsasl2 has its defaults: all mechanisms, and the passwords of its own database");
+    return std::nullopt;
+}
+
 Result<std::unique_ptr<Sasl>> Sasl::start() {
     std::unique_ptr<Sasl> sasl(new Sasl);
+    if (Refusal refusal = sasl->find_config()) return *refusal;
     static std::array<sasl_callback_t, 4> callbacks;  // the library keeps them
     auto next = callbacks.begin();
     *next++ = {SASL_CB_LOG, as_callback(&SaslCallbacks::log), sasl.get()};
@@ -160,10 +182,14 @@ Result<std::unique_ptr<Sasl>> Sasl::start() {
 void Sasl::tell_refusal(int fd, std::string_view reason) const noexcept {
     if (!process::is_said(Level::info)) return;
     try {
-        refusals_.say(Level::info, "a client's authentication failed: " + std::string(reason), {{"client", peer_of(fd)}});
+        refusals_.say(Level::info, "a client's authentication failed", {{"reason", reason}, {"client", peer_of(fd)}});
     } catch (const std::bad_alloc&) {
         process::lose_line();
     }
+}
+
+void Sasl::complain_of_passwords(const std::string& what) const {
+    complaints_.say(Level::warning, "MEMCACHED_SASL_PWDB " + passwords_path_ + what);
 }
 
 // ---- one client -------------------------------------------------------------------------------------------
@@ -171,13 +197,15 @@ void Sasl::tell_refusal(int fd, std::string_view reason) const noexcept {
 SaslExchange::SaslExchange(const std::string& host, SessionMemory* memory) : charge_(memory) {
     const char* const name = host.empty() ? nullptr : host.c_str();
     int result = sasl_server_new(service, name, /* user_realm= */ nullptr, nullptr, nullptr, nullptr, /* flags= */ 0, &connection_);
-    // memcached lets strangers in by ANONYMOUS, which the library's default list has.
+    // memcached admits by ANONYMOUS, which the library's default list has.
     sasl_security_properties_t properties{};
     properties.security_flags = SASL_SEC_NOANONYMOUS;
-    if (result == SASL_OK) result = sasl_setprop(connection_, SASL_SEC_PROPS, &properties);
-    if (result == SASL_OK) return;
-    if (connection_ != nullptr) sasl_dispose(&connection_);
-    connection_ = nullptr;
+    if (result == SASL_OK) {
+        result = sasl_setprop(connection_, SASL_SEC_PROPS, &properties);
+        if (result == SASL_OK) return;
+        sasl_dispose(&connection_);
+    }
+    connection_ = nullptr;  // sasl_dispose() of one that was not made whole would call a null pointer (2.1.27, 2.1.28)
     if (result == SASL_NOMEM) throw std::bad_alloc();
 }
 
@@ -202,7 +230,8 @@ SaslExchange::Outcome SaslExchange::settle(int result) {
 
 // As memcached: an empty response is none.
 SaslExchange::Outcome SaslExchange::start(std::string_view mechanism, std::string_view response) {
-    if (connection_ == nullptr || mechanism.find('\0') != std::string_view::npos) return Outcome::refused;
+    nameless_ = mechanism.find('\0') != std::string_view::npos;
+    if (connection_ == nullptr || nameless_) return Outcome::refused;
     const char* challenge = nullptr;
     unsigned bytes = 0;
     const int result = sasl_server_start(connection_, std::string(mechanism).c_str(), response.empty() ? nullptr : response.data(),
@@ -222,6 +251,7 @@ SaslExchange::Outcome SaslExchange::step(std::string_view response) {
 
 std::string SaslExchange::reason() const {
     if (connection_ == nullptr) return "libsasl2 has no connection for it";
+    if (nameless_) return "the mechanism's name has a null byte";
     const char* detail = sasl_errdetail(connection_);
     return detail != nullptr ? detail : "";
 }

@@ -5,7 +5,7 @@
 // Owner: Sasl: main; it outlives the exchanges. SaslExchange: its session; one thread at a time.
 // Threads: the library is called by main at the start and at the end, and by all workers in between.
 //
-// A1  The library reads passwords at each attempt: a changed file holds at once, and needs no reload. Authenticated sessions stay.
+// A1  The library reads passwords at each attempt: a changed file takes effect without a reload. Authenticated sessions stay.
 // A2  Without memory the functions throw std::bad_alloc. No exception passes through the library.
 // A3  An exchange counts charged_bytes in SessionMemory, so clients that begin and never end are bounded (S10).
 // A4  No response and no password is logged.
@@ -63,6 +63,7 @@ class SaslExchange {
     const Charge charge_;
     sasl_conn* connection_ = nullptr;
     std::string_view challenge_;
+    bool nameless_ = false;  // the mechanism's name is impossible
 };
 
 class Sasl {
@@ -81,10 +82,14 @@ class Sasl {
   private:
     friend struct SaslCallbacks;
     Sasl();
+    Refusal find_config();
+    void complain_of_passwords(const std::string& what) const;
 
     std::string host_;
+    std::string config_folders_;  // with colons between them
     std::string passwords_path_;  // absolute; empty: none
-    mutable process::LimitedLines refusals_, complaints_;
+    // Failed attempts, unreadable passwords, and the library's: a flood of one kind hides no other.
+    mutable process::LimitedLines refusals_, complaints_, lines_;
 };
 
 }  // namespace farcached::daemon

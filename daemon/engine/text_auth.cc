@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
-// key, it gets nothing else. memcached has no `ms` here. And run_locked(), which passes binary clients (-S) to binary_auth.cc.
+// key, it gets nothing else. memcached has no `ms` here.
 #include <algorithm>
 #include <optional>
 
-#include "daemon/engine/binary_engine.h"
 #include "daemon/engine/passwords.h"
 #include "daemon/engine/text_engine.h"
 #include "protocol/text_keys.h"
@@ -77,6 +76,8 @@ Step authenticate(Call& call) {
     return answer(call, whole, attempt->stored);
 }
 
+}  // namespace
+
 Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget) {
     Progress progress;
     while (progress.consumed < input.size() && !progress.unlocked) {
@@ -96,17 +97,6 @@ Progress run_locked(Context& context, SessionState& session, std::string_view in
     return progress;
 }
 
-}  // namespace
-
 }  // namespace text
-
-Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
-                    std::unique_ptr<SaslExchange>& exchange) {
-    const Progress progress = context.options.sasl != nullptr
-                                  ? binary::run_locked(context, session, input, out, budget, exchange)
-                                  : text::run_locked(context, session, input, out, budget);
-    context.counters.requests.add(progress.requests);
-    return progress;
-}
 
 }  // namespace farcached::daemon

@@ -96,4 +96,8 @@ Step run_admin(Call& call, const protocol::TextRequest& request);
 // ---- meta_engine.cc ---------------------------------------------------------------------------
 Step run_meta(Call& call, const protocol::TextParse& parse);
 
+// ---- text_auth.cc -----------------------------------------------------------------------------
+// With -Y, until the client has authenticated (daemon/engine/engine.h, run_locked()).
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget);
+
 }  // namespace farcached::daemon::text

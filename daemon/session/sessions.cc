@@ -241,12 +241,6 @@ void Sessions::input_ended(Session& session, int error) {
     if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
 }
 
-// The client of an open session authenticates once more. run_binary() finds that, too, but in input that others may see.
-bool Sessions::locks_again(const Session& session, std::string_view input) const {
-    if (context_.options.sasl == nullptr || session.state.swallow != 0 || session.state.pending != nullptr) return false;
-    return protocol::binary_authenticates(input) && !session.state.admin && !session.state.own;
-}
-
 // The session keeps its exchange between the steps.
 Progress Sessions::serve_locked(Session& session, std::string_view input) {
     std::unique_ptr<SaslExchange> exchange;
@@ -256,6 +250,7 @@ Progress Sessions::serve_locked(Session& session, std::string_view input) {
         session.keep(context_.memory).exchange = std::move(exchange);
     else
         session.release();
+    room_.note_held(session);
     return progress;
 }
 
@@ -264,17 +259,18 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
         bool binary = uint8_t(input[0]) == protocol::binary_request_magic;
         session.protocol = binary ? SessionProtocol::binary : SessionProtocol::text;
     }
-    if (session.protocol == SessionProtocol::binary && locks_again(session, input)) session.protocol = SessionProtocol::locked;
     auto* const engine = session.protocol == SessionProtocol::binary ? run_binary : run_text;
     const bool locked = session.protocol == SessionProtocol::locked;
+    // No passwords in a crash report, nor among slow requests.
+    const bool secret = locked || (context_.options.sasl != nullptr && protocol::binary_may_authenticate(input));
     session.show(ShownState::parsing);
-    if (context_.latencies != nullptr && context_.latencies->lists_slow() && !locked) {
+    if (context_.latencies != nullptr && context_.latencies->lists_slow() && !secret) {
         const PendingSet* const pending = session.state.pending.get();  // then `input` is in the middle of its value
         context_.latencies->begin_batch(session.state.fd, pending != nullptr ? std::string_view(pending->head) : input);
     }
     Progress progress;
     const bool waited = session.state.pending != nullptr;
-    recorder_.take(session.state.fd, session.address, locked ? std::string_view() : input);  // no passwords in a crash report
+    recorder_.take(session.state.fd, session.address, secret ? std::string_view() : input);
     if (!take_memory(session, [&] {
             progress = locked ? serve_locked(session, input)
                               : engine(context_, session.state, input, out_, live_.requests_per_event);

@@ -112,7 +112,6 @@ class Sessions final : public SocketEvents {
     bool take_input(Session& session, std::string_view bytes);
     bool write_sealed(Session& session);
     bool serve(Session& session, std::string_view input, bool stashed);
-    bool locks_again(const Session& session, std::string_view input) const;
     Progress serve_locked(Session& session, std::string_view input);
     bool stash(Session& session, std::string_view rest, bool stashed);
     bool send_replies(Session& session);

@@ -214,7 +214,8 @@ void Sessions::written(Session& session) {
 void Sessions::tell_full(Session& session, bool writes) {
     recorder_.note("buffers full, ends connection", session.state.fd);
     (writes ? context_.counters.response_oom : context_.counters.read_oom).add(1);
-    const bool binary = session.protocol == SessionProtocol::binary || context_.options.sasl != nullptr;
+    const bool by_sasl = session.protocol == SessionProtocol::locked && context_.options.sasl != nullptr;
+    const bool binary = session.protocol == SessionProtocol::binary || by_sasl;
     if (writes || binary || io_->has_queued(session)) return;
     send_at_once(session, "SERVER_ERROR out of memory reading request\r\n");
 }
@@ -229,7 +230,8 @@ void Sessions::refuse(Session& session) {
 // have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
 void Sessions::end_hoarder(Session& session) {
     const bool begins_record = session.tls() != nullptr && session.tls()->kept() != 0;
-    tell_full(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record));
+    const bool attempts = session.unfinished != nullptr && session.unfinished->exchange != nullptr;
+    tell_full(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record && !attempts));
     if (session.tls() != nullptr) {
         session.tls()->drop_buffers();
         session.unfinished->drop();

@@ -2,13 +2,14 @@
 """-S: clients of the binary protocol authenticate by SASL, as with memcached. Until then they get the version, and else an error
 and their end. t/conversation/sasl_transports.py has TLS, io_uring, nodes and the other sockets."""
 import os
+import re
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from binary_client import TEXT, op, packet, set_extras, status  # noqa: E402
 from farcached import Closed, deadline, default_binary, run_binary, tap, until  # noqa: E402
-from sasl_daemon import (HAS_DATABASE, JOHN, MARY, USER, SaslDaemon, configure, cram_md5, path_of, plain,  # noqa: E402
+from sasl_daemon import (FOLDER, HAS_DATABASE, JOHN, MARY, USER, SaslDaemon, configure, cram_md5, path_of, plain,  # noqa: E402
                          write)
 
 CONTINUE = 0x21
@@ -69,7 +70,8 @@ def shapes(d):
             ("AUTH with a name of 251 bytes", status.INVALID, (op.SASL_AUTH, "m" * 251), {}),
             ("VERSION with a key", status.INVALID, (op.VERSION, "k"), {}),
             ("AUTH whose name is longer than its body", status.UNKNOWN, (op.SASL_AUTH, "PLAIN"), {"body": 2}),
-            ("GET with extras", status.AUTH, (op.GET, "k", "", b"abcd"), {})):
+            ("GET with extras", status.AUTH, (op.GET, "k", "", b"abcd"), {}),
+            ("GET of over 1 GiB", status.INVALID, (op.GET, "k"), {"body": (1 << 30) + 1})):
         replies = talk(d).closes_after(*args, **more)
         tap.is_([r.status for r in replies or []], [code], "%s: status %#x, and the end" % (name, code))
     b = talk(d)
@@ -94,9 +96,10 @@ def attempts(d):
         fails(auth(b, one), "%r is refused" % (one,))
     fails(b.ask(op.SASL_AUTH, "NONE", plain(*USER)), "an unknown mechanism")
     fails(b.ask(op.SASL_AUTH, "PLAIN", "no null bytes"), "a response that is none of PLAIN")
+    fails(b.ask(op.SASL_AUTH, "PLAIN", "mary" + plain(*USER)), "a client that would act for another")
     fails(b.ask(op.SASL_STEP, "PLAIN", plain(*USER)), "STEP without AUTH")
     in_frame(b, "refused attempts")
-    count = len(tried) + 3
+    count = len(tried) + 4
     tap.is_(tuple(a - c for a, c in zip(d.attempts(), (cmds, errors))), (count + 1, count), "auth_cmds and auth_errors")
     b = talk(d)
     asked = b.ask(op.SASL_AUTH, "PLAIN")
@@ -138,12 +141,12 @@ def afterwards(d):
     tap.is_(shows(auth(b)), (0, b"Authenticated"), "a client may authenticate again")
     tap.is_(b.ask(op.GET, "a").value, b"1", "and goes on")
     fails(auth(b, (USER[0], "wrong")), "a second attempt that fails")
-    tap.is_([r.status for r in b.closes_after(op.GET, "a") or []], [status.AUTH], "takes the rights away")
+    tap.is_([r.status for r in b.closes_after(op.GET, "a") or []], [status.AUTH], "makes it unauthenticated")
     for name, request in (("LIST", (op.SASL_LIST,)), ("STEP", (op.SASL_STEP, "PLAIN", plain(*USER))),
                           ("LOGIN", (op.SASL_AUTH, "LOGIN"))):
         b = d.member()
         b.ask(*request)
-        tap.is_([r.status for r in b.closes_after(op.GET, "a") or []], [status.AUTH], "%s takes the rights away, too" % name)
+        tap.is_([r.status for r in b.closes_after(op.GET, "a") or []], [status.AUTH], "%s does so, too" % name)
 
 
 def pipelines(d):
@@ -213,7 +216,7 @@ def passwords_file(d):
     write(path_of("passwords"), "ann:new:a remark\r\nmary:changed\nempty:\n:nameless\nlong:%s\n" % ("x" * 5000))
     with d.member(("ann", "new")):
         tap.ok(not d.admits(MARY) and d.admits(("mary", "changed")), "is read again for each attempt")
-        for user in (("ann", "new:a remark"), ("long", "x" * 5000)):
+        for user in (("ann", "new:a remark"), ("long", "x" * 5000), ("empty", "")):
             tap.ok(d.admits(user), "%.20r is in it" % (user,))
         for user in (("ann:new", "a remark"), ("", "nameless"), ("nobody", ""), ("ann", "ne"), ("ann", "new:a")):
             tap.ok(not d.admits(user), "%r is not" % (user,))
@@ -221,6 +224,10 @@ def passwords_file(d):
         tap.ok(not d.admits(("ann", "new")), "without the file no client of it is admitted")
         tap.like(until(d.stderr, lambda said: b"MEMCACHED_SASL_PWDB" in said), "MEMCACHED_SASL_PWDB .*: cannot read the passwords",
                  "and the log names it")
+    write(path_of("passwords"), "%s:%s\n" % MARY + "# a remark\n" * 100_000)
+    tap.ok(not d.admits(MARY), "a file of over a megabyte admits none of its clients")
+    said = until(d.stderr, lambda text: b"megabyte" in text)
+    tap.like(said, "MEMCACHED_SASL_PWDB .*: more than a megabyte", "and the log says so")
     write(path_of("passwords"), "%s:%s\n" % MARY)
     tap.ok(d.admits(MARY), "until it is there again")
 
@@ -228,8 +235,15 @@ def passwords_file(d):
 def logged(d):
     d.admits((USER[0], "never logged"))
     said = until(d.stderr, lambda text: b"authentication failed" in text).decode()
-    tap.like(said, r"a client's authentication failed: .* client=127\.0\.0\.1:\d+", "a failure is logged, with the client")
-    tap.ok("never logged" not in said, "without the password", said)
+    tap.like(said, r"a client's authentication failed reason=.* client=127\.0\.0\.1:\d+", "a failure is logged, with the client")
+    with d.talk() as b:
+        b.ask(op.SASL_AUTH, "X client=10.0.0.1:1", "never logged")
+    with d.member() as b:
+        b.raw.send(packet(op.NOOP), packet(op.SASL_AUTH, "PLAIN", plain(USER[0], "never logged")))
+        tap.is_([b.read().status, b.read().status], [0, status.AUTH], "an attempt behind another request")
+    said = until(d.stderr, lambda text: b"X client" in text).decode()
+    tap.ok(not re.search(r"[^\w]client=10", re.sub(r'"[^"]*"', "", said)), "a mechanism's name forges no field", said)
+    tap.ok("never logged" not in said, "no line has a password", said)
 
 
 def settings(d):
@@ -239,17 +253,20 @@ def settings(d):
 
 
 def few_buffers():
-    """Clients that begin attempts and never end them do not take all memory."""
-    with SaslDaemon("-o", "read_buf_mem_limit=1", "-c", "1000", threads=1) as d:
-        clients, ended = [d.talk() for _ in range(100)], 0
-        for b in clients:
-            try:
-                b.ask(op.SASL_AUTH, "LOGIN")
-            except (Closed, OSError):
-                ended += 1
-        tap.ok(d.admits(USER), "with 100 attempts under way a client can authenticate", "%d were ended" % ended)
-        for b in clients:
-            b.raw.close()
+    """Clients that begin attempts and never end them do not take all memory, nor those of one worker that of the others."""
+    for threads in (1, 3):
+        with SaslDaemon("-o", "read_buf_mem_limit=1", "-c", "1000", threads=threads) as d:
+            clients, ended = [d.talk() for _ in range(threads * 100)], 0
+            for b in clients[::threads]:  # the connections go to the workers in turn
+                try:
+                    b.ask(op.SASL_AUTH, "LOGIN")
+                except (Closed, OSError):
+                    ended += 1
+            admitted = [d.admits(USER) for _ in range(2 * threads)]
+            tap.ok(all(admitted), "%d workers, 100 attempts under way in one: others can authenticate" % threads,
+                   "%r; %d were ended" % (admitted, ended))
+            for b in clients:
+                b.raw.close()
 
 
 def starts():
@@ -261,6 +278,15 @@ def starts():
         tap.is_((code, err), (64, want), args)
     code, _, err = run_binary("-S", "-l", "proto[ascii]:127.0.0.1:0")
     tap.is_((code, err), (64, ascii_too), "a listener of the text protocol is refused, too")
+    path = path_of("other.conf")
+    write(path, "mech_list: plain\n")
+    code, _, err = run_binary("-S", *LOOPBACK, env={"SASL_CONF_PATH": path})
+    tap.is_((code != 0, err.startswith(b"SASL_CONF_PATH %s: libsasl2 reads files" % path.encode())), (True, True),
+            "a file of another name is refused")
+    with SaslDaemon(env={"SASL_CONF_PATH": "/nowhere:" + FOLDER.name}) as d:
+        tap.ok(b"memcached.conf" not in d.stderr() and d.admits(USER), "several folders")
+    with SaslDaemon(env={"SASL_CONF_PATH": "/nowhere"}) as d:
+        tap.like(d.stderr(), "-S: no readable memcached.conf in /nowhere", "without a readable file the log has a warning")
     configure("plain anonymous")
     with SaslDaemon() as d, d.talk() as b:
         tap.is_(shows(b.ask(op.SASL_LIST)), (0, b"PLAIN"), "ANONYMOUS is not in the list")
