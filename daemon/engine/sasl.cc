@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <new>
-#include <ranges>
 #include <utility>
 
 #include "daemon/engine/passwords.h"
@@ -147,8 +147,10 @@ Refusal Sasl::find_config() {
                                   ": libsasl2 reads files of the name memcached.conf only; rename it, or name its folder");
         config_folders_ = file.has_parent_path() ? file.parent_path().string() : ".";
     }
-    for (const auto folder : std::views::split(config_folders_, ':')) {
-        const std::filesystem::path file = std::filesystem::path(folder.begin(), folder.end()) / config_name;
+    for (std::string_view left = config_folders_; !left.empty();) {
+        const std::string_view folder = left.substr(0, left.find(':'));
+        left.remove_prefix(std::min(folder.size() + 1, left.size()));
+        const std::filesystem::path file = std::filesystem::path(folder) / config_name;
         if (access(file.c_str(), R_OK) != 0) continue;
         process::say(Level::info, "-S: libsasl2 reads " + file.string());
         return std::nullopt;
