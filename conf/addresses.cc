@@ -399,19 +399,12 @@ Refusal take_host_and_port(std::string_view text, ListenAddress& address,
     return {};
 }
 
-}  // namespace
-
-Protocol protocol_of(const Settings& settings, Protocol chosen) {
-    if (chosen != Protocol::any) return chosen;
-    if (settings.session.sasl) return Protocol::binary;
-    return settings.session.auth_file.empty() ? Protocol::any : Protocol::text;
-}
-
-Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls) {
+// port: of an address without one.
+Result<std::vector<ListenAddress>> addresses_of(const ListenSettings& settings, int32_t port, bool tls) {
     std::vector<ListenAddress> addresses;
-    if (!settings.unix_path.empty() || settings.port == 0) return addresses;
+    if (!settings.unix_path.empty() || port == 0) return addresses;
     ListenAddress fallback;
-    fallback.port = settings.port == -1 ? 0 : uint16_t(settings.port);
+    fallback.port = port == -1 ? 0 : uint16_t(port);
     fallback.protocol = settings.protocol;
     fallback.tls = tls ? TlsMode::configured : TlsMode::plain;
     std::string_view rest = settings.interfaces;
@@ -428,6 +421,27 @@ Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settin
     if (settings.interfaces.empty()) addresses.push_back(fallback);
     if (addresses.empty()) return cannot_listen("No address to listen on", settings);
     return addresses;
+}
+
+}  // namespace
+
+Protocol protocol_of(const Settings& settings, Protocol chosen) {
+    if (chosen != Protocol::any) return chosen;
+    if (settings.session.sasl) return Protocol::binary;
+    return settings.session.auth_file.empty() ? Protocol::any : Protocol::text;
+}
+
+Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls) {
+    return addresses_of(settings, settings.port, tls);
+}
+
+Result<std::vector<ListenAddress>> udp_addresses(const ListenSettings& settings) {
+    return addresses_of(settings, settings.udp_port, /* tls= */ false);
+}
+
+uint32_t udp_sockets_of_address(const Settings& settings) {
+    const bool several = settings.listen.interfaces.find(',') != std::string::npos;
+    return several ? 1 : settings.session.threads;
 }
 
 }  // namespace farcached::conf

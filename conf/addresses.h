@@ -81,5 +81,9 @@ Protocol protocol_of(const Settings& settings, Protocol chosen);
 
 // Empty with -s or -p 0. tls: -Z is given.
 Result<std::vector<ListenAddress>> listen_addresses(const ListenSettings& settings, bool tls);
+// Of UDP: the same, with -U in the place of -p. Empty with -s or -U 0.
+Result<std::vector<ListenAddress>> udp_addresses(const ListenSettings& settings);
+// Sockets of UDP at each address: one for each worker, or one with several addresses in -l, as in memcached.
+uint32_t udp_sockets_of_address(const Settings& settings);
 
 }  // namespace farcached::conf

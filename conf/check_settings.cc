@@ -82,6 +82,24 @@ Refusal check_tls(const Settings& settings) {
     return Problem{exit_usage, "Error loading the certificate chain: -Z (--enable-ssl) needs -o ssl_chain_cert=<path>\n"};
 }
 
+// A datagram's sender proves nothing: options that identify clients exclude UDP.
+Refusal check_udp(const Settings& settings) {
+    if (settings.listen.udp_port == 0) return {};
+    const struct {
+        bool given;
+        const char* refusal;
+    } identify[] = {
+        {!settings.session.auth_file.empty(), "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n"},
+        {settings.session.sasl, "Cannot use UDP with SASL authentication enabled (-U 0 to disable)\n"},
+        {settings.tls.enabled, "Cannot use UDP with TLS enabled: datagrams are not encrypted (-U 0 to disable)\n"},
+    };
+    for (const auto& one : identify)
+        if (one.given) return Problem{exit_usage, one.refusal};
+    auto addresses = udp_addresses(settings.listen);
+    if (auto* problem = std::get_if<Problem>(&addresses)) return std::move(*problem);
+    return {};
+}
+
 // ssl_ options that differ from the default.
 bool has_tls_options(const TlsSettings& tls) {
     return !tls.chain_path.empty() || !tls.key_path.empty() || !tls.ca_path.empty() || tls.verify_mode != 0;
@@ -126,6 +144,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_tls(settings), {"enable-ssl", "ssl_chain_cert", "port"});
     add(check_sasl(settings), {"protocol", "listen", "enable-sasl"});
     add(check_passwords(settings), {"auth-file", "protocol", "enable-sasl"});
+    add(check_udp(settings), {"udp-port", "auth-file", "enable-sasl", "enable-ssl", "listen"});
     return conflicts;
 }
 
@@ -144,7 +163,7 @@ std::string remarks(const Settings& settings) {
         text += "WARNING: Setting a high number of workerthreads is not recommended.\n"
                 " Set this value to the number of cores in your machine or less.\n";
     }
-    if (settings.listen.port == 0 && settings.listen.unix_path.empty()) {
+    if (settings.listen.port == 0 && settings.listen.udp_port == 0 && settings.listen.unix_path.empty()) {
         text += "WARNING: Listening on nothing: -p 0 and no -s.\n";
     }
     if (!settings.tls.enabled && has_tls_options(settings.tls)) {
@@ -201,7 +220,8 @@ uint64_t items_bytes(const MemorySettings& settings, uint64_t chunk_bytes) {
 }
 
 uint64_t process_of(const Settings& settings) {
-    return process_bytes + settings.memory.bytes_max / buffers_share + settings.session.threads * thread_bytes;
+    const uint64_t worker_bytes = thread_bytes + (settings.listen.udp_port != 0 ? udp_bytes : 0);
+    return process_bytes + settings.memory.bytes_max / buffers_share + settings.session.threads * worker_bytes;
 }
 
 uint64_t disk_of(const Settings& settings) {

@@ -67,6 +67,7 @@ constexpr uint64_t counters_bytes = 12;           // --access_tracking atomic: f
 constexpr uint64_t process_bytes = 32 * mib;
 constexpr uint64_t buffers_share = 4;             // 1 / buffers_share of -m
 constexpr uint64_t thread_bytes = mib;            // stack and allocator
+constexpr uint64_t udp_bytes = 2 * mib;           // per worker: datagrams received together, and a reply
 constexpr uint64_t socket_bytes = 256 * kib;      // kernel memory per client connection, averaged over the maximum number
 
 // Per connection between a proxy and a node, and per process that has such connections.

@@ -394,6 +394,7 @@ Settings defaults(std::span<const Option> table) {
         }
     }
     settings.listen.auto_given = false;
+    settings.listen.port_given = false;
     return settings;
 }
 

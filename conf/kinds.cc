@@ -174,9 +174,20 @@ std::string write_compat_number(const Option& option, const Settings& settings) 
 
 // ---- kinds of one option each -------------------------------------------------------------------------------
 
-Refusal set_udp_port(const Option& option, Settings&, const char* text, std::string& warnings) {
-    NumberRead read = read_number(option, text, warnings);
+Refusal set_tcp_port(const Option& option, Settings& settings, const char* text, std::string& warnings) {
+    const NumberRead read = read_number(option, text, warnings);
     if (!read.good()) return refuse(option, text);
+    settings.listen.port = int32_t(read.value);
+    settings.listen.port_given = true;
+    return {};
+}
+
+// As in memcached, also the TCP port if -p is not given.
+Refusal set_udp_port(const Option& option, Settings& settings, const char* text, std::string& warnings) {
+    const NumberRead read = read_number(option, text, warnings);
+    if (!read.good()) return refuse(option, text);
+    settings.listen.udp_port = int32_t(read.value);
+    if (read.value != 0 && !settings.listen.port_given) settings.listen.port = int32_t(read.value);
     return {};
 }
 
@@ -272,10 +283,8 @@ std::string show_evictions(const Option&, const Settings& settings) {
     return settings.memory.evict ? "on" : "off";
 }
 
-// With a list of interfaces, memcached has one UDP thread for each.
 std::string show_threads_per_udp(const Option&, const Settings& settings) {
-    bool several = settings.listen.interfaces.find(',') != std::string::npos;
-    return std::to_string(several ? 1 : settings.session.threads);
+    return std::to_string(udp_sockets_of_address(settings));
 }
 
 Refusal set_hash_algorithm(const Option& option, Settings& settings, const char* text, std::string&) {

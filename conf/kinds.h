@@ -204,7 +204,7 @@ double compat_real_value(const Settings& settings, std::string_view name);
 
 // -- Kinds of one option each (conf/kinds.cc) -----------------------------------------------------
 
-Set set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
+Set set_tcp_port, set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls, set_sasl, set_no_chunked_items,
     set_modern, set_deprecated, set_unavailable, set_http;
 Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
@@ -212,7 +212,16 @@ Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_
 // The result of kind.show, or memcached's word for an unset value; it has two such words.
 Show show_or_no, show_or_null, show_or_bracketed_null;
 
-constexpr Kind udp_port{.set = set_udp_port, .show = show_initial, .value = Value::integer};
+constexpr Kind tcp_port = [] {
+    Kind kind = number<&Settings::listen, &ListenSettings::port>(-1, 65535);
+    kind.set = set_tcp_port;
+    return kind;
+}();
+constexpr Kind udp_port = [] {
+    Kind kind = number<&Settings::listen, &ListenSettings::udp_port>(-1, 65535);
+    kind.set = set_udp_port;
+    return kind;
+}();
 constexpr Kind interfaces{.set = set_interfaces,
                           .show = text<&Settings::listen, &ListenSettings::interfaces>().show,
                           .value = Value::text,

@@ -53,14 +53,16 @@ constexpr Option table[] = {
      .help = "maximum number of client connections;\n"
              "raises the limit on open files to fit"},
     {.flag = 'p', .name = "port", .argument = "<num>", .initial = "11211",
-     .kind = number<&S::listen, &L::port>(-1, 65535), .section = network, .stat = "tcpport",
+     .kind = tcp_port, .section = network, .stat = "tcpport",
      .exit_status = exit_usage, .refusal = "ERROR: Invalid port number {}.\n",
      .help = "TCP port; 0: none; -1: one that the kernel chooses,\n"
              "written to the file that $MEMCACHED_PORT_FILENAME names"},
     {.flag = 'U', .name = "udp-port", .argument = "<num>", .initial = "0", .kind = udp_port,
-     .section = network, .stat = "udpport", .exit_status = exit_usage,
-     .refusal = "ERROR: UDP is not supported: -U takes only 0, not {}.\n",
-     .help = "UDP port: not supported; only 0 (off) is accepted"},
+     .section = network, .stat = "udpport", .exit_status = exit_usage, .refusal = "ERROR: Invalid port number {}.\n",
+     .help = "UDP port; 0: off; -1: one that the kernel chooses. Without\n"
+             "-p it is the TCP port, too. A port in -l replaces both.\n"
+             "Senders' addresses can be forged: use it only in trusted\n"
+             "networks (udp_amplification)"},
     {.flag = 'l', .name = "listen", .argument = "<addr>", .kind = interfaces, .section = network,
      .stat = "inter", .stat_show = show_or_null, .exit_status = exit_usage,
      .refusal = "ERROR: -l needs an address to listen on.\n",
@@ -316,6 +318,12 @@ constexpr Option table[] = {
      .kind = counted_in(Unit::seconds, number<&S::tls, &T::handshake_timeout_s>(1, 3600)), .section = extended, .live = true,
      .exit_status = exit_usage,
      .help = "seconds that a client has for its TLS handshake"},
+    {.where = suboption, .name = "udp_amplification", .argument = "<num>", .initial = "1000",
+     .kind = number<&S::session, &N::udp_amplification>(1, 65535), .section = extended, .live = true, .exit_status = exit_usage,
+     .help = "limit on a reply over UDP: bytes for each byte of its\n"
+             "request, with their frame headers; at most 1 MiB. A longer\n"
+             "reply is replaced by an error. A forged request makes the\n"
+             "server send that much to a third host"},
     log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",

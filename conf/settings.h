@@ -48,8 +48,10 @@ struct DiskSettings {
 
 struct ListenSettings {
     int32_t port = 0;            // 0: no TCP; -1: chosen by the kernel
+    bool port_given = false;     // else a port of UDP is that of TCP, too
+    int32_t udp_port = 0;        // 0: no UDP; -1: chosen by the kernel
     std::string interfaces;      // as given, several joined by commas; empty: all
-    std::string unix_path;       // not empty: no TCP
+    std::string unix_path;       // not empty: no TCP, no UDP
     uint32_t unix_mode = 0;
     int32_t backlog = 0;
     Protocol protocol = Protocol::any;
@@ -62,6 +64,7 @@ struct SessionSettings {
     uint32_t threads = 0;
     uint32_t requests_per_event = 0;
     uint32_t idle_timeout_s = 0;      // 0: none
+    uint32_t udp_amplification = 0;   // bytes of a reply over UDP for each byte of its request
     uint64_t buffer_bytes_max = 0;    // of all clients together; 0: derived from the memory limit
     std::string auth_file;            // passwords of text clients; empty: none are needed
     bool sasl = false;                // binary clients authenticate by SASL, and there are no others

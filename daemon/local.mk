@@ -58,6 +58,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/server.cc \
 	daemon/farcached/server.h \
 	daemon/farcached/tune.cc \
+	daemon/farcached/udp_sockets.cc \
+	daemon/farcached/udp_sockets.h \
 	daemon/farnode/admin.cc \
 	daemon/farnode/admin.h \
 	daemon/farnode/http_pages.cc \
@@ -78,6 +80,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
+	daemon/session/datagrams.cc \
+	daemon/session/datagrams.h \
 	daemon/session/event_io.cc \
 	daemon/session/ring_io.cc \
 	daemon/session/room_keeper.cc \

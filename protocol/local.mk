@@ -5,6 +5,7 @@ folder_libraries += protocol/libprotocol.a
 protocol_libprotocol_a_SOURCES = \
 	protocol/binary.cc \
 	protocol/binary.h \
+	protocol/udp_frame.h \
 	protocol/frame.cc \
 	protocol/frame.h \
 	protocol/frame_layout.h \

@@ -162,7 +162,8 @@ struct PendingSet {
 
 // Engine state of one connection, owned by the session.
 struct SessionState {
-    int fd : 30 = -1;             // shown in watch lines; this and the next two are read by other threads
+    int fd : 29 = -1;             // shown in watch lines; this and the next two are read by other threads
+    bool datagram : 1 = false;    // of a datagram: its sender may be forged, and it gets no stream
     bool own : 1 = false;         // this process's own connection, exempt from limits
     bool admin : 1 = false;       // accepted on the --admin socket
     uint32_t swallow = 0;         // bytes of a refused value still to be discarded

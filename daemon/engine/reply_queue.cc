@@ -198,8 +198,8 @@ std::span<ReplyQueue* const> ReplyPool::take_ready() {
 
 // ---- ReplyQueue -------------------------------------------------------------------------------------
 
-ReplyQueue::ReplyQueue(ReplyPool& pool, int fd, Session* session)
-    : pool_(pool), fd_(fd), session_(session), number_(++pool.sessions_) {
+ReplyQueue::ReplyQueue(ReplyPool& pool, int fd, Session* session, Datagram* datagram)
+    : pool_(pool), fd_(fd), session_(session), datagram_(datagram), number_(++pool.sessions_) {
     for (std::vector<ReplyQueue*>* list : {&pool.ready_, &pool.taken_})
         if (list->capacity() <= pool.queues_) list->reserve(std::max<size_t>(64, 2 * pool.queues_));
     pool.queues_++;

@@ -9,7 +9,7 @@
 // When it is the head and answered, the engine's completion writes the reply, counts, and writes watch lines. Immediate
 // answers run the same code. Replies leave in the order of the requests.
 //
-// Owners: a ReplyPool belongs to a worker, a ReplyQueue to a session of that worker. One thread.
+// Owners: a ReplyPool belongs to a worker, a ReplyQueue to a session or a datagram of that worker. One thread.
 //
 // Q1  The pool owns the slots. A submitted slot stays until its answer arrives, even if its queue is gone: the answer is then
 //     counted, and written nowhere.
@@ -56,6 +56,7 @@ struct Wanted {
 };
 
 struct Context;
+struct Datagram;
 struct Session;
 class ReplyPool;
 class ReplyQueue;
@@ -198,14 +199,15 @@ class ReplyQueue {
     static constexpr size_t charged_step = 64 << 10;
     static constexpr size_t patience_bytes_max = 64 << 10;  // with more it does not wait (Q4)
 
-    // The pool is borrowed. session is the worker's, and may be null.
+    // The pool is borrowed. session and datagram are the worker's; at most one of them is not null.
     // Throws std::bad_alloc.
-    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr);
+    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr, Datagram* datagram = nullptr);
     ~ReplyQueue();
     ReplyQueue(const ReplyQueue&) = delete;
     ReplyQueue& operator=(const ReplyQueue&) = delete;
 
     Session* session() const { return session_; }
+    Datagram* datagram() const { return datagram_; }
     // Of the session, unique within the pool; never 0.
     uint64_t number() const { return number_; }
     bool empty() const { return head_ == nullptr; }
@@ -272,6 +274,7 @@ class ReplyQueue {
     ReplyPool& pool_;
     const int fd_;
     Session* const session_;
+    Datagram* const datagram_;
     const uint64_t number_;  // unique within the pool
     ReplySlot* head_ = nullptr;
     ReplySlot* tail_ = nullptr;

@@ -267,6 +267,12 @@ Step stats(Call& call, const TextRequest& request) {
     return Step::done;
 }
 
+// Streams, and what changes the process: a forged sender must not.
+constexpr bool is_refused_over_udp(TextVerb verb) {
+    using enum TextVerb;
+    return verb == watch || verb == dump || verb == shutdown || verb == tune || verb == verbosity;
+}
+
 Step close(Call& call) {
     call.progress.next = Next::close;
     return Step::stop;
@@ -275,6 +281,10 @@ Step close(Call& call) {
 }  // namespace
 
 Step run_admin(Call& call, const TextRequest& request) {
+    if (call.session.datagram && is_refused_over_udp(request.verb)) {
+        say_unless(request.noreply, call.out, "CLIENT_ERROR not allowed over UDP");
+        return Step::done;
+    }
     switch (request.verb) {
         case TextVerb::flush_all: flush_all(call, request); return Step::done;
         case TextVerb::version: say(call.out, version_line); return Step::done;

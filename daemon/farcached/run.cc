@@ -63,14 +63,16 @@ namespace {
 // Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
 constexpr uint64_t files_per_thread = 7;  // two of these for reads of the disk
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
+constexpr uint64_t files_per_udp = 2;   // IPv4 and IPv6
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
 
 
 // At the start and at reloads: the limit of open files, and the use of verbs by any node.
 conf::Refusal raise_limits(const conf::Settings& settings) {
+    const uint64_t udp = settings.listen.udp_port == 0 ? 0 : settings.session.threads * files_per_udp;
     return process::raise_file_limit(
         settings.session.connections_max,
-        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other);
+        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other + udp);
 }
 
 bool uses_rdma(const conf::ProxySettings& settings) {
@@ -83,6 +85,7 @@ WorkerLive worker_options(const conf::Settings& settings) {
     worker.requests_per_event = settings.session.requests_per_event;
     worker.idle_timeout_s = settings.session.idle_timeout_s;
     worker.tls_handshake_timeout_s = settings.tls.handshake_timeout_s;
+    worker.udp_amplification = settings.session.udp_amplification;
     worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
     worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;
@@ -120,6 +123,11 @@ ServerOptions server_options(const conf::Settings& settings) {
         options.tcp.push_back(
             {std::move(address.host), address.port, session_protocol(address.protocol, settings), address.tls});
     }
+    for (conf::ListenAddress& address : or_fatal(conf::udp_addresses(listen)))
+        options.udp.at.push_back({std::move(address.host), address.port, session_protocol(address.protocol, settings)});
+    options.udp.sockets_each = conf::udp_sockets_of_address(settings);
+    options.udp.port = listen.udp_port;
+    options.udp.interfaces = listen.interfaces;
     options.tls = settings.tls.enabled ? TlsMode::configured : TlsMode::plain;
     options.unix_path = listen.unix_path;
     options.unix_mode = listen.unix_mode;

@@ -33,6 +33,13 @@ Server::Server(const ServerOptions& options)
     (void)process::node_now();
 }
 
+// UDP follows TCP, as in memcached's file of ports.
+conf::Refusal Server::listen() {
+    if (conf::Refusal refusal = acceptor_.listen()) return refusal;
+    ports_ = acceptor_.ports();
+    return udp_.bind(options_.udp, ports_);
+}
+
 void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch) {
     watch_ = &watch;
     nodes_ = nodes;
@@ -43,6 +50,7 @@ void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, 
     if (nodes != nullptr) room_ = std::make_unique<Mailroom>(options_.threads);
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
+        worker_options.udp = udp_.of_worker(i, options_.threads);
         if (!options_.worker_cpus.empty()) worker_options.cpu = int(options_.worker_cpus[i % options_.worker_cpus.size()]);
         workers_.push_back(
             std::make_unique<Worker>(node, nodes, room_.get(), engine, admin, watch, *this, worker_options));
@@ -193,6 +201,7 @@ ServerNumbers Server::numbers() const {
     acceptor_.add_to(numbers);
     // Per worker: its loop, its wake-up, and with nodes that of its desk; standard streams.
     numbers.reserved_fds += workers_.size() * (nodes_ != nullptr ? 3 : 2) + 3;
+    numbers.udp_sockets = udp_.count();
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();
     if (options_.worker.tls != nullptr) numbers.tls = {options_.worker.tls->age_s(), options_.worker.tls->expires_unix()};
@@ -209,6 +218,7 @@ ServerNumbers Server::numbers() const {
 void Server::each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const {
     acceptor_.each_listener(visit);
     const NodeSeconds at = process::node_now();
+    udp_.each(at, visit);
     std::lock_guard hold(lock_);
     for (const Session* session : sessions_) {
         NodeSeconds last = session->last_command.load(std::memory_order_relaxed);

@@ -19,6 +19,7 @@
 #include "daemon/engine/mailroom.h"
 #include "daemon/engine/session_memory.h"
 #include "daemon/farcached/acceptor.h"
+#include "daemon/farcached/udp_sockets.h"
 #include "daemon/session/worker.h"
 #include "daemon/stats/server_view.h"
 #include "process/log.h"
@@ -32,6 +33,7 @@ struct ServerOptions : AcceptOptions {
     uint32_t threads = 4;
     std::vector<uint32_t> worker_cpus;  // CPUs for the workers, round robin; empty: not pinned
     SocketBackend io = SocketBackend::libevent;
+    UdpOptions udp;
     uint64_t session_bytes_max = SessionMemory::limit_for(UINT64_C(64) << 20, /* embedded= */ true);  // of all clients' buffers
     WorkerOptions worker;
 };
@@ -48,8 +50,8 @@ class Server final : public ServerView, public SessionEvents {
     explicit Server(const ServerOptions& options);
 
     // Binds and listens. Error text and status are memcached's.
-    conf::Refusal listen() { return acceptor_.listen(); }
-    const std::vector<process::BoundPort>& ports() const { return acceptor_.ports(); }
+    conf::Refusal listen();
+    const std::vector<process::BoundPort>& ports() const { return ports_; }
 
     // All outlive the server. Throws std::system_error if a thread cannot start. nodes: as for Worker.
     void start(node::Node* node, Nodes* nodes, const EngineOptions& engine, Admin& admin, WatchHub& watch);
@@ -85,7 +87,11 @@ class Server final : public ServerView, public SessionEvents {
     HotKeys* hot_keys(uint32_t worker) override { return &workers_[worker]->hot_keys(); }
     ServerNumbers numbers() const override;
     void each_connection(FunctionRef<void(const ConnectionInfo&)> visit) const override;
-    void each_listener(FunctionRef<void(const ConnectionInfo&)> visit) const { acceptor_.each_listener(visit); }
+    // One visit for each address.
+    void each_listener(FunctionRef<void(const ConnectionInfo&)> visit) const {
+        acceptor_.each_listener(visit);
+        udp_.each_address(visit);
+    }
     void each_close_reason(
         FunctionRef<void(std::string_view name, uint64_t count)> visit) const override;
     NodesView* nodes() const override { return nodes_; }
@@ -107,6 +113,8 @@ class Server final : public ServerView, public SessionEvents {
 
     const ServerOptions options_;
     Acceptor acceptor_;
+    UdpSockets udp_;
+    std::vector<process::BoundPort> ports_;
     SessionMemory session_memory_;
     std::unique_ptr<Mailroom> room_;  // with nodes
     std::vector<std::unique_ptr<Worker>> workers_;

@@ -210,6 +210,7 @@ struct WorkerLive {
     uint32_t requests_per_event = 20;
     uint32_t idle_timeout_s = 0;
     uint32_t tls_handshake_timeout_s = 10;
+    uint32_t udp_amplification = 1000;  // protocol/udp_frame.h
     LatencyOptions latency;
     uint32_t hot_keys_one_in = 0;  // sampling rate of gets and sets for stats hotkeys; 0: none
 };

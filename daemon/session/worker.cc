@@ -32,6 +32,8 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
       replies_(context_),
       sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); },
                 options.tls),
+      datagrams_(context_, options_, sessions_, replies_, sessions_.io(), options.udp,
+                 /* later= */ nodes != nullptr || node->config().disk != nullptr),
       room_(room) {
     CHECK((node == nullptr) != (nodes == nullptr));
     measure();
@@ -55,9 +57,11 @@ void Worker::run() {
     sessions_.io().start();
     if (links_ != nullptr) links_->start();
     if (disk_ != nullptr) disk_->start();
+    datagrams_.start();
     do {
         const bool awake = answers_later() && replies_.begin_tick();
-        sessions_.io().turn(awake);
+        sessions_.io().turn(awake || datagrams_.waiting());
+        datagrams_.take_turns();
         sessions_.end_as_asked();
         sessions_.end_doomed();
         if (answers_later())
@@ -65,8 +69,9 @@ void Worker::run() {
         else
             latencies_.end_tick();
         sessions_.end_doomed();  // those doomed by answers from nodes
-    } while (!sessions_.ended());
+    } while (!sessions_.ended() || !datagrams_.ended());
     sessions_.drop_output();
+    datagrams_.end_all();
     if (links_ != nullptr) {
         serve_borrowers();
         links_->stop();
@@ -97,7 +102,7 @@ void Worker::end_tick() {
         recorder_.note("connections whose answers came:", int64_t(ready.size()));
         for (ReplyQueue* queue : ready) {
             sessions_.io().relieve();
-            sessions_.deliver(*queue->session());
+            queue->datagram() != nullptr ? datagrams_.deliver(*queue->datagram()) : sessions_.deliver(*queue->session());
         }
     }
     if (links_ != nullptr) links_->end_tick();
@@ -120,6 +125,7 @@ void Worker::timer_due() {
     if (stopped_at_ns_ > now_ns) return;
     stopped_at_ns_ = UINT64_MAX;
     sessions_.end_all();
+    datagrams_.end_all();
 }
 
 void Worker::set_idle_check() { idle_check_at_ns_ = options_.idle_timeout_s != 0 ? boottime_ns() + second_ns : UINT64_MAX; }
@@ -131,6 +137,7 @@ void Worker::woken() {
     if (!mail.stop || sessions_.stopping()) return;
     stopped_at_ns_ = boottime_ns() + stop_deadline_ns;
     sessions_.begin_stop();
+    datagrams_.begin_stop();
 }
 
 void Worker::carry_out(const Inbox::Change& change) {

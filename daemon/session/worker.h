@@ -2,6 +2,7 @@
 // Worker: a thread with an event loop and the sessions that were given to it.
 //
 //   other threads -> Inbox -> Worker -> Sessions -> SessionList, RoomKeeper, SocketIo
+//                                |\-> Datagrams, of UDP
 //                                \-> Links, to the nodes
 //
 // Owner: the Server.
@@ -31,6 +32,7 @@
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
 #include "daemon/remote/nodes.h"
+#include "daemon/session/datagrams.h"
 #include "daemon/session/sessions.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
@@ -107,6 +109,7 @@ struct WorkerOptions : WorkerLive {
     bool ring = false;    // io_uring sockets, if available
     SessionMemory* memory = nullptr;  // of all workers' sessions; this and the next outlive them
     const TlsKeys* tls = nullptr;     // nullptr: clients are plain
+    std::vector<UdpSocket*> udp;      // its own; borrowed
 };
 
 class Worker final : private TurnTimer {
@@ -157,6 +160,7 @@ class Worker final : private TurnTimer {
     ReplyPool replies_;  // outlives links_
     std::string ring_refusal_;
     Sessions sessions_;  // its SocketIo outlives those that it waits for
+    Datagrams datagrams_;
     Inbox inbox_;
     Mailroom* const room_;  // only with links_
     std::unique_ptr<Links> links_;  // to the nodes, instead of local_

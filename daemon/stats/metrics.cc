@@ -90,6 +90,7 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     const Sample& s = source.sample;
     Rows rows(out, "");
     rows.plain(gauge, "connections", "client connections, including watchers", s.server.curr_connections);
+    rows.plain(gauge, "udp_sockets", "sockets of UDP (-U)", s.server.udp_sockets);
     rows.plain(gauge, "connections_limit", "maximum of client connections (-c)", s.server.connections_max);
     rows.plain(gauge, "accepting_connections", "0: accepting is suspended, at the limit of connections or out of descriptors",
                s.server.accepting_conns ? 1 : 0);

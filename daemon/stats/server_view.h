@@ -126,6 +126,7 @@ struct ServerNumbers {
     uint64_t read_buf_bytes_max = 0;           // their limit
     uint64_t read_buf_bytes_free = 0;          // kept for reuse
     uint64_t reserved_fds = 0;                 // descriptors not for clients
+    uint64_t udp_sockets = 0;                  // memcached counts them as connections
     bool accepting_conns = true;
     std::optional<TlsNumbers> tls;             // none: clients are plain
 };
@@ -137,6 +138,7 @@ struct ConnectionInfo {
     std::string_view listen_addr;   // empty for listeners
     std::string_view state;         // memcached's words: conn_listening, conn_read, conn_parse_cmd, ...
     uint64_t idle_s = 0;            // since the last command
+    bool udp = false;               // a socket of UDP
 };
 
 class ServerView {

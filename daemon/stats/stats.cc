@@ -43,10 +43,10 @@ void write_process(StatWriter& out, const Sample& s) {
 
 void write_server(StatWriter& out, const Sample& s, const GeneralOptions& options) {
     out.number("max_connections", options.max_connections);
-    out.number("curr_connections", s.server.curr_connections);
-    out.number("total_connections", s.server.total_connections);
+    out.number("curr_connections", s.server.curr_connections + s.server.udp_sockets);
+    out.number("total_connections", s.server.total_connections + s.server.udp_sockets);
     if (options.maxconns_fast) out.number("rejected_connections", s.server.rejected_connections);
-    out.number("connection_structures", s.server.connection_structures);
+    out.number("connection_structures", s.server.connection_structures + s.server.udp_sockets);
     out.number("response_obj_oom", s.workers.response_oom);
     out.number("response_obj_count", s.server.response_count);
     out.number("response_obj_bytes", s.server.response_bytes);
@@ -341,6 +341,7 @@ void write_sizes(StatWriter out, node::Node& node, NodeSeconds now) {
 void write_connections(StatWriter out, const ServerView& server) {
     server.each_connection([&](const ConnectionInfo& c) {
         std::string prefix = std::to_string(c.fd) + ":";
+        if (c.udp) out.text(prefix + "UDP", "UDP");
         out.text(prefix + "addr", c.addr);
         if (!c.listen_addr.empty()) out.text(prefix + "listen_addr", c.listen_addr);
         out.text(prefix + "state", c.state);

@@ -99,6 +99,11 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(ssl_new_sessions, "TLS handshakes of new sessions that clients may resume")                   \
     X(ssl_handshake_errors, "TLS handshakes that failed, were given up, or took too long")        \
     X(ssl_proto_errors, "invalid TLS records after the handshake")                                \
+    X(udp_datagrams, "datagrams with requests, over UDP")                                         \
+    X(udp_invalid, "datagrams over UDP without a whole request, or that begin as a reply does")   \
+    X(udp_replies_refused, "replies over UDP replaced by an error because of udp_amplification")  \
+    X(udp_replies_lost, "replies over UDP that the socket did not take as a whole")               \
+    X(udp_no_memory, "datagrams over UDP dropped for lack of memory")                             \
     RING_COUNTERS(X)
 
 //        name          help; per size class, as `stats slabs` prints them

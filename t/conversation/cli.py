@@ -137,8 +137,8 @@ tap.ok(b"print-options-man" not in run_binary("-h", as_is=True)[1], "which is no
 for args, what in (("-S -B ascii", "You cannot allow the ASCII protocol|not built with SASL"),
                    ("-Y /nonexist", "cannot read the passwords"),
                    ("-Z", "Error loading the certificate chain|not built with TLS support"),
-                   ("-o proxy_config=/tmp/x", "is not implemented"),
-                   ("-U 11211", "UDP is not supported")):
+                   ("-o proxy_config=/tmp/x", "is not implemented"), ("-U 11211 -Y /nonexist", "Cannot use UDP with ascii"),
+                   ("-U 65536", "Invalid port number")):
     status, out, err = run_binary(*(LOOPBACK + args.split()))
     tap.ok(status not in (0, None) and status > 0, args + " is refused", "status %s" % status)
     tap.like(err, what, args + " says why")

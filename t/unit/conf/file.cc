@@ -223,12 +223,12 @@ void test_round_trip() {
     for (const Daemon& daemon : daemons()) {
         std::string all;
         for (const Option& option : daemon.table) {
-            if (!is_key(option) || option.kind.value == Value::tables || key_of(option) == "udp-port") continue;
+            if (!is_key(option) || option.kind.value == Value::tables) continue;
             const std::string value = other_value(option);
             const Read one = read(daemon, line_of(option, value));
             tap::is(one.errors, "", daemon.name + ": " + line_of(option, value));
             tap::ok(written(option, one.settings) != written(option, defaults(daemon.table)), "is not the default");
-            all += line_of(option, value);
+            if (key_of(option) != "udp-port") all += line_of(option, value);  // excludes enable-ssl and auth-file
         }
         if (daemon.name == "farcached")
             all += "[[node]]\nname = \"a\"\naddress = \"shm:/x y\"\n[[node]]\nname = \"b\"\naddress = \"tcp:[::1]:5\"\n"

@@ -6,6 +6,7 @@
 #include "conf/check_settings.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/session_memory.h"
+#include "daemon/session/datagrams.h"
 #include "fabric/channel.h"
 #include "fabric/shm/shm_ring.h"
 #include "node/disk/disk_reads.h"
@@ -15,6 +16,7 @@
 #include "node/store/impl.h"
 #include "node/store/node.h"
 #include "protocol/layout.h"
+#include "protocol/udp_frame.h"
 #include "proxy/pointer_table_layout.h"
 #include "t/lib/tap.h"
 
@@ -67,6 +69,8 @@ void buffers() {
 }
 
 void links() {
+    tap::ok(reckoned::udp_bytes >= daemon::Datagrams::together_max * daemon::Datagrams::bytes_max + protocol::udp_reply_total_max,
+            "datagrams of UDP in a worker, and a reply");
     tap::is(reckoned::pools_bytes, daemon::landing_bytes + daemon::lending_bytes, "landing and lending of a worker");
     tap::is(reckoned::fetch_pool_bytes, node::fetch_pool_bytes, "a node's pool for READs");
     tap::ok(reckoned::link_bytes >= 2 * fabric::ring_bytes_default, "rings of a link, and something beside them");
