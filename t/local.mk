@@ -81,8 +81,6 @@ frame_headers = t/unit/protocol/frame_random.h t/unit/protocol/frame_streams.h t
 t_unit_protocol_frame_SOURCES = t/unit/protocol/frame.cc $(frame_headers)
 t_unit_protocol_frame_bad_SOURCES = t/unit/protocol/frame_bad.cc $(frame_headers)
 
-check_PROGRAMS += t/unit/protocol/handshake
-TESTS += t/unit/protocol/handshake
 t_unit_protocol_handshake_SOURCES = t/unit/protocol/handshake.cc $(frame_headers)
 
 check_PROGRAMS += t/unit/daemon/metrics
@@ -90,13 +88,14 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-check_PROGRAMS += t/unit/daemon/history
-TESTS += t/unit/daemon/history
+few_parts = t/unit/protocol/handshake t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
+check_PROGRAMS += $(few_parts)
+TESTS += $(few_parts)
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
-
-check_PROGRAMS += t/unit/daemon/hot_keys
-TESTS += t/unit/daemon/hot_keys
 t_unit_daemon_hot_keys_SOURCES = t/unit/daemon/hot_keys.cc t/lib/tap.h
+t_unit_protocol_udp_frame_SOURCES = t/unit/protocol/udp_frame.cc t/lib/tap.h
+t_unit_daemon_datagrams_SOURCES = t/unit/daemon/datagrams.cc t/unit/daemon/datagram_fixture.h t/unit/daemon/text_fixture.h \
+	t/lib/refused_new.h t/lib/sent_bytes.h t/lib/tap.h
 
 check_PROGRAMS += t/unit/daemon/stats_nodes
 TESTS += t/unit/daemon/stats_nodes
@@ -264,12 +263,12 @@ test_scripts += t/conversation/nodes_clients.py
 
 test_scripts += t/conversation/connections.py t/conversation/connection_limits.py t/conversation/together.py
 
-# Clients' sockets by io_uring, and TLS and SASL for clients.
-test_scripts += t/conversation/uring.py t/conversation/uring_suites.py
+# Clients' sockets by io_uring; TLS, SASL and UDP for clients.
+test_scripts += t/conversation/uring.py t/conversation/uring_suites.py t/conversation/udp.py
 test_scripts += t/conversation/tls.py t/conversation/tls_data.py t/conversation/tls_refresh.py t/conversation/tls_suites.py
 test_scripts += t/conversation/sasl.py t/conversation/sasl_transports.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py t/lib/certificates.py t/lib/tls_daemon.py t/lib/tls_library.py
-EXTRA_DIST += t/lib/sasl_daemon.py
+EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py
 
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
@@ -295,7 +294,8 @@ EXTRA_DIST += $(test_scripts)
 # nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
 one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic \
 	t/unit/conf/resource_limits \
-	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/protocol/binary_parse t/unit/conf/conf \
+	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/daemon/datagrams \
+	t/unit/protocol/udp_frame t/unit/protocol/binary_parse t/unit/conf/conf \
 	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
 	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \
 	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
@@ -368,7 +368,7 @@ TESTS += t/unit/node/in_place
 t_unit_node_in_place_SOURCES = t/unit/node/in_place.cc t/unit/node/invariants.h t/lib/tap.h
 
 # Preloaded by these.
-test_scripts += t/faulty/failing_allocations.py t/faulty/failing_disk.py t/faulty/failing_sasl.py
+test_scripts += t/faulty/failing_allocations.py t/faulty/failing_datagrams.py t/faulty/failing_disk.py t/faulty/failing_sasl.py
 check_DATA = t/faulty/failing_new.so
 CLEANFILES += t/faulty/failing_new.so
 EXTRA_DIST += t/faulty/failing_new.cc

@@ -44,6 +44,10 @@ t_fuzz_slots_LDFLAGS = $(fuzz_ldflags)
 fuzz_targets += t/fuzz/report
 t_fuzz_report_SOURCES = t/fuzz/report.cc t/unit/node/service_fixture.h $(frame_headers) $(fuzz_main)
 t_fuzz_report_LDFLAGS = $(fuzz_ldflags)
+fuzz_targets += t/fuzz/datagrams
+t_fuzz_datagrams_SOURCES = t/fuzz/datagrams.cc t/unit/daemon/datagram_fixture.h t/unit/daemon/text_fixture.h t/lib/sent_bytes.h \
+	$(fuzz_main)
+t_fuzz_datagrams_LDFLAGS = $(fuzz_ldflags)
 fuzz_targets += t/fuzz/tls
 t_fuzz_tls_SOURCES = t/fuzz/tls.cc t/unit/daemon/text_fixture.h t/lib/sent_bytes.h $(fuzz_main)
 t_fuzz_tls_LDFLAGS = $(fuzz_ldflags)
