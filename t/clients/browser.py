@@ -126,8 +126,10 @@ class Page:
                 if event.get("method") == method and event.get("sessionId") == self.session]
 
     def complaints(self):
-        """Errors of scripts, security policy and network."""
+        """Errors of scripts, security policy and network. Not of a connection that the browser opened ahead and used too late: the
+        daemon closes silent ones after five seconds, and the page fetches again."""
         entries = [event["entry"]["text"] for event in self.seen("Log.entryAdded") if event["entry"]["level"] == "error"]
+        entries = [text for text in entries if "net::ERR_SOCKET_NOT_CONNECTED" not in text]
         return entries + [str(event["exceptionDetails"]) for event in self.seen("Runtime.exceptionThrown")]
 
     def requested(self):
