@@ -186,8 +186,8 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_num_tickets(context, 0);
 }
 
-/// Parses the issuers' extensions, which libcrypto caches in a certificate at its first use: here, by the thread that loads
-/// them, and not in a handshake. libcrypto shows the cache to other threads by an atomic word that TSan does not see.
+// Parses the issuers' extensions in the thread that loads them. libcrypto would parse them in the first handshake, keep the
+// result in the certificate, and show it to other threads by an atomic word that TSan does not see.
 void parse_extensions(SSL_CTX* context) {
     const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
     for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
