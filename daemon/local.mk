@@ -51,6 +51,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
+	daemon/farcached/files.cc \
+	daemon/farcached/files.h \
 	daemon/farcached/http_pages.cc \
 	daemon/farcached/http_pages.h \
 	daemon/farcached/run.cc \

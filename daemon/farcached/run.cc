@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -26,13 +24,11 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/passwords.h"
-#include "daemon/engine/sasl.h"
 #include "daemon/farcached/admin.h"
+#include "daemon/farcached/files.h"
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
 #include "daemon/remote/nodes.h"
-#include "daemon/session/tls.h"
 #include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
 #include "node/store/restart.h"
@@ -246,39 +242,6 @@ void start_or_exit(Start start) {
     }
 }
 
-// The files of -e, ext_path, -Y and -Z, and the library of -S. Paths are absolute, because -d changes the folder; empty: none.
-struct Files {
-    std::string folder;  // at the start
-    std::string memory, disk, passwords;
-    Passwords allowed;   // of `passwords`
-    TlsKeys keys;
-    std::unique_ptr<Sasl> sasl;  // nullptr: without -S
-
-    const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
-    Result<TlsKeys::Loaded> load_keys(conf::TlsSettings settings) const {
-        for (std::string* path : {&settings.chain_path, &settings.key_path, &settings.ca_path})
-            if (!path->empty()) *path = (std::filesystem::path(folder) / *path).string();
-        return TlsKeys::load(settings);
-    }
-    Result<Passwords::Entries> read() const { return passwords.empty() ? Passwords::Entries() : Passwords::read(passwords); }
-};
-
-std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
-
-// While the process may still have more rights than its final user.
-void find_files(const conf::Settings& settings, Files& files) {
-    files.folder = absolute(".");
-    if (settings.tls.enabled) files.keys.use(or_fatal(files.load_keys(settings.tls)));
-    if (settings.session.sasl) files.sasl = or_fatal(Sasl::start());
-    files.disk = absolute(settings.disk.path);
-    if (settings.proxy.nodes.empty())
-        files.memory = absolute(settings.memory.file);
-    else if (!settings.memory.file.empty())
-        process::say(Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
-    files.passwords = absolute(settings.session.auth_file);
-    files.allowed.use(or_fatal(files.read()));
-}
-
 std::unique_ptr<node::Restart> restart_or_exit(const std::string& path, const process::ServiceManager& manager) {
     const node::RunClock clock{process::node_zero_ns() / 1'000'000'000, process::node_started_unix()};
     const auto progress = [&manager](const std::string& text) { process::say_restart_progress(manager, text); };
@@ -352,12 +315,6 @@ struct Running {
     AdminImpl& admin;
     Files& files;
 };
-
-std::vector<std::string> lines_of(const conf::Problem& problem) {
-    std::string text = problem.text;
-    while (text.ends_with('\n')) text.pop_back();
-    return {text};
-}
 
 void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
     if (running.embedded == nullptr) {  // commands are refused, with the reason
@@ -433,58 +390,24 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
-// The keys of a reload, from their load to their use.
-class NewKeys {
-  public:
-    explicit NewKeys(Files& files) : files_(files) {}
-
-    // With an error the keys in use stay, and their settings, too.
-    std::vector<std::string> load(const conf::Settings& running, const conf::Settings& next, conf::Settings& wanted) {
-        if (!next.tls.enabled) return {};
-        hold_ = files_.keys.hold_loads();
-        Result<TlsKeys::Loaded> loaded = files_.load_keys(next.tls);
-        if (auto* keys = std::get_if<TlsKeys::Loaded>(&loaded)) {
-            loaded_ = std::move(*keys);
-            return {};
-        }
-        hold_.unlock();
-        const conf::TlsSettings unread = std::exchange(wanted.tls, running.tls);
-        wanted.tls.enabled = unread.enabled;
-        wanted.tls.handshake_timeout_s = unread.handshake_timeout_s;
-        return {lines_of(std::get<Problem>(loaded)).front() + "; the former certificate, key and rules stay in use"};
-    }
-    void use() {
-        if (!loaded_.has_value()) return;
-        files_.keys.use(*std::exchange(loaded_, std::nullopt));
-        hold_.unlock();
-    }
-
-  private:
-    Files& files_;
-    std::unique_lock<std::mutex> hold_;
-    std::optional<TlsKeys::Loaded> loaded_;
-};
-
 void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
     };
     tell("start");
-    Result<Passwords::Entries> passwords = running.files.read();
-    if (const auto* problem = std::get_if<Problem>(&passwords)) {
-        reloader.refuse(lines_of(*problem));
+    NewFiles files(running.files);
+    if (std::vector<std::string> refused = files.load(); !refused.empty()) {
+        reloader.refuse(refused);
         return tell("failed");
     }
-    NewKeys keys(running.files);
     const auto load = [&](const conf::Settings& next, conf::Settings& wanted) {
-        return keys.load(reloader.running(), next, wanted);
+        return files.load_keys(reloader.running(), next, wanted);
     };
     const auto apply = [&](const conf::Settings& from, const conf::Settings& to) {
-        return change(running, from, to, [&] { keys.use(); });
+        return change(running, from, to, [&] { files.use_keys(); });
     };
     const bool done = reloader.reload(apply, load);
-    if (done) running.files.allowed.use(std::get<0>(std::move(passwords)));
-    if (done) keys.use();  // nothing else has changed
+    if (done) files.use();
     tell(done ? "done" : "failed");
 }
 
@@ -577,7 +500,7 @@ int run(int argc, char** argv) {
     Server server(options);
     or_fatal(server.listen());
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
-    find_files(settings, files);
+    files.find_or_exit(settings);
     settle(settings.process, options.identity, manager);
     serve(reloader, files, nodes.get(), server, http.get(), signals, manager, starting);
     process::say(Level::info, "Exiting normally");

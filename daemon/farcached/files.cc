@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farcached/files.h"
+
+#include <filesystem>
+#include <utility>
+#include <variant>
+
+#include "process/fatal.h"
+#include "process/log.h"
+
+namespace farcached::daemon {
+
+using process::or_fatal;
+
+namespace {
+
+std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
+
+}  // namespace
+
+std::vector<std::string> lines_of(const conf::Problem& problem) {
+    std::string text = problem.text;
+    while (text.ends_with('\n')) text.pop_back();
+    return {text};
+}
+
+void Files::find_or_exit(const conf::Settings& settings) {
+    folder = absolute(".");
+    if (settings.tls.enabled) keys.use(or_fatal(load_keys(settings.tls)));
+    if (settings.session.sasl) sasl = or_fatal(Sasl::start());
+    disk = absolute(settings.disk.path);
+    if (settings.proxy.nodes.empty())
+        memory = absolute(settings.memory.file);
+    else if (!settings.memory.file.empty())
+        process::say(process::Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
+    passwords = absolute(settings.session.auth_file);
+    allowed.use(or_fatal(read_passwords()));
+}
+
+Result<TlsKeys::Loaded> Files::load_keys(conf::TlsSettings settings) const {
+    for (std::string* path : {&settings.chain_path, &settings.key_path, &settings.ca_path})
+        if (!path->empty()) *path = (std::filesystem::path(folder) / *path).string();
+    return TlsKeys::load(settings);
+}
+
+Result<Passwords::Entries> Files::read_passwords() const {
+    return passwords.empty() ? Passwords::Entries() : Passwords::read(passwords);
+}
+
+std::vector<std::string> NewFiles::load() {
+    Result<Passwords::Entries> read = files_.read_passwords();
+    if (const auto* problem = std::get_if<Problem>(&read)) return lines_of(*problem);
+    passwords_ = std::get<0>(std::move(read));
+    return {};
+}
+
+std::vector<std::string> NewFiles::load_keys(const conf::Settings& running, const conf::Settings& next,
+                                             conf::Settings& wanted) {
+    if (!next.tls.enabled) return {};
+    hold_ = files_.keys.hold_loads();
+    Result<TlsKeys::Loaded> loaded = files_.load_keys(next.tls);
+    if (auto* keys = std::get_if<TlsKeys::Loaded>(&loaded)) {
+        keys_ = std::move(*keys);
+        return {};
+    }
+    hold_.unlock();
+    const conf::TlsSettings unread = std::exchange(wanted.tls, running.tls);
+    wanted.tls.enabled = unread.enabled;
+    wanted.tls.handshake_timeout_s = unread.handshake_timeout_s;
+    return {lines_of(std::get<Problem>(loaded)).front() + "; the former certificate, key and rules stay in use"};
+}
+
+void NewFiles::use_keys() {
+    if (!keys_.has_value()) return;
+    files_.keys.use(*std::exchange(keys_, std::nullopt));
+    hold_.unlock();
+}
+
+void NewFiles::use() {
+    files_.allowed.use(std::move(passwords_));
+    use_keys();
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files: the files that farcached reads beside its options, and where the items' files are. Passwords (-Y), certificate and
+// key (-Z), and the library of -S with its files. A reload reads passwords, certificate and key again (NewFiles).
+//
+// Owner: main's thread, which calls everything here. Workers read `allowed`, `keys` and `sasl`, which are safe for that.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "conf/program.h"
+#include "conf/settings.h"
+#include "daemon/engine/passwords.h"
+#include "daemon/engine/sasl.h"
+#include "daemon/session/tls.h"
+
+namespace farcached::daemon {
+
+// A problem's text, as lines for a reload's errors.
+std::vector<std::string> lines_of(const conf::Problem& problem);
+
+// Paths are absolute, because -d changes the folder; empty: none.
+struct Files {
+    std::string folder;  // at the start
+    std::string memory, disk, passwords;
+    Passwords allowed;  // of `passwords`
+    TlsKeys keys;
+    std::unique_ptr<Sasl> sasl;  // nullptr: without -S
+
+    // While the process may still have more rights than its final user. Exits with a sentence if a file cannot be used.
+    void find_or_exit(const conf::Settings& settings);
+
+    const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
+    Result<TlsKeys::Loaded> load_keys(conf::TlsSettings settings) const;
+    Result<Passwords::Entries> read_passwords() const;
+};
+
+// The files of one reload, from their load to their use. If they are never used, the former contents stay in use.
+class NewFiles {
+  public:
+    explicit NewFiles(Files& files) : files_(files) {}
+
+    // The files that do not depend on new options. Returns the errors, a line each; then the reload is refused.
+    std::vector<std::string> load();
+    // Certificate and key. With an error those in use stay, and their settings in `wanted`, too.
+    std::vector<std::string> load_keys(const conf::Settings& running, const conf::Settings& next, conf::Settings& wanted);
+    // No-op without loaded keys, and the second time.
+    void use_keys();
+    void use();  // all
+
+  private:
+    Files& files_;
+    Passwords::Entries passwords_;
+    std::unique_lock<std::mutex> hold_;
+    std::optional<TlsKeys::Loaded> keys_;
+};
+
+}  // namespace farcached::daemon
