@@ -17,6 +17,15 @@ Refusal check_item_size(const Settings& settings) {
     return Problem{exit_usage, "Cannot set item size limit higher than 1/2 of memory max.\n"};
 }
 
+Refusal check_peer_tls(const Settings& settings) {
+    const PeerTlsSettings& tls = settings.peer_tls;
+    const bool none = tls.certificate_path.empty() && tls.key_path.empty() && tls.issuers_path.empty();
+    const bool all = !tls.certificate_path.empty() && !tls.key_path.empty() && !tls.issuers_path.empty();
+    if (none || all) return {};
+    return Problem{exit_usage, "TLS between peers needs --peer-cert, --peer-key and --peer-ca, and one is missing; give all three, "
+                               "or none.\n"};
+}
+
 // Both sockets would use the same path.
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option) {
     const std::string& path = settings.admin.socket_path;
@@ -141,6 +150,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});
     add(check_listens(settings), {"listen"});
+    add(check_peer_tls(settings), {"peer-cert", "peer-key", "peer-ca"});
     add(check_tls(settings), {"enable-ssl", "ssl_chain_cert", "port"});
     add(check_sasl(settings), {"protocol", "listen", "enable-sasl"});
     add(check_passwords(settings), {"auth-file", "protocol", "enable-sasl"});

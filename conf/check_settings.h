@@ -25,6 +25,7 @@ std::vector<Conflict> check_settings(const Settings& settings);
 std::string conflict_text(const Conflict& conflict, const Origins& origins);
 // Checks that the admin socket's path differs from the other one.
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
+Refusal check_peer_tls(const Settings& settings);
 Refusal check_item_size(const Settings& settings);  // the part that all daemons need
 
 // Warnings for stderr; empty if none.

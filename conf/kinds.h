@@ -308,6 +308,27 @@ constexpr Option http_names_option(Section section) {
 }
 
 // --admin, of both daemons.
+// TLS of tcp links, of both programs.
+constexpr Option peer_cert_option(Section section) {
+    return {.name = "peer-cert", .argument = "<path>",
+            .kind = text<&Settings::peer_tls, &PeerTlsSettings::certificate_path>(), .section = section,
+            .exit_status = exit_usage,
+            .help = "TLS for tcp links between farcached and farnode: this\n"
+                    "process's certificate with its chain, PEM. Each end demands\n"
+                    "the other's. A node's must name the host in its address.\n"
+                    "Needs --peer-key and --peer-ca; a reload reads all three\n"
+                    "again"};
+}
+constexpr Option peer_key_option(Section section) {
+    return {.name = "peer-key", .argument = "<path>", .kind = text<&Settings::peer_tls, &PeerTlsSettings::key_path>(),
+            .section = section, .exit_status = exit_usage, .help = "key of --peer-cert, PEM, without a password"};
+}
+constexpr Option peer_ca_option(Section section) {
+    return {.name = "peer-ca", .argument = "<path>", .kind = text<&Settings::peer_tls, &PeerTlsSettings::issuers_path>(),
+            .section = section, .exit_status = exit_usage,
+            .help = "issuers of the certificates that peers must have, PEM"};
+}
+
 constexpr Option admin_option(Section section) {
     return {.name = "admin", .argument = "<path>",
             .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),

@@ -121,6 +121,7 @@ constexpr Option table[] = {
     admin_option(Section::network),
     http_option(Section::network),
     http_names_option(Section::network),
+    peer_cert_option(Section::network), peer_key_option(Section::network), peer_ca_option(Section::network),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = counted_in(Unit::megabytes, number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20)),
      .section = Section::memory, .live = true,
@@ -276,6 +277,7 @@ std::vector<Conflict> check_node_settings(const Settings& settings) {
     add(check_admin_path(settings, settings.node.shm_path, "--shm"), {"admin", "shm"});
     add(check_terms(settings), {"lease-ms-max", "lease-ms-min"});
     add(check_listens(settings), {});
+    add(check_peer_tls(settings), {"peer-cert", "peer-key", "peer-ca"});
     return conflicts;
 }
 

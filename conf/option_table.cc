@@ -299,6 +299,7 @@ constexpr Option table[] = {
     admin_option(network),
     http_option(network),
     http_names_option(network),
+    peer_cert_option(Section::nodes), peer_key_option(Section::nodes), peer_ca_option(Section::nodes),
     {.where = suboption, .name = "latency_stats", .negatable = true, .initial = "yes",
      .kind = toggle<&S::admin, &A::latency>(), .section = extended, .live = true,
      .help = "request latency measurement, for `stats latency` and\n"

@@ -199,6 +199,15 @@ struct NodeSettings {
     uint32_t spill_share_percent = 0;  // of memory, for values of other nodes
 };
 
+// TLS of tcp links between proxies and nodes, and to the node of --spill-to. All paths are empty, or none is.
+struct PeerTlsSettings {
+    std::string certificate_path;  // with its chain
+    std::string key_path;
+    std::string issuers_path;      // of peers' certificates
+
+    bool enabled() const { return !certificate_path.empty(); }
+};
+
 struct Settings {
     MemorySettings memory;
     DiskSettings disk;
@@ -210,6 +219,7 @@ struct Settings {
     CrawlerSettings crawler;
     ProxySettings proxy;
     NodeSettings node;
+    PeerTlsSettings peer_tls;
     CompatSettings compat;
 };
 

@@ -94,6 +94,7 @@ using ChannelCounters = ChannelCells<Counter>;
     X(timed_out, "connecting or its reply timed out")                           \
     X(reset, "the connection was reset")                                        \
     X(handshake, "the peer does not use this transport's handshake")            \
+    X(tls, "TLS with the peer failed")                                          \
     X(permission, "the peer belongs to another user, or permission was denied") \
     X(owner_dead, "the process that owns the mapped memory is dead")            \
     X(corrupt, "the peer wrote invalid data into the memory of the channel")    \

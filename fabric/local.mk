@@ -16,6 +16,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/mapped_region.h \
 	fabric/owner.cc \
 	fabric/owner.h \
+	fabric/peer_tls.cc \
+	fabric/peer_tls.h \
 	fabric/region.cc \
 	fabric/region.h \
 	fabric/remote_ptr.h \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The channel over TCP: frames over a stream, every read two-sided (can_read() is false).
+// The channel over TCP: frames over a stream, every read two-sided (can_read() is false). With TLS (fabric/peer_tls.h) the
+// channel is connected when the handshake is complete.
 //
 // The caller resolves names, and may wait for that. The owner limits the time to make a connection: it closes the channel.
 // Threads: as any channel.
@@ -10,23 +11,28 @@
 
 #include "base/result.h"
 #include "fabric/channel.h"
+#include "fabric/peer_tls.h"
 #include "fabric/socket.h"
 
 namespace farcached::fabric {
 
+struct TcpOptions {
+    size_t input_bytes_max = input_bytes_default;
+    const PeerTls* tls = nullptr;  // outlives channels and listener; nullptr: without TLS
+    std::string host = {};         // with TLS, of a connecting end: what the peer's certificate must name
+};
+
 // A proxy's side. `events` outlives the channel. A problem: the process has no free descriptor. A connection that fails
-// ends through `events`, as any other does.
-Result<std::unique_ptr<Channel>> connect_tcp(const SocketAddress& to, ChannelEvents& events,
-                                             size_t input_bytes_max = input_bytes_default);
+// ends through `events`, as any other does. With TLS it throws std::bad_alloc.
+Result<std::unique_ptr<Channel>> connect_tcp(const SocketAddress& to, ChannelEvents& events, const TcpOptions& options = {});
 
 class TcpListener final : public ChannelListener {
   public:
     // A problem is a sentence with address and cause. Port 0: the kernel chooses.
-    static Result<std::unique_ptr<TcpListener>> listen(const SocketAddress& at, int backlog,
-                                                       size_t input_bytes_max = input_bytes_default);
+    static Result<std::unique_ptr<TcpListener>> listen(const SocketAddress& at, int backlog, const TcpOptions& options = {});
 
     // From a socket that listens already, and is non-blocking.
-    static std::unique_ptr<TcpListener> adopt(Descriptor socket, size_t input_bytes_max = input_bytes_default);
+    static std::unique_ptr<TcpListener> adopt(Descriptor socket, const TcpOptions& options = {});
 
     int fd() const override { return socket_.get(); }
     // Without a free descriptor it closes the connection and takes the next one.
@@ -36,14 +42,13 @@ class TcpListener final : public ChannelListener {
     const SocketAddress& address() const { return address_; }  // with the actual port
 
   private:
-    TcpListener(Descriptor socket, Descriptor reserve, const SocketAddress& address,
-                size_t input_bytes_max);
+    TcpListener(Descriptor socket, Descriptor reserve, const SocketAddress& address, const TcpOptions& options);
 
     Descriptor socket_;
     Descriptor reserve_;  // released to accept, and then close, a connection without a free descriptor
     uint64_t turned_away_ = 0;
     SocketAddress address_;
-    size_t input_bytes_max_;
+    const TcpOptions options_;
 };
 
 }  // namespace farcached::fabric

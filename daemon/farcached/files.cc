@@ -33,6 +33,9 @@ void Files::find_or_exit(const conf::Settings& settings) {
         memory = absolute(settings.memory.file);
     else if (!settings.memory.file.empty())
         process::say(process::Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
+    const conf::PeerTlsSettings& tls = settings.peer_tls;
+    peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
+    if (has_peer_tls()) peers.use(or_fatal(fabric::PeerTls::load(peer_paths)));
     passwords = absolute(settings.session.auth_file);
     allowed.use(or_fatal(read_passwords()));
 }
@@ -51,6 +54,10 @@ std::vector<std::string> NewFiles::load() {
     Result<Passwords::Entries> read = files_.read_passwords();
     if (const auto* problem = std::get_if<Problem>(&read)) return lines_of(*problem);
     passwords_ = std::get<0>(std::move(read));
+    if (!files_.has_peer_tls()) return {};
+    Result<fabric::PeerTls::Loaded> peers = fabric::PeerTls::load(files_.peer_paths);
+    if (const auto* problem = std::get_if<Problem>(&peers)) return lines_of(*problem);
+    peers_ = std::get<0>(std::move(peers));
     return {};
 }
 
@@ -78,6 +85,7 @@ void NewFiles::use_keys() {
 
 void NewFiles::use() {
     files_.allowed.use(std::move(passwords_));
+    if (peers_ != nullptr) files_.peers.use(std::move(peers_));
     use_keys();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files: the files that farcached reads beside its options, and where the items' files are. Passwords (-Y), certificate and
-// key (-Z), and the library of -S with its files. A reload reads passwords, certificate and key again (NewFiles).
+// Files: the files that farcached reads beside its options, and where the items' files are. Passwords (-Y), certificates and
+// keys (-Z, --peer-cert), and the library of -S with its files. A reload reads all but the last again (NewFiles).
 //
-// Owner: main's thread, which calls everything here. Workers read `allowed`, `keys` and `sasl`, which are safe for that.
+// Owner: main's thread, which calls everything here. Workers read `allowed`, `keys`, `sasl` and `peers`, which are safe for that.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,7 @@
 #include "daemon/engine/passwords.h"
 #include "daemon/engine/sasl.h"
 #include "daemon/session/tls.h"
+#include "fabric/peer_tls.h"
 
 namespace farcached::daemon {
 
@@ -30,6 +31,8 @@ struct Files {
     Passwords allowed;  // of `passwords`
     TlsKeys keys;
     std::unique_ptr<Sasl> sasl;  // nullptr: without -S
+    fabric::PeerTls peers;
+    fabric::PeerTls::Paths peer_paths;  // empty: without TLS
 
     // While the process may still have more rights than its final user. Exits with a sentence if a file cannot be used.
     void find_or_exit(const conf::Settings& settings);
@@ -37,6 +40,7 @@ struct Files {
     const Passwords* list() const { return passwords.empty() ? nullptr : &allowed; }
     Result<TlsKeys::Loaded> load_keys(conf::TlsSettings settings) const;
     Result<Passwords::Entries> read_passwords() const;
+    bool has_peer_tls() const { return !peer_paths.certificate.empty(); }
 };
 
 // The files of one reload, from their load to their use. If they are never used, the former contents stay in use.
@@ -55,6 +59,7 @@ class NewFiles {
   private:
     Files& files_;
     Passwords::Entries passwords_;
+    fabric::PeerTls::Loaded peers_;  // nullptr: without TLS
     std::unique_lock<std::mutex> hold_;
     std::optional<TlsKeys::Loaded> keys_;
 };

@@ -288,9 +288,10 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
 }
 
 // nullptr: only the embedded node.
-std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings) {
+std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files& files) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    return or_fatal(Nodes::make(settings.proxy, settings.memory));
+    const fabric::PeerTls* const tls = settings.peer_tls.enabled() ? &files.peers : nullptr;
+    return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, tls));
 }
 
 // Threads run already: exits without unwinding.
@@ -492,10 +493,10 @@ int run(int argc, char** argv) {
     if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
     if (settings.process.core_dumps) or_fatal(process::raise_core_limit());
     or_fatal(raise_limits(settings));
-    const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings);
+    Files files;
+    const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings, files);
 
     Signals signals;
-    Files files;
     options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
     Server server(options);
     or_fatal(server.listen());

@@ -31,6 +31,7 @@
 #include "daemon/farnode/spill_link.h"
 #include "daemon/http/shared_pages.h"
 #include "fabric/owner.h"
+#include "fabric/peer_tls.h"
 #include "fabric/verbs/verbs_device.h"
 #include "node/peer/peer_store.h"
 #include "node/service/connection.h"
@@ -74,6 +75,27 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
     if (passed.fd >= 0) return process::AdminSocket::adopt(passed);
     if (path.empty()) return nullptr;
     return or_fatal(process::AdminSocket::listen(path, identity));
+}
+
+// -- Files ---------------------------------------------------------------------------------------------------
+
+struct Files {
+    std::string memory, disk;           // absolute; empty: none
+    fabric::PeerTls::Paths peer_paths;  // as they
+    fabric::PeerTls peers;              // TLS of tcp links, if there are paths
+
+    const fabric::PeerTls* tls() const { return peer_paths.certificate.empty() ? nullptr : &peers; }
+};
+
+std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
+
+// Absolute, because -d changes the folder.
+void find_files(const conf::Settings& settings, Files& files) {
+    files.memory = absolute(settings.memory.file);
+    files.disk = absolute(settings.disk.path);
+    const conf::PeerTlsSettings& tls = settings.peer_tls;
+    files.peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
+    if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
 }
 
 // -- Configuration ---------------------------------------------------------------------------------------
@@ -169,10 +191,11 @@ std::unique_ptr<PeerStore> peer_or_exit(const conf::Settings& settings) {
 }
 
 // After this, no proxy READs a value on the peer that a former run of this node permitted (S15): that run ended before this began.
-std::unique_ptr<SpillLink> link_or_exit(PeerStore* peer, const conf::Settings& settings, const Node& node) {
+std::unique_ptr<SpillLink> link_or_exit(PeerStore* peer, const conf::Settings& settings, const Node& node,
+                                        const fabric::PeerTls* tls) {
     if (peer == nullptr) return nullptr;
     std::this_thread::sleep_for(std::chrono::milliseconds(protocol::spilled_term_ms_max + 1));
-    return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation));
+    return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation, tls));
 }
 
 std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart, PeerStore* peer, DiskStore* disk) {
@@ -261,10 +284,17 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     return {};
 }
 
-void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server) {
-    reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
+void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server, Files& files) {
+    fabric::PeerTls::Loaded peers;
+    if (files.tls() != nullptr) {
+        Result<fabric::PeerTls::Loaded> loaded = fabric::PeerTls::load(files.peer_paths);
+        if (const auto* problem = std::get_if<Problem>(&loaded)) return reloader.refuse({problem->text});
+        peers = std::get<0>(std::move(loaded));
+    }
+    const bool done = reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
         return change(node, facts, server, from, to);
     });
+    if (done && peers != nullptr) files.peers.use(std::move(peers));
 }
 
 // -- The process --------------------------------------------------------------------------------------------
@@ -311,14 +341,8 @@ std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_pe
     return all;
 }
 
-struct Files {
-    std::string memory, disk;  // absolute; empty: none
-};
-
-std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
-
 // Runs in the final process, as the final user.
-void serve(process::Reloader& reloader, const Files& files, TcpListeners listeners, AdminSocket admin,
+void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, AdminSocket admin,
            process::HttpListener* http, process::Background& background, Signals& signals, process::ServiceManager& manager,
            process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
@@ -328,7 +352,7 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
     const std::unique_ptr<PeerStore> peer = peer_or_exit(settings);
     const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, peer.get(), disk.get());
     Node& node = *owned;
-    const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node);
+    const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node, files.tls());
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
@@ -375,7 +399,7 @@ void serve(process::Reloader& reloader, const Files& files, TcpListeners listene
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, node, facts, *server);
+        reload(reloader, node, facts, *server, files);
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
@@ -411,11 +435,11 @@ int run(int argc, char** argv) {
     if (settings.process.drop_privileges) or_fatal(process::check_system_calls());
     or_fatal(raise_limits(settings));
     Signals signals;
-    // Absolute, because -d changes the folder.
-    const Files files{absolute(settings.memory.file), absolute(settings.disk.path)};
+    Files files;
+    find_files(settings, files);
     process::Background background;
     if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
-    TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest()));
+    TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest(), files.tls()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));

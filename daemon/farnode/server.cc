@@ -215,20 +215,23 @@ Result<std::vector<std::unique_ptr<Listener>>> listen_at_each(const std::vector<
 
 }  // namespace
 
-Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed) {
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed,
+                                const fabric::PeerTls* tls) {
+    const fabric::TcpOptions options{.tls = tls};
     TcpListeners adopted;
     for (const process::PassedSocket& socket : passed) {
         if (socket.is_unix())
             return problem(process::describe(socket) + " is a Unix socket: proxies connect over TCP, or at the path of --shm, " +
                            "which the node creates itself");
-        adopted.push_back(fabric::TcpListener::adopt(fabric::Descriptor(socket.fd)));
+        adopted.push_back(fabric::TcpListener::adopt(fabric::Descriptor(socket.fd), options));
     }
     if (!adopted.empty()) return adopted;
     if (settings.tcp_host.empty()) return TcpListeners();
     auto found = addresses_of("--tcp", settings.tcp_host, settings.tcp_port);
     if (auto* unknown = std::get_if<Problem>(&found)) return *unknown;
-    return listen_at_each<fabric::TcpListener>(
-        std::get<0>(found), [](const SocketAddress& address) { return fabric::TcpListener::listen(address, backlog); });
+    return listen_at_each<fabric::TcpListener>(std::get<0>(found), [&](const SocketAddress& address) {
+        return fabric::TcpListener::listen(address, backlog, options);
+    });
 }
 
 Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,

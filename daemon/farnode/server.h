@@ -102,7 +102,8 @@ using VerbsListeners = std::vector<std::unique_ptr<fabric::VerbsListener>>;
 
 // One listener for each address of the host; none if TCP is off. May wait for a name server. With port 0 the kernel chooses a
 // port for each. Sockets passed by the service manager are used instead.
-Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed);
+Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::vector<process::PassedSocket>& passed,
+                                const fabric::PeerTls* tls);
 // Registers the offered memory. The offer and the devices outlive the listeners.
 Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                     fabric::VerbsDevices& devices);

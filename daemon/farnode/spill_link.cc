@@ -51,8 +51,9 @@ std::unique_ptr<proxy::PointerTable> own_table() {
 
 }  // namespace
 
-Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation) {
-    daemon::Nodes::Made made = daemon::Nodes::make(settings_of(settings), settings.memory);
+Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation,
+                                                   const fabric::PeerTls* tls) {
+    daemon::Nodes::Made made = daemon::Nodes::make(settings_of(settings), settings.memory, fabric::look_up, tls);
     if (auto* const problem = std::get_if<Problem>(&made)) return std::move(*problem);
     auto nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
     const bool has_disk = !settings.disk.path.empty();

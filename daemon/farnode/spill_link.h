@@ -37,7 +37,8 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
   public:
     // own_incarnation: of this node's memory, which is no peer of itself. A problem: the host of the address is not known. Throws
     // std::bad_alloc.
-    static Result<std::unique_ptr<SpillLink>> make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation);
+    static Result<std::unique_ptr<SpillLink>> make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation,
+                                                    const fabric::PeerTls* tls);
     ~SpillLink() override;
     SpillLink(const SpillLink&) = delete;
     SpillLink& operator=(const SpillLink&) = delete;

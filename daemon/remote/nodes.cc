@@ -71,8 +71,9 @@ Nodes::Nodes()
 Nodes::~Nodes() = default;
 
 Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
-                        const HostAddresses::LookUp& look_up) {
+                        const HostAddresses::LookUp& look_up, const fabric::PeerTls* tls) {
     std::unique_ptr<Nodes> nodes(new Nodes);
+    nodes->tls_ = tls;
     nodes->item_bytes_max_ = memory.item_bytes_max;
     nodes->shm_group_ = settings.shm_group;
     nodes->cas_ = memory.cas;
@@ -274,11 +275,11 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
     // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
+    return [this, node, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
         if (turn != 0) host->refresh(boottime_ns());
         const fabric::SocketAddress to = host->at(turn++);
         if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
-        return fabric::connect_tcp(to, events);
+        return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
     };
 }
 

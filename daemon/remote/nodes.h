@@ -26,6 +26,7 @@
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "fabric/mapped_region.h"
+#include "fabric/peer_tls.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "process/log.h"
 #include "proxy/node_link.h"
@@ -109,9 +110,9 @@ struct NodeSet {
 class Nodes final : public NodesView {
   public:
     using Made = Result<std::unique_ptr<Nodes>>;
-    // Looks up names, and waits for them, for a bounded time.
+    // Looks up names, and waits for them, for a bounded time. tls: of tcp links; outlives this; nullptr: none.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
-                     const HostAddresses::LookUp& look_up = fabric::look_up);
+                     const HostAddresses::LookUp& look_up = fabric::look_up, const fabric::PeerTls* tls = nullptr);
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
@@ -188,6 +189,7 @@ class Nodes final : public NodesView {
 
     WatchLog* watch_ = nullptr;
     uint64_t item_bytes_max_ = 0;
+    const fabric::PeerTls* tls_ = nullptr;
     bool shm_group_ = false;  // also trust nodes of this process's group
     bool cas_ = true;
     uint32_t next_number_ = 0;  // main's

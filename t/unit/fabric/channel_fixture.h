@@ -265,14 +265,15 @@ struct Transport {
     bool knocks_at_once = true;  // a connection attempt reaches the listener, even if it is abandoned
 };
 
-inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_bytes_default) {
-    auto listener = value_of(TcpListener::listen(*numeric_address(host, 0), 16, input_bytes_max));
+// tls: of both ends; nullptr: none.
+inline Transport tcp_transport(const char* host, size_t input_bytes_max = input_bytes_default, const PeerTls* tls = nullptr) {
+    auto listener = value_of(TcpListener::listen(*numeric_address(host, 0), 16, {.input_bytes_max = input_bytes_max, .tls = tls}));
     Transport tcp;
-    tcp.name = std::string("tcp ") + host;
+    tcp.name = std::string(tls != nullptr ? "tls " : "tcp ") + host;
     const SocketAddress address = listener->address();
     tcp.listener = std::move(listener);
-    tcp.connect = [address, input_bytes_max](ChannelEvents& events) {
-        return value_of(connect_tcp(address, events, input_bytes_max));
+    tcp.connect = [address, input_bytes_max, tls, host = std::string(host)](ChannelEvents& events) {
+        return value_of(connect_tcp(address, events, {.input_bytes_max = input_bytes_max, .tls = tls, .host = host}));
     };
     return tcp;
 }
