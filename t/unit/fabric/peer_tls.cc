@@ -130,7 +130,8 @@ void garbage(const Folder& folder) {
         if (connect(raw.get(), at.get(), at.size) != 0 || !accept_into(*listener, server)) tap::bail_out("connect");
         if (send(raw.get(), record.data(), record.size(), MSG_NOSIGNAL) < 0) tap::bail_out("send");
         shutdown(raw.get(), SHUT_WR);
-        tap::ok(pump({&server}, [&] { return server.over; }), std::to_string(record.size()) + " bytes that are no TLS end the connection: " + server.text);
+        tap::ok(pump({&server}, [&] { return server.over; }),
+                std::to_string(record.size()) + " bytes that are no TLS end the connection: " + server.text);
         tap::is(server.ending(), "tls", "as a failure of TLS");
     }
 }
