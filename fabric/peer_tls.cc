@@ -50,14 +50,14 @@ std::string library_error() {
 }
 
 Problem refused(const std::string& path, const char* what) {
-    return system_problem(path + ": " + what + " (" + library_error() + ")");
+    return system_problem(path + what + " (" + library_error() + ")");
 }
 
 // Instead of a question at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
-// Parses the issuers' extensions in the thread that loads them: libcrypto would do it in the first handshake, and show the result
-// to other threads by an atomic word that TSan does not see.
+// Parses the issuers' extensions in the thread that loads them. Else libcrypto parses them in the first handshake, and shows the
+// result to other threads by an atomic word that TSan does not see.
 void parse_extensions(SSL_CTX* context) {
     const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
     for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
@@ -79,7 +79,7 @@ bool demand_host(SSL* ssl, const std::string& host) {
 Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
     ERR_clear_error();
     Loaded context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
-    if (context == nullptr) return refused(paths.certificate, "OpenSSL has no memory for TLS");
+    if (context == nullptr) return refused(paths.certificate, ": OpenSSL has no memory for TLS");
     SSL_CTX* const raw = context.get();
     SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION);
     SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -90,11 +90,11 @@ Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
     SSL_CTX_set_num_tickets(raw, 0);
     SSL_CTX_set_default_passwd_cb(raw, no_password);
     if (SSL_CTX_use_certificate_chain_file(raw, paths.certificate.c_str()) != 1)
-        return refused(paths.certificate, "no certificate can be read");
+        return refused(paths.certificate, ": no certificate can be read");
     if (SSL_CTX_use_PrivateKey_file(raw, paths.key.c_str(), SSL_FILETYPE_PEM) != 1)
-        return refused(paths.key, "no key of that certificate can be read");
+        return refused(paths.key, ": no key of that certificate can be read");
     if (SSL_CTX_load_verify_locations(raw, paths.issuers.c_str(), nullptr) != 1)
-        return refused(paths.issuers, "no issuer's certificate can be read");
+        return refused(paths.issuers, ": no issuer's certificate can be read");
     parse_extensions(raw);
     return context;
 }

@@ -34,7 +34,7 @@ struct Met {
     std::string client_end, server_end, client_text, server_text;
 };
 
-// Connects, says a word each way, and waits until both ends are up or one is over. nullptr: without TLS.
+// Connects and sends a word each way. Returns when both have arrived, or when an end is over. nullptr: without TLS.
 Met meet(const PeerTls* proxy, const PeerTls* node, const std::string& host = "127.0.0.1") {
     const auto listener = value_of(TcpListener::listen(*numeric_address("127.0.0.1", 0), 4, {.tls = node}));
     End client, server;
@@ -116,7 +116,7 @@ void bad_files(const Folder& folder) {
     tap::ok(has(error_of(PeerTls::load(paths)), "peer.key: no issuer's certificate can be read"), "and a file without issuers");
 }
 
-// Whatever a stranger sends instead of TLS, the node's end ends.
+// The node ends a connection whose peer sends no TLS.
 void garbage(const Folder& folder) {
     const Authority authority(folder / ".", "patient");
     const Peer node(authority.issue("host", place));
