@@ -6,10 +6,9 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import certificates  # noqa: E402
 from binary_client import op, packet, set_extras, status  # noqa: E402
 from cluster import Nodes, Table, until_up  # noqa: E402
-from farcached import Client, is_sanitized, run_binary, tap, until  # noqa: E402
+from farcached import Client, has_tls, is_sanitized, run_binary, tap, until  # noqa: E402
 from sasl_daemon import HAS_RING, USER, SaslDaemon, path_of, plain  # noqa: E402
 
 ATTEMPT = packet(op.SASL_AUTH, "PLAIN", plain(*USER))
@@ -41,7 +40,7 @@ def in_each_backend():
     for io in ("libevent", "uring") if HAS_RING else ("libevent",):
         with SaslDaemon("-o", "io=" + io) as d:
             conversation(d, "io=" + io)
-        if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
+        if not has_tls():
             tap.skip("TLS", "no OpenSSL in this program, or no openssl command")
             continue
         os.environ["FARCACHED_TLS"] = "1.3"

@@ -5,10 +5,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import suite  # noqa: E402
-import certificates  # noqa: E402
-from farcached import Daemon, run_binary, tap  # noqa: E402
+from farcached import Daemon, has_tls, tap  # noqa: E402
 
-if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
+if not has_tls():
     tap.skip_all("no OpenSSL in this program, or no openssl command")
 with Daemon("-t", "1", "-o", "io=uring") as d:
     has_ring = d.stats()["farcached_io"] == "uring"

@@ -19,8 +19,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Nodes, Table, nodes_shown, until_up  # noqa: E402
 from failing import ALONE, KEPT, LONG, MODES, Failing, Trial, binary, descriptors, numbers, store, text  # noqa: E402
-import certificates  # noqa: E402
-from farcached import Client, Closed, Daemon, TimedOut, is_sanitized, run_binary, slow_factor, tap, until  # noqa: E402
+from farcached import Client, Closed, Daemon, TimedOut, has_tls, is_sanitized, slow_factor, tap, until  # noqa: E402
 from farctl import farctl  # noqa: E402
 from farnode import REQUEST, Farnode, NodeClient  # noqa: E402
 from http_get import get, http_args, http_env, http_port  # noqa: E402
@@ -206,7 +205,7 @@ def embedded_otherwise(folder):
 
 def over_tls(folder, io):
     """OpenSSL's own allocations do not fail."""
-    if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
+    if not has_tls():
         return 0
     failing, os.environ["FARCACHED_TLS"] = Failing(folder, "tls-" + io), "1.3"
     try:

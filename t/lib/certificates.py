@@ -95,6 +95,17 @@ def _for_every_daemon():
     return authority, authority.issue("suite-server")
 
 
+def peer_options(authority, certificate):
+    """TLS of tcp links, for farcached and farnode."""
+    return ["--peer-cert", certificate.chain, "--peer-key", certificate.key, "--peer-ca", authority.chain]
+
+
+@functools.lru_cache(maxsize=None)
+def options_of_every_peer():
+    authority = Authority("suite-peers")
+    return peer_options(authority, authority.issue("suite-peer"))
+
+
 def is_wanted():
     return bool(os.environ.get("FARCACHED_TLS"))
 

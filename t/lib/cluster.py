@@ -12,8 +12,8 @@ N2  Every cluster has a pointer table of its own, or several, for several hosts;
 N3  Stopped processes are continued at the end, so that they can exit. Daemon checks the exit of nodes and proxies (H3), except of
     those that the test killed.
 
-FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind). MODE is "3shm", "3tcp" or "mix", and with
-RDMA "3verbs" or "rdma" (a mix). -o options of farcached may follow behind commas: "mix,no_local_read".
+FARCACHED_NODES=MODE puts nodes behind every farcached that a script starts (Behind). MODE is "3shm", "3tcp", "3tls" (tcp with
+TLS) or "mix", and with RDMA "3verbs" or "rdma" (a mix). -o options of farcached may follow behind commas: "mix,no_local_read".
 
 FARCACHED_LINKS=OPTIONS gives every farcached of a Cluster these -o options: "rpc=rfp".
 """
@@ -25,6 +25,7 @@ import shutil
 import signal
 import tempfile
 
+import certificates
 from binary_client import BinaryClient, op
 from daemon import Closed, Daemon, StartFailed, default_binary, stat_words, test_program, until
 from disk import BUSY, Disk
@@ -36,7 +37,7 @@ NUMBERS = itertools.count()
 
 def channels_of(word):
     """"3shm" -> three times shm."""
-    found = re.fullmatch(r"(\d+)(shm|tcp|verbs)", word)
+    found = re.fullmatch(r"(\d+)(shm|tcp|tls|verbs)", word)
     return (found.group(2),) * int(found.group(1)) if found else MIXES[word]
 
 
@@ -79,6 +80,7 @@ class Node:
             self.args += ["-e", os.path.join(folder, name + ".items")]
         if disk is not None:
             self.args += Disk.at(os.path.join(folder, name + ".values"), **disk).long_options()
+        self.tls = certificates.options_of_every_peer() if channel == "tls" else []
         self.env = env or {}
         self.faults = faults
         self.path = os.path.join(folder, name + ".sock")
@@ -86,7 +88,7 @@ class Node:
         self.process = None
 
     def start(self):
-        where = ["--shm", self.path] if self.channel == "shm" else ["--" + self.channel, self.host_and_port()]
+        where = ["--shm", self.path] if self.channel == "shm" else ["--" + self.transport(), self.host_and_port(), *self.tls]
         named = faulty("farnode", self.faults)
         named["env"] = {**named.get("env", {}), **self.env}
         self.process = Farnode(*where, "--name", self.name, *self.args, **named)
@@ -110,7 +112,10 @@ class Node:
         return "%s:%d" % (host, self.port)
 
     def address(self):
-        return "shm:" + self.path if self.channel == "shm" else self.channel + ":" + self.host_and_port()
+        return "shm:" + self.path if self.channel == "shm" else self.transport() + ":" + self.host_and_port()
+
+    def transport(self):
+        return "tcp" if self.channel == "tls" else self.channel
 
     def option(self):
         return ["--node", "%s=%s" % (self.name, self.address())]
@@ -158,7 +163,7 @@ class Nodes:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def options(self):
-        return [word for node in self.all for word in node.option()]
+        return [word for node in self.all for word in node.option()] + next((node.tls for node in self.all if node.tls), [])
 
 
 def nodes_shown(daemon):

@@ -90,6 +90,11 @@ def run_binary(*args, env=None, binary=None, as_is=False, timeout=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def has_tls():
+    """Has the program TLS, and is the openssl command there?"""
+    return certificates.is_available() and b"without OpenSSL" not in run_binary("--version-full")[1]
+
+
 def stat_words(task):
     """The fields of /proc/TASK/stat behind the program's name; the first one is the state."""
     with open("/proc/%s/stat" % task) as f:

@@ -31,7 +31,7 @@ import daemon
 from cluster import Behind
 from conversation import conversations, converse  # noqa: F401
 from daemon import (SANITIZER_REPORT, Client, Closed, StartFailed, TimedOut, connect, deadline,  # noqa: F401
-                    default_binary, gone, is_sanitized, raise_descriptor_limit, run_binary, select_nothing, slow_factor,
+                    default_binary, gone, has_tls, is_sanitized, raise_descriptor_limit, run_binary, select_nothing, slow_factor,
                     stat_words, test_program, until, user_args)
 from disk import BUSY, Disk
 from tap_output import show, tap, to_bytes  # noqa: F401

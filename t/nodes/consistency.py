@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import consistency_load as load  # noqa: E402
 from cluster import AWRY, Cluster, Faults, nodes_shown, reads_over  # noqa: E402
 from disk import BUSY  # noqa: E402
-from farcached import deadline, tap, until  # noqa: E402
+from farcached import deadline, has_tls, tap, until  # noqa: E402
 from trouble import Trouble  # noqa: E402
 
 LONG = bool(os.environ.get("FARCACHED_TEST_LONG"))
@@ -92,6 +92,8 @@ SHORT_RUNS = [
     ("two hosts, values on another node, late and torn", "shm shm shm", cluster(False, **HOSTS, **SPILL, faults=FAULTS),
      cold("flushes"), None),
     ("nodes end and stop, shm by pointers", "shm shm shm", cluster(False, FAST), large("refill"), "end stop"),
+    ("tls, nodes end", "tls shm tls", cluster(False, FAST), large("everything"), "end"),
+    ("tls, shared links, late and torn", "tls tls tls", cluster(True, PATIENT + SHARED, faults=FAULTS), hot("sizes"), None),
     ("tcp, shared links, late and torn", "tcp tcp tcp", cluster(True, PATIENT + SHARED, faults=FAULTS), hot("sizes"), None),
     ("nodes end and stop, tcp, shared links", "tcp tcp tcp", cluster(True, FAST + SHARED), large("refill"), "end stop"),
     ("nodes end, failover", "shm shm tcp", cluster(True, FAST + ["failover"]), hot("everything"), "end"),
@@ -146,7 +148,7 @@ def check_reads(title, c):
     gets = summed(c, ("get_local", "get_onesided", "get_index", "get_twosided"))
     tap.diag("%s; %.2f one-sided" % (", ".join("%s %d" % one for one in gets.items()),
                                      1 - gets["get_twosided"] / max(1, sum(gets.values()))))
-    if not all(c.local_read) and any(n.channel != "tcp" for n in c.nodes):
+    if not all(c.local_read) and any(n.transport() != "tcp" for n in c.nodes):
         tap.ok(gets["get_onesided"] > 0, "%s: some gets were by pointers" % title)
     if not any("pointer_miss=index" in str(arg) for arg in c.proxy_args):
         tap.is_(summed(c, AWRY), dict.fromkeys(AWRY, 0), "%s: no pointer led elsewhere while its lease ran" % title)
@@ -194,6 +196,9 @@ def main():
     total = 0
     for title, *how in long_runs() if LONG else SHORT_RUNS:
         if sys.argv[1:] and title not in sys.argv[1:]:
+            continue
+        if "tls" in how[0] and not has_tls():
+            tap.skip(title, "no OpenSSL in this program, or no openssl command")
             continue
         total += run(title, *how, seed, seconds)
     tap.diag("%d operations" % total)

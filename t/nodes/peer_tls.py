@@ -10,14 +10,13 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
 from cluster import Cluster, Table, nodes_shown, until_up  # noqa: E402
-from farcached import Daemon, run_binary, tap, until  # noqa: E402
+from farcached import Daemon, has_tls, run_binary, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
 
 SIZES = (1, 1000, 60_000, 300_000, 900_000)
 
 
-def options(certificate, authority):
-    return ["--peer-cert", certificate.chain, "--peer-key", certificate.key, "--peer-ca", authority.chain]
+options = certificates.peer_options
 
 
 class Relay(threading.Thread):
@@ -82,7 +81,7 @@ def on_the_wire(tls):
 
 
 def encrypted(ours, mine):
-    found, seen = on_the_wire(options(mine, ours))
+    found, seen = on_the_wire(options(ours, mine))
     tap.ok(found, "a value passes a relay")
     tap.ok(b"needle" not in seen and len(seen) > 12_000, "which sees neither key nor value", "%d bytes" % len(seen))
     found, seen = on_the_wire([])
@@ -92,9 +91,9 @@ def encrypted(ours, mine):
 def refused(ours, mine):
     theirs = certificates.Authority("peer-theirs")
     stranger = theirs.issue("stranger")
-    strangers = (("another authority's", ["--peer-cert", stranger.chain, "--peer-key", stranger.key, "--peer-ca", ours.chain]),
+    strangers = (("another authority's", options(ours, stranger)),
                  ("no", []))
-    with Cluster("tcp", proxies=1, node_args=options(mine, ours), proxy_args=options(mine, ours)) as c:
+    with Cluster("tcp", proxies=1, node_args=options(ours, mine), proxy_args=options(ours, mine)) as c:
         proxy, node = c.proxies[0], c.nodes[0]
         values("two peers of one authority", proxy)
         for who, peer_options in strangers:
@@ -111,7 +110,7 @@ def refused(ours, mine):
     with Farnode("--name", "a") as plain:
         table = Table()
         address = "a=tcp:127.0.0.1:%d" % plain.port
-        with Daemon("--node", address, "-o", table.options(), *options(mine, ours), "-t", "1") as other:
+        with Daemon("--node", address, "-o", table.options(), *options(ours, mine), "-t", "1") as other:
             until(other.stderr, lambda text: b"node a is down" in text)
             tap.like(other.stderr(), "TLS with the peer failed|reset", "a proxy with TLS refuses a node without")
         table.unlink()
@@ -153,7 +152,7 @@ def reloads(ours, mine):
     both = open(ours.chain).read() + open(next_ones.chain).read()
     with open(trusted.chain, "w") as f:
         f.write(both)
-    with Cluster("tcp", proxies=1, node_args=options(chosen, trusted), proxy_args=options(mine, trusted)) as c:
+    with Cluster("tcp", proxies=1, node_args=options(trusted, chosen), proxy_args=options(trusted, mine)) as c:
         proxy, node = c.proxies[0], c.nodes[0]
         asker = Asker(proxy)
         asker.start()
@@ -162,7 +161,7 @@ def reloads(ours, mine):
             for daemon in (proxy, node.process):
                 reload(daemon, b"reload")
             table = Table()
-            with Daemon(*node.option(), "-o", table.options(), *options(mine, trusted), "-t", "1") as other:
+            with Daemon(*node.option(), "-o", table.options(), *options(trusted, mine), "-t", "1") as other:
                 until_up(other)
             table.unlink()
         with open(chosen.chain, "w") as f:
@@ -170,7 +169,7 @@ def reloads(ours, mine):
         reload(node.process, b"no certificate can be read")
         tap.like(node.process.stderr(), "no certificate can be read", "a file that is none is refused, with a sentence")
         table = Table()
-        with Daemon(*node.option(), "-o", table.options(), *options(mine, trusted), "-t", "1") as other:
+        with Daemon(*node.option(), "-o", table.options(), *options(trusted, mine), "-t", "1") as other:
             until_up(other)
             tap.ok(True, "and the former certificate serves on")
         table.unlink()
@@ -179,7 +178,7 @@ def reloads(ours, mine):
 
 
 def spills(ours, mine):
-    tls = options(mine, ours)
+    tls = options(ours, mine)
     with Cluster("tcp tcp", proxies=1, node_args=["-m", "4", *tls], spill=["-I", "1m"], proxy_args=tls,
                  lender_args=["-m", "64", "--spill-share", "90"]) as c:
         proxy = c.proxies[0]
@@ -207,7 +206,7 @@ def bad_options(ours, mine):
 
 
 def main():
-    if b"without OpenSSL" in run_binary("--version-full")[1] or not certificates.is_available():
+    if not has_tls():
         tap.skip_all("no OpenSSL in this program, or no openssl command")
     ours = certificates.Authority("peer-ours")
     mine = ours.issue("peer")
