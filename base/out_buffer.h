@@ -55,6 +55,7 @@ class OutBuffer {
 
     const char* data() const { return data_; }
     size_t size() const { return size_; }
+    size_t capacity() const { return capacity_; }  // of own bytes
     bool empty() const { return leaves() == 0; }
     std::string_view own() const { return {data_, size_}; }
     const std::vector<OutPiece>& pieces() const { return pieces_; }

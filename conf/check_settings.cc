@@ -99,7 +99,7 @@ Refusal check_udp(const Settings& settings) {
         const char* refusal;
     } identify[] = {
         {!settings.session.auth_file.empty(), "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n"},
-        {settings.session.sasl, "Cannot use UDP with SASL authentication enabled (-U 0 to disable)\n"},
+        {settings.session.sasl, "ERROR: Cannot enable UDP while using binary SASL authentication.\n"},
         {settings.tls.enabled, "Cannot use UDP with TLS enabled: datagrams are not encrypted (-U 0 to disable)\n"},
     };
     for (const auto& one : identify)

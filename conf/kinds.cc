@@ -312,22 +312,29 @@ std::string write_temporary_ttl(const Option& option, const Settings& settings) 
     return compat_value(settings, "temp_lru") == "yes" ? show_compat(option, settings) : std::string();
 }
 
-Refusal set_tls([[maybe_unused]] const Option& option, Settings& settings, const char* text, std::string&) {
-    const bool on = text == nullptr || std::string_view(text) == "yes";
-#ifndef FARCACHED_OPENSSL
-    if (on) return refuse(option, "");
+#ifdef FARCACHED_OPENSSL
+constexpr bool has_openssl = true;
+#else
+constexpr bool has_openssl = false;
 #endif
-    settings.tls.enabled = on;
-    return {};
+#ifdef FARCACHED_LIBSASL2
+constexpr bool has_libsasl2 = true;
+#else
+constexpr bool has_libsasl2 = false;
+#endif
+
+// Refused if the library that it needs is not built in.
+Refusal set_if_built(bool is_built, const Option& option, const char* text, bool& on) {
+    on = text == nullptr || std::string_view(text) == "yes";
+    return on && !is_built ? refuse(option, "") : Refusal();
 }
 
-Refusal set_sasl([[maybe_unused]] const Option& option, Settings& settings, const char* text, std::string&) {
-    const bool on = text == nullptr || std::string_view(text) == "yes";
-#ifndef FARCACHED_LIBSASL2
-    if (on) return refuse(option, "");
-#endif
-    settings.session.sasl = on;
-    return {};
+Refusal set_tls(const Option& option, Settings& settings, const char* text, std::string&) {
+    return set_if_built(has_openssl, option, text, settings.tls.enabled);
+}
+
+Refusal set_sasl(const Option& option, Settings& settings, const char* text, std::string&) {
+    return set_if_built(has_libsasl2, option, text, settings.session.sasl);
 }
 
 std::string show_tls_version(const Option&, const Settings& settings) {

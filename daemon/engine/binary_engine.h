@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared by the parts of the binary engine only: binary_engine.cc (the loop), binary_get.cc, binary_store.cc and
-// binary_auth.cc.
+// Shared by the parts of the binary engine: binary_engine.cc (the loop), binary_get.cc, binary_store.cc and binary_auth.cc. And
+// by Datagrams, for their errors.
 #pragma once
 
 #include <cstdint>

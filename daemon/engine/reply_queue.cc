@@ -166,7 +166,7 @@ void ReplyPool::asked_at(Ticket ticket, uint64_t now_ns) {
 }
 
 // The completion runs for its counters, with its output discarded.
-void ReplyPool::count_only(ReplySlot& slot) {
+void ReplyPool::complete_nowhere(ReplySlot& slot) {
     ReplyContext carry;
     try {
         tell_failed(slot);
@@ -175,6 +175,10 @@ void ReplyPool::count_only(ReplySlot& slot) {
         context_.counters.replies_unmatched.add(1);
     }
     nowhere_.clear(nowhere_bytes_kept);
+}
+
+void ReplyPool::count_only(ReplySlot& slot) {
+    complete_nowhere(slot);
     close(slot);
 }
 
@@ -198,8 +202,8 @@ std::span<ReplyQueue* const> ReplyPool::take_ready() {
 
 // ---- ReplyQueue -------------------------------------------------------------------------------------
 
-ReplyQueue::ReplyQueue(ReplyPool& pool, int fd, Session* session, Datagram* datagram)
-    : pool_(pool), fd_(fd), session_(session), datagram_(datagram), number_(++pool.sessions_) {
+ReplyQueue::ReplyQueue(ReplyPool& pool, int fd, Session* session, Datagram* datagram, SessionMemory* memory)
+    : pool_(pool), fd_(fd), session_(session), datagram_(datagram), part_(memory), number_(++pool.sessions_) {
     for (std::vector<ReplyQueue*>* list : {&pool.ready_, &pool.taken_})
         if (list->capacity() <= pool.queues_) list->reserve(std::max<size_t>(64, 2 * pool.queues_));
     pool.queues_++;
@@ -217,18 +221,17 @@ ReplyQueue::~ReplyQueue() {
     discharge(0);
 }
 
-bool ReplyQueue::short_of_room() const {
-    const SessionMemory* const memory = pool_.context_.memory;
-    return head_ != nullptr && memory != nullptr && memory->short_of_room();
-}
+SessionMemory* ReplyQueue::memory() const { return part_ != nullptr ? part_ : pool_.context_.memory; }
+
+bool ReplyQueue::short_of_room() const { return head_ != nullptr && memory() != nullptr && memory()->short_of_room(); }
 
 // Q6. False: no room for `bytes` in total.
 bool ReplyQueue::charge(size_t bytes) {
-    SessionMemory* const memory = pool_.context_.memory;
     if (abandoned_) return false;
-    if (memory == nullptr || bytes <= uncharged_bytes + charged_) return true;
+    if (memory() == nullptr || bytes <= uncharged_bytes + charged_) return true;
     const size_t more = (bytes - uncharged_bytes - charged_ + charged_step - 1) / charged_step * charged_step;
-    if (!pool_.context_.has_room(more) || !memory->take(more)) return false;
+    const bool has_room = datagram_ != nullptr || pool_.context_.has_room(more);
+    if (!has_room || !memory()->take(more)) return false;
     charged_ += more;
     return true;
 }
@@ -246,9 +249,33 @@ void ReplyQueue::abandon() {
     discharge(0);
 }
 
+void ReplyQueue::discard() {
+    discarded_ = true;
+    for (ReplySlot* slot = head_; slot != nullptr; slot = slot->next_) {
+        slot->text_before_ = 0;
+        if (slot->state_ == ReplySlot::State::asked) continue;
+        if (slot->state_ == ReplySlot::State::answered) bytes_ -= slot->value().size();
+        count_discarded(*slot);
+    }
+    std::string().swap(text_);
+    text_start_ = text_behind_ = out_seen_ = 0;
+    discharge(0);
+    remind();
+}
+
+// The slot stays until it is the head.
+void ReplyQueue::count_discarded(ReplySlot& slot) {
+    pool_.complete_nowhere(slot);
+    slot.complete_ = [](ReplySlot&, const ReplyTarget&) {};
+    slot.why_ = {};
+    shrink(slot.value_);
+    slot.owned_.reset();
+    slot.owned_bytes_ = 0;
+}
+
 void ReplyQueue::discharge(size_t kept) {
     if (charged_ <= kept) return;
-    pool_.context_.memory->give_back(charged_ - kept);
+    memory()->give_back(charged_ - kept);
     charged_ = kept;
 }
 
@@ -292,6 +319,11 @@ void ReplyQueue::arrived(ReplySlot& slot) {
     unanswered_--;
     values_asked_ -= slot.gets_value_;
     crowded_ -= slot.crowded_;
+    if (discarded_) {
+        count_discarded(slot);
+        if (&slot == head_) pool_.list(*this);
+        return;
+    }
     const size_t size = slot.state_ == ReplySlot::State::answered ? slot.value().size() : 0;
     bytes_ += size;
     if (size != 0 && !charge(bytes()) && slot.state_ == ReplySlot::State::answered) {

@@ -19,7 +19,8 @@
 //     send.
 // Q5  An empty queue holds no memory and a free slot little: the memory of long keys and large values is freed.
 // Q6  Bytes above uncharged_bytes are charged to SessionMemory. Answers that find no room there are dropped, and their requests
-//     fail as unavailable.
+//     fail as unavailable. No session ends for a datagram's answers.
+// Q7  After discard() each answer is counted as any other on its arrival, and its reply written nowhere.
 #pragma once
 
 #include <array>
@@ -60,6 +61,7 @@ struct Datagram;
 struct Session;
 class ReplyPool;
 class ReplyQueue;
+class SessionMemory;
 
 // State that one answer leaves for a later one of the same request.
 struct ReplyContext {
@@ -171,6 +173,7 @@ class ReplyPool {
     void close(ReplySlot& slot);
     void arrived(ReplySlot& slot, ReplySlot::State how);
     void drop_value(ReplySlot& slot);
+    void complete_nowhere(ReplySlot& slot);
     void count_only(ReplySlot& slot);
     void tell_failed(const ReplySlot& slot) const;
     void list(ReplyQueue& queue);
@@ -199,9 +202,9 @@ class ReplyQueue {
     static constexpr size_t charged_step = 64 << 10;
     static constexpr size_t patience_bytes_max = 64 << 10;  // with more it does not wait (Q4)
 
-    // The pool is borrowed. session and datagram are the worker's; at most one of them is not null.
-    // Throws std::bad_alloc.
-    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr, Datagram* datagram = nullptr);
+    // The pool is borrowed. session and datagram are the worker's; at most one of them is not null. memory: the datagram's part
+    // (Q6); nullptr: the context's. Throws std::bad_alloc.
+    ReplyQueue(ReplyPool& pool, int fd, Session* session = nullptr, Datagram* datagram = nullptr, SessionMemory* memory = nullptr);
     ~ReplyQueue();
     ReplyQueue(const ReplyQueue&) = delete;
     ReplyQueue& operator=(const ReplyQueue&) = delete;
@@ -255,12 +258,15 @@ class ReplyQueue {
     size_t charged() const { return charged_; }
     // The client gets nothing more: frees its replies. Answers under way are still awaited.
     void abandon();
+    // The same for a refused datagram (Q7).
+    void discard();
     // Lists the queue with the pool again if it has anything to emit.
     void remind();
 
   private:
     friend class ReplyPool;
 
+    SessionMemory* memory() const;
     bool short_of_room() const;
     void append(ReplySlot& slot, const OutBuffer& out, std::string_view key, std::string_view words);
     bool patient() const { return unanswered_ != 0 && bytes() < patience_bytes_max; }
@@ -268,6 +274,7 @@ class ReplyQueue {
     void take_turn(OutBuffer& out);
     void measure(const ReplySlot& slot) const;
     void arrived(ReplySlot& slot);
+    void count_discarded(ReplySlot& slot);
     bool charge(size_t bytes);
     void discharge(size_t kept);
 
@@ -275,6 +282,7 @@ class ReplyQueue {
     const int fd_;
     Session* const session_;
     Datagram* const datagram_;
+    SessionMemory* const part_;  // nullptr: it charges the context's
     const uint64_t number_;  // unique within the pool
     ReplySlot* head_ = nullptr;
     ReplySlot* tail_ = nullptr;
@@ -291,6 +299,7 @@ class ReplyQueue {
     size_t text_behind_ = 0;       // bytes of text_ behind the tail
     size_t charged_ = 0;           // Q6
     bool abandoned_ = false;       // drops each answer on arrival
+    bool discarded_ = false;       // Q7
     bool listed_ = false;          // in the pool's ready_
     uint64_t listed_in_ = 0;       // the tick of that
     ReplyContext carry_;

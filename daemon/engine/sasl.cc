@@ -138,8 +138,9 @@ Sasl::~Sasl() { sasl_done(); }
 
 // Where the library looks for memcached.conf. It says nothing of a file that it cannot read, and then admits by its defaults.
 Refusal Sasl::find_config() {
-    const char* const given = std::getenv("SASL_CONF_PATH");
-    config_folders_ = given != nullptr && *given != '\0' ? given : config_folders;
+    const char* const path = std::getenv("SASL_CONF_PATH");
+    const bool given = path != nullptr && *path != '\0';
+    config_folders_ = given ? path : config_folders;
     std::error_code error;
     if (const std::filesystem::path file = config_folders_; std::filesystem::is_regular_file(file, error)) {
         if (file.filename() != config_name)
@@ -155,7 +156,7 @@ Refusal Sasl::find_config() {
         process::say(Level::info, "-S: libsasl2 reads " + file.string());
         return std::nullopt;
     }
-    process::say(given != nullptr ? Level::warning : Level::info,
+    process::say(given ? Level::warning : Level::info,
                  "-S: no readable memcached.conf in " + config_folders_ +
                      ", so libsasl2 has its defaults: all mechanisms, and the passwords of its own database");
     return std::nullopt;

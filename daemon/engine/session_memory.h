@@ -6,6 +6,7 @@
 // (node/store/node.h, Upload and lent values).
 // M1  used() never exceeds limit().
 // M2  Nothing waits for memory: a session without room ends, or replies SERVER_ERROR.
+// M3  A part of it (a worker's datagrams) takes from its first half alone: the second is for sessions.
 #pragma once
 
 #include <algorithm>
@@ -108,19 +109,29 @@ class SessionMemory {
         return (UINT64_C(16) << 20) + memory_bytes / 8 + (embedded ? 0 : memory_bytes);
     }
 
-    explicit SessionMemory(uint64_t limit) : limit_(limit) {}
+    // whole: this is a part of it (M3); it outlives this.
+    explicit SessionMemory(uint64_t limit, SessionMemory* whole = nullptr) : limit_(limit), whole_(whole) {}
 
-    bool take(size_t bytes) { return add_below(used_, bytes, limit_); }
-    void give_back(size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+    bool take(size_t bytes) {
+        if (!add_below(used_, bytes, limit_)) return false;
+        if (whole_ == nullptr || add_below(whole_->used_, bytes, whole_->limit_ / 2)) return true;
+        used_.fetch_sub(bytes, std::memory_order_relaxed);
+        return false;
+    }
+    void give_back(size_t bytes) {
+        used_.fetch_sub(bytes, std::memory_order_relaxed);
+        if (whole_ != nullptr) whole_->give_back(bytes);
+    }
     bool has_room(size_t bytes) const { return used() + bytes <= limit_; }
     uint64_t used() const { return used_.load(std::memory_order_relaxed); }
     uint64_t limit() const { return limit_; }
     // More than half is used: engines stop appending replies early.
-    bool short_of_room() const { return used() > limit_ / 2; }
+    bool short_of_room() const { return used() > limit_ / 2 || (whole_ != nullptr && whole_->short_of_room()); }
     Hoards& hoards() { return hoards_; }
 
   private:
     const uint64_t limit_;
+    SessionMemory* const whole_;  // nullptr: none
     std::atomic<uint64_t> used_{0};
     Hoards hoards_;
 };

@@ -268,8 +268,10 @@ Step stats(Call& call, const TextRequest& request) {
 }
 
 // Streams, and what changes the process: a forged sender must not.
-constexpr bool is_refused_over_udp(TextVerb verb) {
+bool is_refused_over_udp(const TextRequest& request) {
     using enum TextVerb;
+    const TextVerb verb = request.verb;
+    if (verb == stats) return are_refused_over_udp(request.args);
     return verb == watch || verb == dump || verb == shutdown || verb == tune || verb == verbosity;
 }
 
@@ -281,8 +283,8 @@ Step close(Call& call) {
 }  // namespace
 
 Step run_admin(Call& call, const TextRequest& request) {
-    if (call.session.datagram && is_refused_over_udp(request.verb)) {
-        say_unless(request.noreply, call.out, "CLIENT_ERROR not allowed over UDP");
+    if (call.session.datagram && is_refused_over_udp(request)) {
+        say_unless(request.noreply, call.out, std::string("CLIENT_ERROR ").append(not_over_udp));
         return Step::done;
     }
     switch (request.verb) {

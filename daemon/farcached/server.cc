@@ -201,7 +201,7 @@ ServerNumbers Server::numbers() const {
     acceptor_.add_to(numbers);
     // Per worker: its loop, its wake-up, and with nodes that of its desk; standard streams.
     numbers.reserved_fds += workers_.size() * (nodes_ != nullptr ? 3 : 2) + 3;
-    numbers.udp_sockets = udp_.count();
+    udp_.add_to(numbers);
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();
     if (options_.worker.tls != nullptr) numbers.tls = {options_.worker.tls->age_s(), options_.worker.tls->expires_unix()};

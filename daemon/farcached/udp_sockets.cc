@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farcached/udp_sockets.h"
 
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <variant>
@@ -19,6 +21,20 @@ namespace {
 constexpr int buffer_bytes = 1 << 20;  // the kernel's limits may be lower (net.core.rmem_max, wmem_max)
 
 void set_number(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof value); }
+
+int number_of(int fd, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : 0;
+}
+
+// 0 before Linux 4.12, too.
+uint64_t dropped_at(int fd) {
+    std::array<uint32_t, SK_MEMINFO_VARS> values{};
+    socklen_t size = sizeof values;
+    (void)getsockopt(fd, SOL_SOCKET, SO_MEMINFO, values.data(), &size);
+    return values[SK_MEMINFO_DROPS];
+}
 
 conf::Problem udp_failed(const UdpOptions& options, int cause) {
     const std::string what = options.interfaces.empty() ? "failed to listen on UDP port " + std::to_string(options.port)
@@ -39,7 +55,7 @@ int bind_udp(const fabric::SocketAddress& at, bool further) {
     if (fd < 0) return -1;
     const bool ipv6 = at.storage.ss_family == AF_INET6;
     if (ipv6) set_number(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    for (const int buffer : {SO_RCVBUF, SO_SNDBUF}) set_number(fd, SOL_SOCKET, buffer, buffer_bytes);
+    for (const int buffer : {SO_RCVBUF, SO_SNDBUF}) raise_buffer(fd, buffer, buffer_bytes);
     // A reply leaves from the address that its request was sent to.
     if (is_wildcard(at)) ipv6 ? set_number(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) : set_number(fd, IPPROTO_IP, IP_PKTINFO, 1);
     if (further) set_number(fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -58,6 +74,15 @@ std::string describe_udp(const fabric::SocketAddress& address) {
 }
 
 }  // namespace
+
+// The kernel tells what it would set only by setting it, so this sets another socket's first.
+void raise_buffer(int fd, int name, int bytes) {
+    const int other = socket(number_of(fd, SO_DOMAIN), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (other < 0) return;
+    set_number(other, SOL_SOCKET, name, bytes);
+    if (number_of(other, name) > number_of(fd, name)) set_number(fd, SOL_SOCKET, name, bytes);
+    close(other);
+}
 
 UdpSockets::~UdpSockets() {
     for (const UdpSocket& one : sockets_) ::close(one.fd);
@@ -107,6 +132,14 @@ std::vector<UdpSocket*> UdpSockets::of_worker(uint32_t worker, uint32_t workers)
     std::vector<UdpSocket*> own;
     for (size_t i = worker; i < sockets_.size(); i += workers) own.push_back(&sockets_[i]);
     return own;
+}
+
+void UdpSockets::add_to(ServerNumbers& numbers) const {
+    numbers.udp_sockets = sockets_.size();
+    for (const UdpSocket& one : sockets_) {
+        numbers.udp_in_flight += one.in_flight.load(std::memory_order_relaxed);
+        numbers.udp_dropped += dropped_at(one.fd);
+    }
 }
 
 void UdpSockets::each(NodeSeconds now, FunctionRef<void(const ConnectionInfo&)> visit) const {

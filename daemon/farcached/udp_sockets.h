@@ -19,6 +19,9 @@
 
 namespace farcached::daemon {
 
+// The kernel's limit may be lower than the socket's size is: never lowers it. name: SO_RCVBUF or SO_SNDBUF.
+void raise_buffer(int fd, int name, int bytes);
+
 struct UdpOptions {
     std::vector<ListenAt> at;   // empty: no UDP
     uint32_t sockets_each = 1;  // at each address
@@ -37,7 +40,7 @@ class UdpSockets {
     conf::Refusal bind(const UdpOptions& options, std::vector<process::BoundPort>& ports);
     // Each worker has its share of all.
     std::vector<UdpSocket*> of_worker(uint32_t worker, uint32_t workers);
-    size_t count() const { return sockets_.size(); }
+    void add_to(ServerNumbers& numbers) const;
     void each(NodeSeconds now, FunctionRef<void(const ConnectionInfo&)> visit) const;
     void each_address(FunctionRef<void(const ConnectionInfo&)> visit) const;
 

@@ -9,11 +9,12 @@
 
 #include "base/check.h"
 #include "base/recorder.h"
+#include "daemon/engine/binary_engine.h"
 #include "protocol/udp_frame.h"
 
 namespace farcached::daemon {
 
-using protocol::BinaryReply;
+using protocol::BinaryRequest;
 using protocol::BinaryStatus;
 
 namespace {
@@ -23,23 +24,16 @@ constexpr size_t datagram_bytes_kept = 2048;  // capacity of a datagram's buffer
 constexpr size_t sends_together_max = 32;
 constexpr std::string_view too_long = "reply exceeds udp_amplification";
 constexpr std::string_view unfinished = "request does not end in its datagram";
+constexpr std::string_view no_memory = "out of memory for datagrams";
 
-BinaryReply reply_to(std::string_view request) {
-    BinaryReply reply;
-    const protocol::BinaryParse parse = protocol::parse_binary(request);
-    reply.opcode = parse.request.opcode;
-    reply.opaque = parse.request.opaque;
-    return reply;
+// Without its key, which lies in the input.
+BinaryRequest front_of(std::string_view input) {
+    BinaryRequest request = protocol::parse_binary(input).request;
+    request.key = {};
+    return request;
 }
 
-void append_error(OutBuffer& out, bool binary, BinaryReply reply, std::string_view text) {
-    if (binary) {
-        reply.status = BinaryStatus::too_large;
-        reply.value_bytes = uint32_t(text.size());
-        protocol::write_binary_header(out.reserve(protocol::binary_header_bytes), reply);
-        out.commit(protocol::binary_header_bytes);
-        return out.append(text);
-    }
+void append_error(OutBuffer& out, std::string_view text) {
     out.append("SERVER_ERROR ");
     out.append(text);
     out.append("\r\n");
@@ -75,11 +69,25 @@ class Bound {
     const size_t before_;
 };
 
+// G6. As long as it lives no engine ends a session.
+class EndsNoSession {
+  public:
+    explicit EndsNoSession(Context& context) : context_(context), room_(std::exchange(context.room, nullptr)) {}
+    ~EndsNoSession() { context_.room = room_; }
+    EndsNoSession(const EndsNoSession&) = delete;
+    EndsNoSession& operator=(const EndsNoSession&) = delete;
+
+  private:
+    Context& context_;
+    RoomMaker* const room_;
+};
+
 }  // namespace
 
 Datagrams::Datagrams(Context& context, const WorkerLive& live, SocketEvents& events, ReplyPool& replies, Waits& waits,
                      std::span<UdpSocket* const> sockets, bool later)
-    : context_(context), live_(live), events_(events), pool_(replies), later_(later) {
+    : context_(context), live_(live), events_(events), pool_(replies), later_(later),
+      memory_(kept_bytes_max, context.memory) {
     if (sockets.empty()) return;
     in_.reset(new char[together_max * bytes_max]);
     arrivals_ = std::make_unique<Arrival[]>(together_max);
@@ -144,12 +152,11 @@ void Datagrams::serve(UdpSocket& socket, const msghdr& head, std::string_view by
         return context_.counters.udp_no_memory.add(1);
     }
     Datagram& datagram = *taken;
-    datagram.socket = &socket;
     turn_around(head, datagram.ends);
     datagram.id = request->id;
     const bool looks_binary = uint8_t(request->bytes.front()) == protocol::binary_request_magic;
     datagram.binary = socket.protocol == SessionProtocol::any ? looks_binary : socket.protocol == SessionProtocol::binary;
-    if (datagram.binary) datagram.first = reply_to(request->bytes);
+    if (datagram.binary) datagram.first = front_of(request->bytes);
     datagram.reply_max = protocol::udp_reply_max(bytes.size(), live_.udp_amplification);
     datagram.state.fd = socket.fd;
     datagram.state.datagram = true;
@@ -157,22 +164,23 @@ void Datagrams::serve(UdpSocket& socket, const msghdr& head, std::string_view by
     step(datagram, request->bytes);
 }
 
-Datagram& Datagrams::take(const UdpSocket& socket) {
-    if (free_ == nullptr) free_ = &datagrams_.emplace_back(context_.memory);
-    if (later_) free_->replies.emplace(pool_, socket.fd, nullptr, free_);
+Datagram& Datagrams::take(UdpSocket& socket) {
+    if (free_ == nullptr) free_ = &datagrams_.emplace_back(&memory_);
+    if (later_) free_->replies.emplace(pool_, socket.fd, nullptr, free_, &memory_);
     in_flight_++;
+    socket.in_flight.fetch_add(1, std::memory_order_relaxed);
     Datagram& datagram = *free_;
     free_ = datagram.next_free;
+    datagram.socket = &socket;
     return datagram;
 }
 
 void Datagrams::free(Datagram& datagram) {
-    if (datagram.queued) {
-        std::erase(turn_, &datagram);
-        std::ranges::replace(taking_, &datagram, nullptr);
-    }
+    unqueue(datagram);
+    discharge(datagram);
+    datagram.socket->in_flight.fetch_sub(1, std::memory_order_relaxed);
     datagram.socket = nullptr;
-    datagram.whole = datagram.queued = datagram.holds = false;
+    datagram.whole = datagram.refused = datagram.holds = false;
     datagram.state = SessionState();
     datagram.replies.reset();
     release(datagram.input);
@@ -186,7 +194,7 @@ void Datagrams::free(Datagram& datagram) {
 
 // ---- executing ------------------------------------------------------------------------------------------
 
-// W4: without memory the datagram is dropped.
+// W4: without memory the datagram is refused.
 template <class Work>
 bool Datagrams::within_memory(Datagram& datagram, Work work) {
     try {
@@ -194,8 +202,7 @@ bool Datagrams::within_memory(Datagram& datagram, Work work) {
         return true;
     } catch (const std::bad_alloc&) {
         context_.counters.udp_no_memory.add(1);
-        out_.clear(0);
-        free(datagram);
+        refuse(datagram, BinaryStatus::no_memory, no_memory);
         return false;
     }
 }
@@ -213,6 +220,7 @@ void Datagrams::execute(Datagram& datagram, std::string_view input) {
         context_.latencies->begin_batch(datagram.socket->fd, input);
     const size_t room = datagram.reply_max - std::min(datagram.reply_max, datagram.out.leaves());
     const Bound bound(context_.out_bytes_max, room + 1);
+    const EndsNoSession ends_none(context_);
     auto* const engine = datagram.binary ? run_binary : run_text;
     const Progress progress = engine(context_, datagram.state, input, out_, live_.requests_per_event);
     CHECK(progress.consumed <= input.size());
@@ -228,10 +236,7 @@ void Datagrams::execute(Datagram& datagram, std::string_view input) {
     if (datagram.whole) return;
     datagram.holds = progress.next == Next::hold;
     datagram.held_slots = datagram.holds ? datagram.replies->slots() : 0;
-    if (datagram.input.empty()) {
-        context_.has_room(rest.size());
-        datagram.input.assign(rest);
-    }
+    if (datagram.input.empty()) datagram.input.assign(rest);
     datagram.input_start = datagram.input.size() - rest.size();
 }
 
@@ -243,16 +248,17 @@ void Datagrams::tell_unfinished(const Datagram& datagram, std::string_view rest)
     if (head.empty() && !in_line) return;
     context_.counters.udp_invalid.add(1);
     if (datagram.binary) {
-        if (head.size() >= protocol::binary_header_bytes) append_error(out_, true, reply_to(head), unfinished);
+        if (head.size() >= protocol::binary_header_bytes) binary::answer_error(out_, front_of(head), BinaryStatus::too_large, unfinished);
         return;
     }
     std::string_view line = head.substr(0, head.find('\n'));
     if (!in_line && line.size() == head.size()) return;
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.ends_with(" noreply")) append_error(out_, false, {}, unfinished);
+    if (!line.ends_with(" noreply")) append_error(out_, unfinished);
 }
 
 void Datagrams::deliver(Datagram& datagram) {
+    const EndsNoSession ends_none(context_);
     const bool emitted = within_memory(datagram, [&] {
         datagram.replies->emit(out_);
         datagram.out.empty() ? datagram.out.swap(out_) : datagram.out.take(out_);
@@ -262,21 +268,48 @@ void Datagrams::deliver(Datagram& datagram) {
 }
 
 void Datagrams::end_or_keep(Datagram& datagram) {
-    if (protocol::udp_sent_bytes(datagram.out.leaves()) > datagram.reply_max) return refuse(datagram);
     ReplyQueue* const replies = datagram.state.replies;
-    if (replies != nullptr && !replies->empty()) {
-        replies->remind();
-        if (datagram.whole) return;
-        if (!datagram.holds || (replies->slots() < datagram.held_slots && replies->has_room())) queue(datagram);
+    const bool waits = replies != nullptr && !replies->empty();
+    if (datagram.refused) {
+        datagram.out.clear(0);
+        return waits ? replies->remind() : free(datagram);
+    }
+    if (protocol::udp_sent_bytes(datagram.out.leaves()) > datagram.reply_max) {
+        context_.counters.udp_replies_refused.add(1);
+        return refuse(datagram, BinaryStatus::too_large, too_long);  // G3
+    }
+    if (!waits && datagram.whole) {
+        if (within_memory(datagram, [&] { send(datagram); })) free(datagram);
         return;
     }
-    if (!datagram.whole) return queue(datagram);
-    if (within_memory(datagram, [&] { send(datagram); })) free(datagram);
+    if (!within_memory(datagram, [&] { charge(datagram); })) return;
+    if (!waits) return queue(datagram);
+    replies->remind();
+    if (datagram.whole) return;
+    if (!datagram.holds || (replies->slots() < datagram.held_slots && replies->has_room())) queue(datagram);
 }
+
+// G5.
+void Datagrams::charge(Datagram& datagram) {
+    datagram.out.own_all();
+    const size_t held = datagram.out.capacity();
+    if (held <= datagram_bytes_kept) return discharge(datagram);
+    if (held <= datagram.charged) return;
+    if (!memory_.take(held - datagram.charged)) throw SessionMemorySpent();
+    datagram.charged = held;
+}
+
+void Datagrams::discharge(Datagram& datagram) { memory_.give_back(std::exchange(datagram.charged, 0)); }
 
 void Datagrams::queue(Datagram& datagram) {
     if (std::exchange(datagram.queued, true)) return;
     turn_.push_back(&datagram);
+}
+
+void Datagrams::unqueue(Datagram& datagram) {
+    if (!std::exchange(datagram.queued, false)) return;
+    std::erase(turn_, &datagram);
+    std::ranges::replace(taking_, &datagram, nullptr);
 }
 
 // W3: after the sockets that were ready with them.
@@ -294,15 +327,23 @@ void Datagrams::take_turns() {
 
 // ---- sending --------------------------------------------------------------------------------------------
 
-// G3.
-void Datagrams::refuse(Datagram& datagram) {
-    context_.counters.udp_replies_refused.add(1);
+// Replaces its whole reply by an error, unless that is too long, too (G3). Its requests under way are still answered, and counted.
+void Datagrams::refuse(Datagram& datagram, BinaryStatus status, std::string_view why) {
+    out_.clear(0);
     datagram.out.clear(0);
-    const auto reply = [&] {
-        append_error(datagram.out, datagram.binary, datagram.first, too_long);
+    discharge(datagram);
+    unqueue(datagram);
+    release(datagram.input);
+    datagram.state.pending.reset();
+    datagram.whole = datagram.refused = true;
+    try {
+        datagram.binary ? binary::answer_error(datagram.out, datagram.first, status, why) : append_error(datagram.out, why);
         if (protocol::udp_sent_bytes(datagram.out.leaves()) <= datagram.reply_max) send(datagram);
-    };
-    if (within_memory(datagram, reply)) free(datagram);
+    } catch (const std::bad_alloc&) {  // no reply
+    }
+    datagram.out.clear(0);
+    if (datagram.replies.has_value()) datagram.replies->discard();
+    end_or_keep(datagram);
 }
 
 void Datagrams::send(Datagram& datagram) {

@@ -6,15 +6,22 @@
 //             ^  |budget used up, or replies are missing
 //             |  v
 //            kept: for its turn, or for replies of nodes or the disk
+//                |its reply is too long, or memory is lacking
+//                v
+//             refused: an error is sent; free once its last answer has come
 //
 // Owner: a worker, whose thread alone calls it, except the constructor.
 //
 // G1  A datagram holds its sender's address until its reply is sent. No reply waits for a socket: what the socket does not take is
 //     lost, and counted.
-// G2  At most in_flight_max datagrams are kept. Above that the sockets are not read, and the kernel drops further datagrams.
+// G2  At most in_flight_max datagrams are kept. Above that the sockets are not read, and the kernel drops further datagrams. A
+//     datagram keeps its place until all answers to its requests have come, also when it is refused.
 // G3  A reply has at most protocol::udp_reply_max() bytes. Above that the rest of the datagram is not executed, and the reply is an
 //     error; without room for that one, nothing.
 // G4  A request that does not end in its datagram is not executed.
+// G5  Kept requests and replies are charged to a part of SessionMemory, kept_bytes_max at most. A datagram that finds no room there
+//     is refused. A kept reply pins no memory of the node.
+// G6  No session ends for a datagram.
 #pragma once
 
 #include <netinet/in.h>
@@ -48,7 +55,8 @@ struct UdpSocket {
     int fd = -1;  // non-blocking
     SessionProtocol protocol = SessionProtocol::any;
     std::string address;  // "udp:127.0.0.1:11211"
-    std::atomic<NodeSeconds> last_command{0};  // written by its worker
+    std::atomic<NodeSeconds> last_command{0};  // this and the next: written by its worker
+    std::atomic<uint32_t> in_flight{0};        // its datagrams that are kept
 };
 
 // The two ends of a datagram: a reply leaves from the address that the request was sent to.
@@ -68,16 +76,18 @@ struct Datagram {
     uint16_t id = 0;
     bool binary = false;
     bool whole = false;            // nothing of it is left to execute
+    bool refused = false;          // its reply is sent; only the places of its answers are kept
     bool queued = false;           // for its turn
     bool holds = false;            // Next::hold: continues once earlier requests are answered
     uint32_t held_slots = 0;       // unanswered ones when that came
-    protocol::BinaryReply first;   // to the first binary request, for errors
+    protocol::BinaryRequest first;  // for errors: its opcode and opaque
     size_t reply_max = 0;          // G3
     SessionState state;
     std::optional<ReplyQueue> replies;  // in front of nodes, or with a disk
     SessionBytes input;            // kept bytes, from input_start on
     size_t input_start = 0;
     OutBuffer out;                 // replies of earlier steps
+    size_t charged = 0;            // for the bytes of `out` (G5)
     Datagram* next_free = nullptr;
 };
 
@@ -86,6 +96,7 @@ class Datagrams {
     static constexpr uint32_t in_flight_max = 256;
     static constexpr size_t together_max = 8;  // received by one call
     static constexpr size_t bytes_max = 64 << 10;  // of a datagram
+    static constexpr uint64_t kept_bytes_max = 8 << 20;  // of all kept (G5)
 
     // All outlive this; the sockets are borrowed. later: replies may arrive later.
     Datagrams(Context& context, const WorkerLive& live, SocketEvents& events, ReplyPool& replies, Waits& waits,
@@ -113,13 +124,16 @@ class Datagrams {
     void await(bool on);
     bool receive(UdpSocket& socket);
     void serve(UdpSocket& socket, const msghdr& head, std::string_view bytes);
-    Datagram& take(const UdpSocket& socket);
+    Datagram& take(UdpSocket& socket);
     void free(Datagram& datagram);
     void step(Datagram& datagram, std::string_view input);
     void execute(Datagram& datagram, std::string_view input);
     void end_or_keep(Datagram& datagram);
+    void charge(Datagram& datagram);
+    void discharge(Datagram& datagram);
     void queue(Datagram& datagram);
-    void refuse(Datagram& datagram);
+    void unqueue(Datagram& datagram);
+    void refuse(Datagram& datagram, protocol::BinaryStatus status, std::string_view why);
     void tell_unfinished(const Datagram& datagram, std::string_view rest);
     void send(Datagram& datagram);
     void send_all(const Datagram& datagram, std::string_view reply);
@@ -131,6 +145,7 @@ class Datagrams {
     SocketEvents& events_;
     ReplyPool& pool_;
     const bool later_;
+    SessionMemory memory_;  // G5
     struct Awaited {
         UdpSocket* socket;
         std::unique_ptr<Readiness> ready;

@@ -246,10 +246,11 @@ Progress Sessions::serve_locked(Session& session, std::string_view input) {
     std::unique_ptr<SaslExchange> exchange;
     if (session.unfinished != nullptr) exchange = std::move(session.unfinished->exchange);
     const Progress progress = run_locked(context_, session.state, input, out_, live_.requests_per_event, exchange);
-    if (exchange != nullptr)
-        session.keep(context_.memory).exchange = std::move(exchange);
-    else
+    if (exchange == nullptr) {
         session.release();
+        return progress;
+    }
+    session.keep(context_.memory).exchange = std::move(exchange);
     room_.note_held(session);
     return progress;
 }

@@ -91,6 +91,8 @@ void write_server(MetricsText& out, const MetricsSource& source) {
     Rows rows(out, "");
     rows.plain(gauge, "connections", "client connections, including watchers", s.server.curr_connections);
     rows.plain(gauge, "udp_sockets", "sockets of UDP (-U)", s.server.udp_sockets);
+    rows.plain(gauge, "udp_in_flight", "datagrams being served", s.server.udp_in_flight);
+    rows.plain(counter, "udp_dropped", "datagrams that the kernel dropped before a worker read them", s.server.udp_dropped);
     rows.plain(gauge, "connections_limit", "maximum of client connections (-c)", s.server.connections_max);
     rows.plain(gauge, "accepting_connections", "0: accepting is suspended, at the limit of connections or out of descriptors",
                s.server.accepting_conns ? 1 : 0);

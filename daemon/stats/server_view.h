@@ -115,6 +115,7 @@ struct ServerNumbers {
     uint64_t rejected_connections = 0;         // over the limit (maxconns_fast)
     uint64_t listen_disabled_num = 0;          // times accepting was suspended
     uint64_t time_in_listen_disabled_us = 0;
+    uint64_t udp_dropped = 0;                  // datagrams that did not fit into the kernel's buffers
     // gauges
     uint64_t curr_connections = 0;             // clients and watchers, without listeners
     uint64_t connections_max = 0;              // limit (-c)
@@ -127,6 +128,7 @@ struct ServerNumbers {
     uint64_t read_buf_bytes_free = 0;          // kept for reuse
     uint64_t reserved_fds = 0;                 // descriptors not for clients
     uint64_t udp_sockets = 0;                  // memcached counts them as connections
+    uint64_t udp_in_flight = 0;                // datagrams that are being served
     bool accepting_conns = true;
     std::optional<TlsNumbers> tls;             // none: clients are plain
 };

@@ -103,7 +103,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(udp_invalid, "datagrams over UDP without a whole request, or that begin as a reply does")   \
     X(udp_replies_refused, "replies over UDP replaced by an error because of udp_amplification")  \
     X(udp_replies_lost, "replies over UDP that the socket did not take as a whole")               \
-    X(udp_no_memory, "datagrams over UDP dropped for lack of memory")                             \
+    X(udp_no_memory, "datagrams over UDP refused or dropped for lack of memory")                  \
     RING_COUNTERS(X)
 
 //        name          help; per size class, as `stats slabs` prints them

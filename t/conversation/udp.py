@@ -25,7 +25,7 @@ TOO_LONG = b"SERVER_ERROR reply exceeds udp_amplification\r\n"
 UNFINISHED = b"SERVER_ERROR request does not end in its datagram\r\n"
 REFUSED = b"CLIENT_ERROR not allowed over UDP\r\n"
 OFF_TCP = "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n"
-OFF_SASL = "Cannot use UDP with SASL authentication enabled (-U 0 to disable)\n"
+OFF_SASL = "ERROR: Cannot enable UDP while using binary SASL authentication.\n"
 OFF_TLS = "Cannot use UDP with TLS enabled: datagrams are not encrypted (-U 0 to disable)\n"
 
 
