@@ -68,7 +68,8 @@ inline std::string udp_frame(uint16_t id, std::string_view bytes, uint16_t total
 
 class DatagramTalk {
   public:
-    explicit DatagramTalk(bool later = false, bool unix_pair = false) {
+    explicit DatagramTalk(bool later = false, bool unix_pair = false, daemon::SessionMemory* memory = nullptr) {
+        talk.context.memory = memory;
         unix_pair ? pair_unix() : pair_udp();
         std::array<daemon::UdpSocket*, 1> sockets = {&socket};
         datagrams = std::make_unique<daemon::Datagrams>(talk.context, live, events, pool, waits, sockets, later);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A worker's datagrams: one reply sequence for all requests of a datagram, the limit on it, what is refused, a socket that takes no
-// more, too many at once, and allocations that fail.
+// more, too many at once, replies that wait, and allocations that fail.
+#include <algorithm>
 #include <string>
 #include <string_view>
 
+#include "daemon/farcached/udp_sockets.h"
 #include "t/lib/refused_new.h"
 #include "t/unit/daemon/datagram_fixture.h"
 
@@ -31,6 +33,7 @@ namespace {
 constexpr std::string_view too_long = "SERVER_ERROR reply exceeds udp_amplification\r\n";
 constexpr std::string_view unfinished = "SERVER_ERROR request does not end in its datagram\r\n";
 constexpr std::string_view refused = "CLIENT_ERROR not allowed over UDP\r\n";
+constexpr std::string_view lacking = "SERVER_ERROR out of memory for datagrams\r\n";
 
 std::string set(std::string_view key, size_t size) {
     return "set " + std::string(key) + " 0 0 " + std::to_string(size) + "\r\n" + std::string(size, 'v') + "\r\n";
@@ -85,7 +88,12 @@ void test_refused() {
     for (const std::string_view command : {"watch", "lru_crawler metadump all", "lru_crawler mgdump all", "shutdown", "verbosity 2",
                                            "cache_memlimit 64", "slabs automove 1", "lru tune 1 1 1 1", "lru_crawler disable"})
         tap::is(t.ask(std::string(command) + "\r\n"), refused, command);
+    for (const std::string_view args : {"reset", "detail on", "detail dump", "detail", "cachedump 1 1", "hotkeys reset",
+                                        "hotkeys  reset"})
+        tap::is(t.ask("stats " + std::string(args) + "\r\n"), refused, "stats " + std::string(args));
     tap::is(t.talk.admin.told, "", "none of them is executed");
+    tap::is(t.ask("stats\r\nstats hotkeys\r\nstats settings\r\n"), "END\r\nEND\r\nEND\r\n", "other statistics");
+    tap::is(t.talk.admin.told, "stats[]stats[hotkeys]stats[settings]", "are");
     tap::is(t.ask("verbosity 1 noreply\r\n"), "", "noreply");
     tap::is(t.ask("flush_all\r\n"), "OK\r\n", "flush_all is");
 }
@@ -130,6 +138,98 @@ void test_lost() {
     tap::is(t.talk.counters->udp_replies_lost.get(), uint64_t(1), "a full socket loses the rest of a reply");
     tap::ok(t.received().size() < 44, "which is incomplete");
     tap::is(t.ask("mn\r\n"), "MN\r\n", "the next one is whole");
+}
+
+struct CountedRoom final : daemon::RoomMaker {
+    bool make_room(size_t, daemon::Lack) override {
+        calls++;
+        return false;
+    }
+    int calls = 0;
+};
+
+// As many as may be in flight, each with half a megabyte of replies behind which the rest waits. Those beyond the bound are refused,
+// the others are whole, and no session ends.
+void test_kept(uint64_t limit, bool lent) {
+    const std::string title = "of " + std::to_string(limit >> 20) + " MiB, " + (lent ? "lent" : "copied") + " values: ";
+    daemon::SessionMemory memory(limit);
+    DatagramTalk t(/* later= */ false, /* unix_pair= */ false, &memory);
+    CountedRoom room;
+    t.talk.context.room = &room;
+    t.ask(set("k", lent ? 50'000 : 10'000));
+    t.live.requests_per_event = 60;
+    std::string request;
+    for (int i = 0; i < (lent ? 10 : 50); i++) request += "get k\r\n";
+    for (int i = 0; i < 100; i++) request += "mn\r\n";
+    size_t most = 0;
+    for (uint32_t i = 0; i < daemon::Datagrams::in_flight_max; i++) {
+        t.send(udp_frame(uint16_t(i), request));
+        t.waits.turn();
+        most = std::max(most, size_t(memory.used()));
+    }
+    const uint64_t bound = std::min<uint64_t>(daemon::Datagrams::kept_bytes_max, limit / 2);
+    tap::ok(most <= bound && most > bound / 2, title + "kept replies are charged, and bounded");
+    tap::is(t.talk.node.bytes_lent(), uint64_t(0), title + "and pin no memory");
+    const std::vector<std::string> sent = t.received();
+    const auto is_refusal = [](std::string_view part) { return part.substr(8) == lacking; };
+    const uint64_t kept = t.socket.in_flight.load();
+    tap::ok(kept > 0 && kept < 64, title + "some wait");
+    tap::ok(std::ranges::all_of(sent, is_refusal) && sent.size() == daemon::Datagrams::in_flight_max - kept,
+            title + "all others are refused");
+    tap::is(t.talk.counters->udp_no_memory.get(), uint64_t(sent.size()), title + "and counted");
+    tap::is(room.calls, 0, title + "no session ends");
+    t.run();
+    tap::ok(!t.received().empty() && t.socket.in_flight.load() == 0, title + "those that waited are answered");
+    tap::is(memory.used(), uint64_t(0), title + "and nothing is charged any more");
+    t.ask(set("k", 20'000));
+    t.live.requests_per_event = 1;
+    tap::is(t.ask("get " + std::string(60, ' ') + "k\r\nmn\r\nget k\r\n"), hit("k", 20'000) + "MN\r\n" + hit("k", 20'000),
+            title + "the next is served");
+}
+
+// Memory that sessions hold is left to them.
+void test_room() {
+    daemon::SessionMemory memory(1 << 20);
+    DatagramTalk t(/* later= */ true, /* unix_pair= */ false, &memory);
+    CountedRoom room;
+    t.talk.context.room = &room;
+    t.live.requests_per_event = 1;
+    const std::string request = "mn\r\nmn\r\nget " + std::string(3000, ' ') + "none\r\n";
+    if (!memory.take(1 << 19)) std::abort();
+    tap::is(t.ask(request), lacking, "without room a datagram is refused");
+    std::string binary;
+    for (const char opaque : {5, 6, 7}) {
+        std::string noop(24, '\0');
+        noop[0] = char(0x80);
+        noop[1] = 10;
+        noop[15] = opaque;
+        binary += noop;
+    }
+    const std::string reply = t.ask(binary);
+    tap::ok(reply.size() == 24 + lacking.size() - 15 && uint8_t(reply[7]) == 0x82 && reply[15] == 5, "and a binary one");
+    tap::is(room.calls, 0, "and no session ends for it");
+    memory.give_back(1 << 19);
+    tap::is(t.ask(request), "MN\r\nMN\r\nEND\r\n", "with room it is served");
+    tap::is(memory.used(), uint64_t(0), "and holds nothing afterwards");
+}
+
+void test_buffers() {
+    DatagramTalk t;
+    for (const int name : {SO_RCVBUF, SO_SNDBUF}) {
+        const auto size = [&] {
+            int value = 0;
+            socklen_t bytes = sizeof value;
+            (void)getsockopt(t.socket.fd, SOL_SOCKET, name, &value, &bytes);
+            return value;
+        };
+        const int before = size();
+        daemon::raise_buffer(t.socket.fd, name, 4096);
+        tap::is(size(), before, "a socket's buffer is not lowered");
+        const int small = 4096;
+        (void)setsockopt(t.socket.fd, SOL_SOCKET, name, &small, sizeof small);
+        daemon::raise_buffer(t.socket.fd, name, 65'536);
+        tap::ok(size() > 2 * small, "but raised");
+    }
 }
 
 // Each datagram waits for its turn, and nothing is read while as many wait as may.
@@ -186,6 +286,10 @@ int main() {
     test_limit();
     test_lost();
     test_many();
+    for (const uint64_t limit : {4 << 20, 64 << 20})
+        for (const bool lent : {false, true}) test_kept(limit, lent);
+    test_room();
+    test_buffers();
     test_memory(false);
     test_memory(true);
     return tap::done();

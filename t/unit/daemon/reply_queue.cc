@@ -28,11 +28,12 @@ struct Desk {
     ReplyPool pool{talk.context};
     ReplyQueue queue{pool, -1};
     OutBuffer out;
+    ReplySlot::Complete complete = &write_value;
 
     Ticket ask() {
         ReplySlot& slot = queue.open();
         const Ticket ticket = queue.ticket_of(slot);
-        queue.park(slot, out, /* crowded= */ false, /* gets_value= */ true, "key", "", Nothing(), &write_value);
+        queue.park(slot, out, /* crowded= */ false, /* gets_value= */ true, "key", "", Nothing(), complete);
         return ticket;
     }
     // In a tick that has begun: "1" is the reply to the first request, the next two are asked of others.
@@ -125,6 +126,34 @@ void gone() {
     tap::ok(desk.pool.take_ready().empty(), "nor given out");
 }
 
+void write_value_and_count(ReplySlot& slot, const daemon::ReplyTarget& to) {
+    (slot.available() ? to.context.counters.get_misses : to.context.counters.get_unavailable).add(1);
+    write_value(slot, to);
+}
+
+// Of a refused datagram: late answers are counted as any others, in whatever order they come, and hold nothing.
+void discarded() {
+    Desk desk;
+    desk.complete = &write_value_and_count;
+    const auto [two, three] = desk.begin();
+    const Ticket four = desk.ask();
+    desk.settle();
+    desk.answer(three, std::string(100'000, '3'));
+    daemon::WorkerCounters& counters = *desk.talk.counters;
+    tap::is(counters.get_misses.get(), uint64_t(0), "an answer waits for those before it");
+    desk.queue.discard();
+    tap::ok(counters.get_misses.get() == 1 && desk.queue.bytes() < 100 && !desk.queue.empty(),
+            "discarded: it is counted, and only its place is kept");
+    tap::ok(desk.pool.is_awaited(two) && desk.pool.is_awaited(four), "the others are awaited");
+    desk.answer(four, std::string(100'000, '4'));
+    tap::ok(counters.get_misses.get() == 2 && desk.queue.bytes() < 100, "a late answer is counted");
+    tap::is(desk.tick_ends(), "", "and not sent");
+    desk.answer(two, "2");
+    tap::is(desk.tick_ends(), "", "nor is the last");
+    tap::ok(desk.queue.empty() && counters.get_misses.get() == 3, "after which the queue is empty");
+    tap::is(counters.get_unavailable.get() + counters.response_oom.get(), uint64_t(0), "none was unavailable");
+}
+
 }  // namespace
 
 int main() {
@@ -133,5 +162,6 @@ int main() {
     together();
     much();
     gone();
+    discarded();
     return tap::done();
 }
