@@ -290,6 +290,8 @@ def starts():
         tap.ok(b"memcached.conf" not in d.stderr() and d.admits(USER), "several folders")
     with SaslDaemon(env={"SASL_CONF_PATH": "/nowhere"}) as d:
         tap.like(d.stderr(), "-S: no readable memcached.conf in /nowhere", "without a readable file the log has a warning")
+    with SaslDaemon(env={"SASL_CONF_PATH": ""}) as d:
+        tap.ok(b"no readable memcached.conf" not in d.stderr(), "an empty path names no folder: no warning")
     configure("plain anonymous")
     with SaslDaemon() as d, d.talk() as b:
         tap.is_(shows(b.ask(op.SASL_LIST)), (0, b"PLAIN"), "ANONYMOUS is not in the list")

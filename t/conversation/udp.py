@@ -18,6 +18,7 @@ from binary_client import HEADER, Reply, op, packet, set_extras, status  # noqa:
 from cluster import Cluster  # noqa: E402
 from disk import Disk, to_disk  # noqa: E402
 from farcached import Daemon, is_sanitized, run_binary, tap, until  # noqa: E402
+from http_get import get, http_args, http_env, http_port, value  # noqa: E402
 from udp_client import UdpClient  # noqa: E402
 
 RANDOM = random.Random(3)
@@ -143,8 +144,13 @@ def refusals(d, u, title):
     for request in (b"watch\r\n", b"watch fetchers\r\n", b"lru_crawler metadump all\r\n", b"lru_crawler mgdump all\r\n",
                     b"lru_crawler metadump hash\r\n", b"shutdown\r\n", b"shutdown graceful\r\n", b"verbosity 2\r\n",
                     b"cache_memlimit 32\r\n", b"slabs automove 0\r\n", b"lru tune 10 10 1 1\r\n", b"lru_crawler enable\r\n",
-                    b"extstore recache_rate 1\r\n", b"refresh_certs\r\n"):
+                    b"extstore recache_rate 1\r\n", b"refresh_certs\r\n", b"stats reset\r\n", b"stats detail on\r\n",
+                    b"stats detail dump\r\n", b"stats cachedump 1 10\r\n", b"stats hotkeys reset\r\n"):
         tap.is_(u.ask(request), REFUSED, "%s: %s" % (title, request.decode().rstrip()))
+    for group in (b"reset", b"detail on", b"detail dump", b"hotkeys reset"):
+        [got] = replies_in(u.ask(packet(op.STAT, group)))
+        tap.is_((got.status, got.value), (status.AUTH, b"not allowed over UDP"), "%s: binary stat %r" % (title, group))
+    tap.is_(d.stats("settings")["detail_enabled"], "no", title + ": none of it is executed")
     tap.ok(u.silent(b"verbosity 2 noreply\r\n"), title + ": without a reply")
     tap.is_(u.ask(b"reload\r\n"), b"ERROR\r\n", title + ": an operator's command")
     tap.ok(d.alive(), title + ": it runs")
@@ -185,7 +191,8 @@ def statistics(d, u, title, threads):
     counts = {name: int(proxy[name]) for name in proxy if name.startswith("udp_")}
     tap.ok(counts["udp_datagrams"] > 100 and counts["udp_invalid"] > 10 and counts["udp_replies_refused"] >= 5,
            title + ": counters", str(counts))
-    tap.is_((counts["udp_no_memory"], counts["udp_replies_lost"]), (0, 0), title + ": nothing is lost")
+    tap.is_([counts[name] for name in ("udp_no_memory", "udp_replies_lost", "udp_in_flight", "udp_dropped")], [0] * 4,
+            title + ": nothing is lost, and nothing waits")
     before = int(d.stats("proxy")["udp_datagrams"])
     u.ask(b"mn\r\n")
     tap.is_(int(d.stats("proxy")["udp_datagrams"]), before + 1, title + ": one more")
@@ -265,6 +272,9 @@ def disk():
                 got = dict(u.any_reply() for _ in ids)
                 tap.is_({ids[id] for id, reply in got.items() if b" k%s\r\n%s" % (ids[id].encode(), stored[ids[id]]) in reply},
                         set(stored), "disk, %s: several at once" % io)
+                tap.is_(u.ask(b"get %s\r\n" % " ".join(stored).encode() * 30), TOO_LONG, "disk, %s: a reply that is too long" % io)
+                proxy = until(lambda: d.stats("proxy"), lambda proxy: proxy["udp_in_flight"] == "0")
+                tap.is_(proxy["get_unavailable"], "0", "disk, %s: what is read for it later is not unavailable" % io)
 
 
 def nodes():
@@ -333,6 +343,46 @@ def parked():
         tap.is_(d.status, 0, "parked: it stops")
         for u in senders:
             u.close()
+
+
+def stalled():
+    """At 256 datagrams in flight a worker reads no more, and the kernel drops what its buffer does not take. A refused datagram is
+    one of them until its node has answered. TCP goes on."""
+    with tempfile.TemporaryDirectory(prefix="farcached-udp-") as folder, \
+            Cluster("tcp tcp", proxies=1, threads=1, local_read=False, options=["node_timeout_ms=60000"],
+                    proxy_args=["-U", "-1", *http_args()], proxy_env=http_env(folder)) as c:
+        d = c.proxies[0]
+        slow, other = c.nodes
+        key, big = c.key(slow, "slow").encode(), c.key(other, "big").encode()
+
+        def shown(name, kind=""):
+            return value(get(http_port(folder), "/metrics")[2], "farcached_udp_" + name + kind)
+        with d.client() as t, client(d) as u, client(d) as late:
+            t.set(key.decode(), "v")
+            t.set(big.decode(), "b" * 60_000)
+            with slow.process.stopped():
+                tap.is_({u.ask(b"get %s\r\nget %s\r\n" % (big, key)) for _ in range(10)}, {TOO_LONG},
+                        "stalled: long replies are refused")
+                tap.is_(shown("in_flight"), 10.0, "stalled: their places are kept while their node does not answer")
+                ids = {u.send(b"get %s\r\n" % key) for _ in range(256 - 10)}
+                tap.is_(until(lambda: shown("in_flight"), lambda n: n == 256), 256.0, "stalled: as many as may be in flight")
+                behind = late.send(b"mn\r\n")
+                while shown("dropped", "_total") == 0:
+                    for _ in range(1000):
+                        late.send(b"x" * 1000)
+                tap.is_(shown("in_flight"), 256.0, "stalled: no more are read, and the kernel drops some")
+                tap.ok(t.get(big.decode()) is not None, "stalled: TCP goes on")
+            tap.is_(late.any_reply(), (behind, b"MN\r\n"), "stalled: those in the buffer are served afterwards")
+            got = dict(u.any_reply() for _ in ids)
+            tap.is_((set(got), set(got.values())), (ids, {b"VALUE %s 0 1\r\nv\r\nEND\r\n" % key}), "stalled: so are the others")
+            tap.is_(until(lambda: shown("in_flight"), lambda n: n == 0), 0.0, "stalled: none is left")
+            tap.ok(int(d.stats("proxy")["udp_dropped"]) > 0, "stalled: dropped datagrams are counted")
+            tap.is_(d.stats("proxy")["get_unavailable"], "0", "stalled: late answers to refused ones are not unavailable")
+    with Cluster("tcp", proxies=1, threads=1, local_read=False, options=["node_timeout_ms=500"], proxy_args=["-U", "-1"]) as c, \
+            client(c.proxies[0]) as u, c.nodes[0].process.stopped():
+        ids = {u.send(b"get key\r\n") for _ in range(300)}
+        got = dict(u.any_reply() for _ in ids)
+        tap.is_((set(got), set(got.values())), (ids, {b"END\r\n"}), "stalled: until node_timeout_ms")
 
 
 def stopping():
@@ -432,7 +482,7 @@ def addresses():
         tap.ok("udp6:[::]:%d" % ipv6 in shown and "udp:0.0.0.0:%d" % udp_port(d) in shown, "stats conns", str(shown))
 
 
-PARTS = {"libevent": libevent, "uring": uring, "limit": limit, "disk": disk, "nodes": nodes, "parked": parked, "stopping": stopping,
+PARTS = {"libevent": libevent, "uring": uring, "limit": limit, "disk": disk, "nodes": nodes, "parked": parked, "stalled": stalled, "stopping": stopping,
          "start": start, "alone": udp_alone, "addresses": addresses}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()

@@ -148,7 +148,7 @@ struct CountedRoom final : daemon::RoomMaker {
     int calls = 0;
 };
 
-// As many as may be in flight, each with half a megabyte of replies behind which the rest waits. Those beyond the bound are refused,
+// As many as may be in flight, each with 400 kB of replies behind which the rest waits. Those beyond the bound are refused,
 // the others are whole, and no session ends.
 void test_kept(uint64_t limit, bool lent) {
     const std::string title = "of " + std::to_string(limit >> 20) + " MiB, " + (lent ? "lent" : "copied") + " values: ";
@@ -159,7 +159,7 @@ void test_kept(uint64_t limit, bool lent) {
     t.ask(set("k", lent ? 50'000 : 10'000));
     t.live.requests_per_event = 60;
     std::string request;
-    for (int i = 0; i < (lent ? 10 : 50); i++) request += "get k\r\n";
+    for (int i = 0; i < (lent ? 8 : 40); i++) request += "get k\r\n";
     for (int i = 0; i < 100; i++) request += "mn\r\n";
     size_t most = 0;
     for (uint32_t i = 0; i < daemon::Datagrams::in_flight_max; i++) {
