@@ -187,7 +187,7 @@ def statistics(d, u, title, threads):
     tap.is_(len(shown), threads, title + ": stats conns has each socket")
     tap.is_({(conns[fd + ":addr"], conns[fd + ":state"]) for fd in shown}, {("udp:127.0.0.1:%d" % udp_port(d), "conn_read")},
             title + ": with address and state")
-    proxy = d.stats("proxy")
+    proxy = until(lambda: d.stats("proxy"), lambda proxy: proxy["udp_in_flight"] == "0")
     counts = {name: int(proxy[name]) for name in proxy if name.startswith("udp_")}
     tap.ok(counts["udp_datagrams"] > 100 and counts["udp_invalid"] > 10 and counts["udp_replies_refused"] >= 5,
            title + ": counters", str(counts))

@@ -313,6 +313,7 @@ const Refused refused[] = {
     {"-S -B ascii", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
     {"-S -B auto", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
     {"-S -l proto[ascii]:127.0.0.1", 64, "ERROR: You cannot allow the ASCII protocol while using SASL.\n"},
+    {"-S -U 5", 64, "ERROR: Cannot enable UDP while using binary SASL authentication.\n"},
     {"-S -Y /x", 64, "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.\n"},
 #else
     {"-S", 64, "This server is not built with SASL support.\n"},
