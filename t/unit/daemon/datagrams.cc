@@ -2,6 +2,7 @@
 // A worker's datagrams: one reply sequence for all requests of a datagram, the limit on it, what is refused, a socket that takes no
 // more, too many at once, replies that wait, and allocations that fail.
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -209,6 +210,18 @@ void test_room() {
     tap::ok(reply.size() == 24 + lacking.size() - 15 && uint8_t(reply[7]) == 0x82 && reply[15] == 5, "and a binary one");
     tap::is(room.calls, 0, "and no session ends for it");
     memory.give_back(1 << 19);
+    std::deque<BorrowedBytes> pins;  // as many as there may be
+    do {
+        const std::string key = "pinned" + std::to_string(pins.size());
+        t.ask(set(key, 20'000));
+        protocol::GetOp op;
+        op.key = t.talk.context.router.key(key);
+        t.talk.node.get(op, t.talk.context.now, [](const protocol::ItemMeta&) -> char* { return nullptr; }, &pins.emplace_back());
+    } while (pins.back());
+    t.ask(set("k", 20'000));
+    tap::is(t.ask("get " + std::string(60, ' ') + "k\r\n"), hit("k", 20'000), "a value that cannot be lent is copied");
+    tap::is(room.calls, 0, "and no session ends for its pins");
+    pins.clear();
     tap::is(t.ask(request), "MN\r\nMN\r\nEND\r\n", "with room it is served");
     tap::is(memory.used(), uint64_t(0), "and holds nothing afterwards");
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/engine/reply_queue.h"
+#include "daemon/session/datagrams.h"
 #include "t/unit/daemon/text_fixture.h"
 
 using namespace farcached;
@@ -154,6 +155,34 @@ void discarded() {
     tap::is(counters.get_unavailable.get() + counters.response_oom.get(), uint64_t(0), "none was unavailable");
 }
 
+struct CountedRoom final : daemon::RoomMaker {
+    bool make_room(size_t, daemon::Lack) override { return ++calls, false; }
+    int calls = 0;
+};
+
+// Sessions end for a session's answers, but not for a datagram's.
+void without_room() {
+    Desk desk;
+    CountedRoom room;
+    daemon::SessionMemory whole(100'000), part(50'000, &whole);
+    desk.talk.context.memory = &whole;
+    desk.talk.context.room = &room;
+    daemon::Datagram datagram(&part);
+    ReplyQueue queue(desk.pool, -1, nullptr, &datagram, &part);
+    const auto answer = [&](ReplyQueue& asked) {
+        ReplySlot& slot = asked.open();
+        const Ticket ticket = asked.ticket_of(slot);
+        asked.park(slot, desk.out, false, true, "key", "", Nothing(), &write_value);
+        desk.answer(ticket, std::string(200'000, 'v'));
+        asked.emit(desk.out);
+        return desk.taken();
+    };
+    tap::is(answer(queue), "unavailable", "no room for a datagram's answer");
+    tap::is(room.calls, 0, "no session is asked to end");
+    tap::is(answer(desk.queue), "unavailable", "nor for a session's");
+    tap::is(room.calls, 1, "for which one may end");
+}
+
 }  // namespace
 
 int main() {
@@ -163,5 +192,6 @@ int main() {
     much();
     gone();
     discarded();
+    without_room();
     return tap::done();
 }
