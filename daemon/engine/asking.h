@@ -417,8 +417,6 @@ void ask_stats(const Submitter& asker, const StatsNeed& need, std::string_view k
                             [&](Ticket ticket) { return asker.context.router.links().ask(op, need.node, ticket); });
 }
 
-constexpr std::string_view not_over_udp = "not allowed over UDP";
-
 // `stats <args>` that change the process, or list keys: a forged sender must not.
 constexpr bool are_refused_over_udp(std::string_view args) {
     const std::string_view group = args.substr(0, args.find(' '));

@@ -89,7 +89,7 @@ void complete_stat(ReplySlot& slot, const ReplyTarget& to) {
 
 void run_stat(Call& call, const BinaryRequest& request) {
     if (call.session.datagram && are_refused_over_udp(request.key))
-        return answer_error(call.out, request, BinaryStatus::auth, not_over_udp);
+        return answer_error(call.out, request, BinaryStatus::auth, "not allowed over UDP");
     const bool behind_links = call.context.router.local() == nullptr;
     const StatsNeed need = behind_links ? call.context.admin.stats_need(request.key) : StatsNeed();
     if (need.nodes) return ask_stats(call, need, request.key, "", request, &complete_stat);

@@ -284,7 +284,7 @@ Step close(Call& call) {
 
 Step run_admin(Call& call, const TextRequest& request) {
     if (call.session.datagram && is_refused_over_udp(request)) {
-        say_unless(request.noreply, call.out, std::string("CLIENT_ERROR ").append(not_over_udp));
+        say_unless(request.noreply, call.out, "CLIENT_ERROR not allowed over UDP");
         return Step::done;
     }
     switch (request.verb) {

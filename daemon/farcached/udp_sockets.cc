@@ -75,7 +75,7 @@ std::string describe_udp(const fabric::SocketAddress& address) {
 
 }  // namespace
 
-// The kernel tells what it would set only by setting it, so this sets another socket's first.
+// Only a set buffer shows the kernel's limit, so this sets another socket's first.
 void raise_buffer(int fd, int name, int bytes) {
     const int other = socket(number_of(fd, SO_DOMAIN), SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (other < 0) return;

@@ -248,8 +248,8 @@ void Datagrams::tell_unfinished(const Datagram& datagram, std::string_view rest)
     if (head.empty() && !in_line) return;
     context_.counters.udp_invalid.add(1);
     if (datagram.binary) {
-        if (head.size() >= protocol::binary_header_bytes) binary::answer_error(out_, front_of(head), BinaryStatus::too_large, unfinished);
-        return;
+        if (head.size() < protocol::binary_header_bytes) return;
+        return binary::answer_error(out_, front_of(head), BinaryStatus::too_large, unfinished);
     }
     std::string_view line = head.substr(0, head.find('\n'));
     if (!in_line && line.size() == head.size()) return;
@@ -327,7 +327,7 @@ void Datagrams::take_turns() {
 
 // ---- sending --------------------------------------------------------------------------------------------
 
-// Replaces its whole reply by an error, unless that is too long, too (G3). Its requests under way are still answered, and counted.
+// Sends an error instead of its replies, if that has room (G3). Answers to its requests under way are still counted.
 void Datagrams::refuse(Datagram& datagram, BinaryStatus status, std::string_view why) {
     out_.clear(0);
     datagram.out.clear(0);
@@ -337,7 +337,10 @@ void Datagrams::refuse(Datagram& datagram, BinaryStatus status, std::string_view
     datagram.state.pending.reset();
     datagram.whole = datagram.refused = true;
     try {
-        datagram.binary ? binary::answer_error(datagram.out, datagram.first, status, why) : append_error(datagram.out, why);
+        if (datagram.binary)
+            binary::answer_error(datagram.out, datagram.first, status, why);
+        else
+            append_error(datagram.out, why);
         if (protocol::udp_sent_bytes(datagram.out.leaves()) <= datagram.reply_max) send(datagram);
     } catch (const std::bad_alloc&) {  // no reply
     }

@@ -482,8 +482,8 @@ def addresses():
         tap.ok("udp6:[::]:%d" % ipv6 in shown and "udp:0.0.0.0:%d" % udp_port(d) in shown, "stats conns", str(shown))
 
 
-PARTS = {"libevent": libevent, "uring": uring, "limit": limit, "disk": disk, "nodes": nodes, "parked": parked, "stalled": stalled, "stopping": stopping,
-         "start": start, "alone": udp_alone, "addresses": addresses}
+PARTS = {"libevent": libevent, "uring": uring, "limit": limit, "disk": disk, "nodes": nodes, "parked": parked, "stalled": stalled,
+         "stopping": stopping, "start": start, "alone": udp_alone, "addresses": addresses}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()
 tap.done()

@@ -132,7 +132,7 @@ void write_value_and_count(ReplySlot& slot, const daemon::ReplyTarget& to) {
     write_value(slot, to);
 }
 
-// Of a refused datagram: late answers are counted as any others, in whatever order they come, and hold nothing.
+// A refused datagram's queue counts late answers as any others, in whatever order they come, and keeps none.
 void discarded() {
     Desk desk;
     desk.complete = &write_value_and_count;
