@@ -38,6 +38,7 @@
 
 #include "base/enum_text.h"
 #include "base/out_buffer.h"
+#include "base/result.h"
 #include "base/rpc_mode.h"
 #include "base/stat_row.h"
 #include "fabric/remote_ptr.h"
@@ -120,6 +121,7 @@ constexpr std::string_view channel_end_help(ChannelEnd value) { return text_of(c
 constexpr size_t input_bytes_default = 128 * 1024;
 
 constexpr size_t container_bytes = 8 * 1024;  // C7
+constexpr size_t grant_bytes_max = 256;       // of Channel::grant()
 
 // How a posted read ended.
 enum class ReadStatus : uint8_t {
@@ -224,6 +226,16 @@ class Channel {
     // flush(). Copies the bytes before it returns. May overwrite the previous report: the caller ensures that the other end
     // has read it. False: no container there, or no room now.
     virtual bool post_report(std::string_view) { return false; }
+
+    // Authentication (S16). An end made with `withholds` (both ends, if --auth-key-file is set) gives the other end no right to
+    // its memory and names no key, until grant(). Returns what the other end must know of this end's memory, for take_grant()
+    // there: at most grant_bytes_max bytes, opaque. Once, after the other end has proved that it holds a key. A channel
+    // without memory of its own returns an empty string.
+    virtual Result<std::string> grant() { return std::string(); }
+    // Checks and uses what the other end's grant() returned (S10).
+    virtual Refusal take_grant(std::string_view) { return {}; }
+    // Takes all rights back at once, before the connection ends. Any number of times.
+    virtual void revoke() {}
 
     virtual void close() = 0;               // the next ready() or flush() calls ended(closed)
     virtual std::string describe() const = 0;  // "tcp:127.0.0.1:11300", "shm:/run/farnode/a.sock"

@@ -71,6 +71,9 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void copy_container(char* to, size_t bytes) const override { inner_->copy_container(to, bytes); }
     bool post_report(std::string_view bytes) override { return !silent() && inner_->post_report(bytes); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
+    Result<std::string> grant() override { return inner_->grant(); }
+    Refusal take_grant(std::string_view grant) override { return inner_->take_grant(grant); }
+    void revoke() override { inner_->revoke(); }
     void close() override;
     std::string describe() const override { return "fault:" + inner_->describe(); }
 

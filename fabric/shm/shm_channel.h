@@ -26,6 +26,7 @@ struct ShmOptions {
     uint32_t spins_max = 200;  // most polls of the ring by one linger(); 0: none
     size_t input_bytes_max = input_bytes_default;
     bool group = false;  // also accept a peer of another user, if its primary group is this process's
+    bool withholds = false;  // a node: no proxy gets its region until Channel::grant(). A proxy: it expects that
 };
 
 // Counts of linger() and of wake-ups.

@@ -26,6 +26,7 @@ struct VerbsWelcome;
 struct VerbsMemories {
     VerbsMemory landing;  // for the proxy's READs to land in
     VerbsMemory lent;     // for the node to READ
+    bool withholds = false;  // no right and no key for the node until Channel::grant(); uses nothing of the node's before
 };
 
 // The longest value that a node READs from its proxies.
@@ -37,6 +38,7 @@ struct VerbsOffer {
     uint64_t* counters = nullptr;    // of reads (protocol/layout.h), for all of its arena; nullptr: none
     size_t counters_bytes = 0;
     VerbsMemory landing = {};        // none: the node READs nothing
+    bool withholds = false;          // no right and no key for a proxy until Channel::grant(); uses nothing of its before
 };
 
 // A proxy's side. `devices`, `events` and the memories outlive the channel. A problem: RDMA is unusable here, with the cause
