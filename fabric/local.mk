@@ -46,9 +46,14 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_greeting.h \
 	fabric/verbs/verbs_internal.h \
 	fabric/verbs/verbs_listener.cc \
+	fabric/verbs/verbs_pair.cc \
+	fabric/verbs/verbs_pair.h \
 	fabric/verbs/verbs_queue.cc \
 	fabric/verbs/verbs_queue.h \
+	fabric/verbs/verbs_reach.cc \
 	fabric/verbs/verbs_reach.h \
+	fabric/verbs/verbs_rights.cc \
+	fabric/verbs/verbs_rights.h \
 	fabric/verbs/verbs_rpc.cc \
 	fabric/verbs/verbs_rpc.h \
 	fabric/verbs/verbs_slots.h \

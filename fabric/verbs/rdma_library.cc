@@ -21,10 +21,12 @@
     X(ibv_alloc_pd)                \
     X(ibv_create_comp_channel)     \
     X(ibv_create_cq)               \
+    X(ibv_create_qp)               \
     X(ibv_dealloc_pd)              \
     X(ibv_dereg_mr)                \
     X(ibv_destroy_comp_channel)    \
     X(ibv_destroy_cq)              \
+    X(ibv_destroy_qp)              \
     X(ibv_get_cq_event)            \
     X(ibv_get_device_name)         \
     X(ibv_modify_qp)               \
@@ -40,13 +42,13 @@
     X(rdma_connect)                \
     X(rdma_create_event_channel)   \
     X(rdma_create_id)              \
-    X(rdma_create_qp)              \
     X(rdma_destroy_event_channel)  \
     X(rdma_destroy_id)             \
-    X(rdma_destroy_qp)             \
     X(rdma_disconnect)             \
+    X(rdma_establish)              \
     X(rdma_get_cm_event)           \
     X(rdma_get_src_port)           \
+    X(rdma_init_qp_attr)           \
     X(rdma_listen)                 \
     X(rdma_migrate_id)             \
     X(rdma_reject)                 \
@@ -117,8 +119,8 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* how) { return rdma().rdma_conn
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* how) { return rdma().rdma_accept(id, how); }
 int rdma_reject(rdma_cm_id* id, const void* data, uint8_t bytes) { return rdma().rdma_reject(id, data, bytes); }
 int rdma_disconnect(rdma_cm_id* id) { return rdma().rdma_disconnect(id); }
-int rdma_create_qp(rdma_cm_id* id, ibv_pd* domain, ibv_qp_init_attr* how) { return rdma().rdma_create_qp(id, domain, how); }
-void rdma_destroy_qp(rdma_cm_id* id) { rdma().rdma_destroy_qp(id); }
+int rdma_establish(rdma_cm_id* id) { return rdma().rdma_establish(id); }
+int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* to, int* which) { return rdma().rdma_init_qp_attr(id, to, which); }
 
 const char* ibv_get_device_name(ibv_device* device) { return rdma().ibv_get_device_name(device); }
 int ibv_query_device(ibv_context* context, ibv_device_attr* to) { return rdma().ibv_query_device(context, to); }
@@ -143,6 +145,8 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** own) {
     return rdma().ibv_get_cq_event(channel, queue, own);
 }
 void ibv_ack_cq_events(ibv_cq* queue, unsigned events) { rdma().ibv_ack_cq_events(queue, events); }
+ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* how) { return rdma().ibv_create_qp(domain, how); }
+int ibv_destroy_qp(ibv_qp* pair) { return rdma().ibv_destroy_qp(pair); }
 int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* to, int which, ibv_qp_init_attr* how) {
     return rdma().ibv_query_qp(pair, to, which, how);
 }

@@ -60,6 +60,7 @@ bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
 
 Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories, const RpcWish& wish) {
     memories_ = memories;
+    withholds_ = memories.withholds;
     wish_ = wish;
     cm_events_.reset(rdma_create_event_channel());
     if (cm_events_ == nullptr) return verbs_not_here(errno);
@@ -108,11 +109,11 @@ void VerbsChannel::take_event(CmEvent event) {
         // An id whose event is held cannot be destroyed: functions that may destroy it get a released event.
         case RDMA_CM_EVENT_ADDR_RESOLVED: event.reset(); return address_resolved();
         case RDMA_CM_EVENT_ROUTE_RESOLVED: event.reset(); return route_resolved();
-        case RDMA_CM_EVENT_ESTABLISHED: {
+        case RDMA_CM_EVENT_CONNECT_RESPONSE: {
             const rdma_conn_param& param = event->param.conn;
             const std::string data(static_cast<const char*>(param.private_data), param.private_data_len);
             event.reset();
-            if (!open()) established(data);
+            if (!open()) answered(data);
             return;
         }
         case RDMA_CM_EVENT_REJECTED:
@@ -143,9 +144,9 @@ void VerbsChannel::address_resolved() {
     queue_->count_in(counters());
     VerbsReach& reach = queue_->reach();
     Refusal no = reach.use(queue_->device(), memories_.landing, VerbsAccess::landing);
-    if (!no) no = reach.use(queue_->device(), memories_.lent, VerbsAccess::remote_read);
+    if (!no && !withholds_) no = reach.use(queue_->device(), memories_.lent, VerbsAccess::remote_read);
     if (no) return end(ChannelEnd::no_memory, no->text);
-    queue_->reports().use(queue_->device());
+    if (!withholds_) queue_->reports().use(queue_->device());
     uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
         return end_with_call("rdma_set_option", errno);
@@ -170,30 +171,24 @@ void VerbsChannel::route_resolved() {
     param.responder_resources = config.fetches_at_once;
     param.retry_count = config.retries;
     param.rnr_retry_count = 0;      // Q1
-    if (rdma_connect(queue_->id(), &param) != 0) end_with_call("rdma_connect", errno);
+    if (const int failed = queue_->pair().connect(param); failed != 0) end_with_call("rdma_connect", failed);
 }
 
-void VerbsChannel::established(std::string_view data) {
+void VerbsChannel::answered(std::string_view data) {
     const auto parsed = parse_verbs_welcome(data);
     if (const auto* problem = std::get_if<Problem>(&parsed)) return end(ChannelEnd::handshake, problem->text);
     const VerbsWelcome& welcome = std::get<0>(parsed);
-    const ibv_mr* lent = queue_->reach().own(VerbsAccess::remote_read);
-    if (lent != nullptr) lends_ = std::min<uint64_t>(welcome.fetch_bytes_max, lent->length);
-    VerbsFarMemory region;
-    VerbsFarCounters counters;
-    if (same_layout(welcome.head) && queue_->reach().own(VerbsAccess::landing) != nullptr) {
-        incarnation_ = welcome.incarnation;
-        region_bytes_ = welcome.region_bytes;
-        region = {welcome.region_address, welcome.region_bytes, welcome.region_key};
-        counters = {welcome.counters_address, welcome.counters_bytes, welcome.counters_from, welcome.counters_key};
+    queue_->met(welcome.receives);
+    if (const Refusal no = queue_->pair().ready(nullptr)) return end(ChannelEnd::system, no->text);
+    if (withholds_) {
+        queue_->await_permission();
+    } else {
+        use_region(welcome.names, same_layout(welcome.head));
+        if (welcome.names.container.bytes != 0) queue_->reports().met(welcome.names.container);
+        use_node(welcome.names);
+        if (const Refusal no = queue_->allow()) return end(ChannelEnd::system, no->text);
     }
-    queue_->met(welcome.receives, region, counters);
-    if (welcome.container.bytes != 0) queue_->reports().met(welcome.container);
-    queue_->rpc().met(queue_->device(), wish_, welcome.requests, welcome.replies);
-    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue_->rpc().choice() == nullptr)
-        devices_.log_once(describe() + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
-                          " (--rpc of farnode, or memory here); requests travel by SEND");
-    if (const Refusal no = queue_->connected()) return end(ChannelEnd::system, no->text);
+    if (const int failed = queue_->pair().establish(); failed != 0) return end_with_call("rdma_establish", failed);
     opened();
     kick();  // frames flushed before are waiting
     events().connected();

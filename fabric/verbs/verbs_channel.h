@@ -20,6 +20,7 @@
 
 namespace farcached::fabric {
 
+struct VerbsHello;
 struct VerbsWelcome;
 
 // A proxy's memory for a connection. It outlives the channel.
@@ -73,7 +74,7 @@ class VerbsListener final : public ChannelListener {
     void begin_again();
     void device_removed();
     Refusal keep_registered(VerbsDevice& device);
-    Refusal offer_to(VerbsQueue& queue, VerbsWelcome& welcome) const;
+    Refusal offer_to(VerbsQueue& queue, const VerbsHello& hello, VerbsWelcome& welcome, uint64_t& fetch_bytes) const;
     std::unique_ptr<Channel> meet(CmEvent request, ChannelEvents& events);
 
     Descriptor poller_, timer_;  // poller_ holds events_ and the timer, which runs while there is no device

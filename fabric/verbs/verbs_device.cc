@@ -22,7 +22,7 @@ namespace farcached::fabric {
 
 VerbsConfig VerbsConfig::clamped(const Device& device) const {
     VerbsConfig use = *this;
-    constexpr uint32_t receives_min = 4, sends_min = 4, reads_min = 2, beats = 5;  // one of them the last, three are bindings
+    constexpr uint32_t receives_min = 4, sends_min = 4, reads_min = 2, beats = 6;  // one of them the last, four are bindings
     // Each work request may leave a completion: SENDs and receives get a quarter each, READs get the rest.
     const uint32_t each_max = device.completions_max / 4;
     const uint32_t receives_max = std::max(receives_min, std::min(device.work_requests_max, each_max));
@@ -66,6 +66,8 @@ int rights_of(VerbsAccess access) {
         case VerbsAccess::remote_read: return IBV_ACCESS_REMOTE_READ;
         case VerbsAccess::landing: return IBV_ACCESS_LOCAL_WRITE;
         case VerbsAccess::counters: return IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+        case VerbsAccess::windowed: return IBV_ACCESS_MW_BIND;
+        case VerbsAccess::count: break;
     }
     return 0;
 }
@@ -74,7 +76,7 @@ int rights_of(VerbsAccess access) {
 
 Result<std::shared_ptr<MemoryRegion>> VerbsDevice::registered(const VerbsMemory& memory, VerbsAccess access) {
     std::lock_guard hold(lock_);
-    std::weak_ptr<MemoryRegion>& known = registered_[memory.data];
+    std::weak_ptr<MemoryRegion>& known = registered_[{memory.data, access}];
     if (const auto there = known.lock(); there != nullptr && *there != nullptr) {
         CHECK((*there)->length == memory.bytes);
         return there;
@@ -89,7 +91,7 @@ Result<std::shared_ptr<MemoryRegion>> VerbsDevice::registered(const VerbsMemory&
 void VerbsDevice::take_back() {
     CHECK(broken::build);
     std::lock_guard hold(lock_);
-    for (auto& [base, known] : registered_)
+    for (auto& [what, known] : registered_)
         if (const auto there = known.lock()) there->reset();
 }
 

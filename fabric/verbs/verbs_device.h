@@ -4,7 +4,7 @@
 //
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
 // D2  Memory is registered once per device, however many connections use it. The node's region and memory that a proxy
-//     lends get REMOTE_READ and nothing else (S6). Landing memory for READs gets LOCAL_WRITE and nothing else. The counters
+//     lends get REMOTE_READ and nothing else (S6), or MW_BIND and nothing else, where only windows reach them. Landing memory for READs gets LOCAL_WRITE and nothing else. The counters
 //     of reads get REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container
 //     (fabric/verbs/verbs_reach.h).
 // D3  A connection closed with messages under way stays until they have arrived, or until its own timeouts rule that out.
@@ -46,7 +46,7 @@ namespace farcached::fabric {
 //
 // V1  VerbsConfig::clamped() is in force: no request to a device exceeds the limits that it reports.
 // V2  The grace of a node (S2) is computed from the timeouts in force here, and changes with them. A queue pair with
-//     longer timeouts is rejected (VerbsQueue::connected()).
+//     longer timeouts is rejected (VerbsPair::ready()).
 
 struct VerbsConfig {
     uint32_t message_bytes = 8 * 1024;  // of one posted receive, and most of one SEND
@@ -74,9 +74,9 @@ struct VerbsConfig {
         uint32_t work_requests_max = 0, completions_max = 0;
         uint32_t reads_at_once_out = 0, reads_at_once_in = 0;  // posted by it, served by it; atomics as well
     };
-    // Work requests that one queue pair's send queue holds: SENDs and WRITEs, READs, the bindings of three windows, a
+    // Work requests that one queue pair's send queue holds: SENDs and WRITEs, READs, the bindings of four windows, a
     // heartbeat, and a last one.
-    uint32_t send_queue() const { return sends + reads + 5; }
+    uint32_t send_queue() const { return sends + reads + 6; }
     VerbsConfig clamped(const Device& device) const;
     // "8192 bytes a message, 32 receives, ..., 16 READs at once", for a log.
     std::string describe() const;
@@ -107,7 +107,6 @@ struct VerbsRelease {
 using CmEvents = std::unique_ptr<rdma_event_channel, VerbsRelease<rdma_destroy_event_channel>>;
 using CmId = std::unique_ptr<rdma_cm_id, VerbsRelease<rdma_destroy_id>>;  // waits until its events are acknowledged
 using CmEvent = std::unique_ptr<rdma_cm_event, VerbsRelease<rdma_ack_cm_event>>;
-using QueuePair = std::unique_ptr<rdma_cm_id, VerbsRelease<rdma_destroy_qp>>;  // the queue pair of an id
 using ProtectionDomain = std::unique_ptr<ibv_pd, VerbsRelease<ibv_dealloc_pd>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, VerbsRelease<ibv_dereg_mr>>;
 // ibv_dealloc_mw() is static inline: each unit has its own, so it cannot be the argument of a shared template.
@@ -139,8 +138,8 @@ struct VerbsMemory {
     size_t bytes = 0;
 };
 
-// Others READ it, our own READs land in it, or others count in it.
-enum class VerbsAccess : uint8_t { remote_read, landing, counters };
+// Others READ it, our own READs land in it, others count in it, or others READ it through windows alone.
+enum class VerbsAccess : uint8_t { remote_read, landing, counters, windowed, count };
 
 class VerbsDevice {
   public:
@@ -175,7 +174,7 @@ class VerbsDevice {
     Facts facts_;
     std::atomic<bool> removed_{false}, windows_;
     std::mutex lock_;
-    std::map<const void*, std::weak_ptr<MemoryRegion>> registered_;
+    std::map<std::pair<const void*, VerbsAccess>, std::weak_ptr<MemoryRegion>> registered_;
 };
 
 // Owner: main. Outlives all channels and listeners over RDMA. Any thread may call it.

@@ -30,17 +30,33 @@ bool take(std::string_view data, uint64_t magic, Record& record, size_t least = 
     return true;
 }
 
-bool counters_possible(const VerbsWelcome& welcome) {
-    if (welcome.counters_address > UINT64_MAX - welcome.counters_bytes) return false;
-    if (welcome.counters_address % layout::counter_bytes != 0) return false;
-    if (welcome.counters_bytes % layout::counter_bytes != 0) return false;
-    return welcome.counters_from <= welcome.region_bytes && welcome.counters_reserved == 0;
+bool counters_possible(const VerbsNames& names) {
+    if (names.counters_address > UINT64_MAX - names.counters_bytes) return false;
+    if (names.counters_address % layout::counter_bytes != 0) return false;
+    if (names.counters_bytes % layout::counter_bytes != 0) return false;
+    return names.counters_from <= names.region_bytes && names.counters_reserved == 0;
 }
 
 // Are replies as many and as large as requests, if there are any?
-bool one_shape(const VerbsWelcome& welcome) {
-    if (welcome.replies.slots == 0) return true;
-    return welcome.replies.slots == welcome.requests.slots && welcome.replies.slot_64s == welcome.requests.slot_64s;
+bool one_shape(const VerbsNames& names) {
+    if (names.replies.slots == 0) return true;
+    return names.replies.slots == names.requests.slots && names.replies.slot_64s == names.requests.slot_64s;
+}
+
+Refusal refused(const VerbsNames& names) {
+    if (names.region_address > UINT64_MAX - names.region_bytes) return system_problem("its region has an impossible address");
+    if (!counters_possible(names)) return system_problem("its counters have an impossible address");
+    if (names.container.bytes != 0 && !fabric::possible(names.container))
+        return system_problem("its container has an impossible address");
+    if (!fabric::possible(names.requests) || !fabric::possible(names.replies) || !one_shape(names))
+        return system_problem("its slots have an impossible address or size");
+    return {};
+}
+
+// Has it what only a node has?
+bool of_node(const VerbsNames& names) {
+    return (names.incarnation | names.fetch_bytes_max | names.counters_bytes) != 0 ||
+           (names.requests.slots | names.replies.slots) != 0;
 }
 
 std::string impossible(const VerbsReceives& receives) {
@@ -85,14 +101,17 @@ Result<VerbsWelcome> parse_verbs_welcome(std::string_view data) {
         return system_problem("its reply is not a node's greeting");
     if (welcome.head.version != verbs_version) return system_problem(versions(welcome.head));
     if (!possible(welcome.receives)) return system_problem(impossible(welcome.receives));
-    if (welcome.region_address > UINT64_MAX - welcome.region_bytes)
-        return system_problem("its region has an impossible address");
-    if (!counters_possible(welcome)) return system_problem("its counters have an impossible address");
-    if (welcome.container.bytes != 0 && !fabric::possible(welcome.container))
-        return system_problem("its container has an impossible address");
-    if (!fabric::possible(welcome.requests) || !fabric::possible(welcome.replies) || !one_shape(welcome))
-        return system_problem("its slots have an impossible address or size");
+    if (Refusal no = refused(welcome.names)) return *std::move(no);
     return welcome;
+}
+
+Result<VerbsGrant> parse_verbs_grant(std::string_view data, uint64_t magic) {
+    VerbsGrant grant;
+    if (data.size() > grant_bytes_max || !take(data, magic, grant)) return system_problem("its grant is none of this transport");
+    if (grant.head.version != verbs_version) return system_problem(versions(grant.head));
+    if (Refusal no = refused(grant.names)) return *std::move(no);
+    if (magic == verbs_proxy_grant_magic && of_node(grant.names)) return system_problem("its grant is none of a proxy");
+    return grant;
 }
 
 std::string verbs_refusal_text(std::string_view data) {

@@ -24,6 +24,9 @@ constexpr uint16_t verbs_version = 1;
 constexpr uint64_t verbs_hello_magic = 0x3176687368636166;    // "fachshv1" in memory order
 constexpr uint64_t verbs_welcome_magic = 0x3176777368636166;  // "fachswv1"
 constexpr uint64_t verbs_refuse_magic = 0x3176727368636166;   // "fachsrv1"
+// Of grants: a node's, and a proxy's, so that neither takes its own for the other end's.
+constexpr uint64_t verbs_node_grant_magic = 0x316e677368636166;   // "fachsgn1"
+constexpr uint64_t verbs_proxy_grant_magic = 0x3170677368636166;  // "fachsgp1"
 
 struct VerbsHead {
     uint64_t magic;
@@ -58,16 +61,15 @@ struct VerbsHello {
     uint32_t flight_ms;  // the longest that one of its READs can be under way (verbs_flight_us())
     uint32_t lent_key;
     uint64_t lent_address;  // of the memory that the proxy lends, as the node's READs name it
-    uint64_t lent_bytes;    // 0: none
+    uint64_t lent_bytes;    // 0: none; a proxy that withholds: zeros, and its grant has them
 };
 static_assert(sizeof(VerbsHello) == 56);
 static_assert(sizeof(VerbsHello) <= 56, "G2");
 
-struct VerbsWelcome {
-    VerbsHead head;
-    VerbsReceives receives;
+// Memory of one end that the other end may use, with keys: a node's, or what a proxy lends. In a welcome, or in a grant.
+struct VerbsNames {
     uint64_t incarnation;
-    uint64_t region_address;  // of the region with header, index and arena, as a READ names it
+    uint64_t region_address;  // of the region with header, index and arena, as a READ names it; a proxy's: of its lent memory
     uint64_t region_bytes;    // 0: not readable
     uint32_t region_key;
     uint32_t fetch_bytes_max;  // the longest value that it READs from the proxy's lent memory; 0: none
@@ -78,14 +80,31 @@ struct VerbsWelcome {
     uint64_t counters_from;   // start of the arena, in bytes from the region's start
     uint32_t counters_key;
     uint32_t counters_reserved;
-    VerbsContainer container;  // the node's; also missing in the second build
+    VerbsContainer container;  // also missing in the second build
     SlotPlace requests, replies;  // also missing in the third build: the node's slots (verbs_slots.h)
 };
+static_assert(sizeof(VerbsNames) == 112);
+static_assert(std::has_unique_object_representations_v<VerbsNames>, "no byte of it is padding");
+
+struct VerbsWelcome {
+    VerbsHead head;
+    VerbsReceives receives;
+    VerbsNames names;  // a node that withholds: zeros, and its grant has them
+};
 constexpr size_t verbs_welcome_bytes_least = 64;
-static_assert(offsetof(VerbsWelcome, counters_address) == verbs_welcome_bytes_least);
+static_assert(offsetof(VerbsWelcome, names.counters_address) == verbs_welcome_bytes_least);
 static_assert(sizeof(VerbsWelcome) == 144);
 static_assert(sizeof(VerbsWelcome) <= 196, "G2");
 static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
+
+// What grant() of one end returns (fabric/channel.h). Frames carry it, after a proof.
+struct VerbsGrant {
+    VerbsHead head;
+    VerbsNames names;
+};
+static_assert(sizeof(VerbsGrant) == 136);
+static_assert(sizeof(VerbsGrant) <= grant_bytes_max);
+static_assert(std::has_unique_object_representations_v<VerbsGrant>, "no byte of it is padding");
 
 enum class VerbsRefusal : uint32_t { version = 1, receives, flight, resources };
 
@@ -107,6 +126,8 @@ struct VerbsNot {
 // for.
 Result<VerbsHello, VerbsNot> parse_verbs_hello(std::string_view data, uint32_t flight_ms_max);
 Result<VerbsWelcome> parse_verbs_welcome(std::string_view data);
+// magic: of the end that granted. A proxy names its lent memory and its container alone.
+Result<VerbsGrant> parse_verbs_grant(std::string_view data, uint64_t magic);
 // The cause in a node's refusal, for a proxy; empty: the refusal has none.
 std::string verbs_refusal_text(std::string_view data);
 // Can a proxy with this layout read the region?

@@ -3,7 +3,7 @@
 //
 // The proxy's side, by the connection manager's events (take_event()):
 //
-//   resolving --ADDR_RESOLVED: queue made--> routing --ROUTE_RESOLVED: rdma_connect()--> connecting --ESTABLISHED--> open
+//   resolving --ADDR_RESOLVED: queue made--> routing --ROUTE_RESOLVED: connect()--> connecting --CONNECT_RESPONSE--> open
 //
 // The node's is open as soon as it has accepted. Both can end in any state.
 //
@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,12 @@ class VerbsChannel final : public StreamChannel {
     Refusal connect(const SocketAddress& to, const VerbsMemories& memories, const RpcWish& wish);
     // A node's start, with a queue that has accepted. fetch_bytes: size of the other side's memory that it may READ.
     Refusal accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes);
+    // Before that, of a node that withholds: what grant() gives (name_offer()).
+    void withhold(const VerbsOffer& offer, bool layout_fits) {
+        withholds_ = true;
+        offer_ = offer;
+        layout_fits_ = layout_fits;
+    }
 
     bool linger() override;
     bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
@@ -55,6 +62,10 @@ class VerbsChannel final : public StreamChannel {
     }
     bool looks() const override;
     bool has_input() override;
+    // verbs_rights.cc
+    Result<std::string> grant() override;
+    Refusal take_grant(std::string_view bytes) override;
+    void revoke() override;
 
   private:
     void advance() override { take_events(); }
@@ -74,7 +85,9 @@ class VerbsChannel final : public StreamChannel {
     void take_event(CmEvent event);
     void address_resolved();
     void route_resolved();
-    void established(std::string_view private_data);
+    void answered(std::string_view private_data);
+    void use_region(const VerbsNames& names, bool layout_fits);
+    void use_node(const VerbsNames& names);
     void rejected(const rdma_cm_event& event);
     void end_with_call(const char* call, int error);
     void beat();
@@ -91,6 +104,10 @@ class VerbsChannel final : public StreamChannel {
     CmId id_;
     VerbsMemories memories_;
     RpcWish wish_;
+    // Of an end that withholds; offer_: only of a node's.
+    bool withholds_ = false, granted_ = false, taken_ = false, layout_fits_ = false;
+    std::optional<VerbsOffer> offer_;
+    VerbsNames far_names_{};  // from take_grant() on
 
     std::unique_ptr<VerbsQueue> queue_;
     uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that post_read() reaches

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "fabric/verbs/verbs_internal.h"
+#include "fabric/verbs/verbs_rights.h"
 
 namespace farcached::fabric {
 
@@ -144,29 +145,24 @@ Refusal VerbsListener::keep_registered(VerbsDevice& device) {
     if (Refusal no = kept_.use(device, offer_.landing, VerbsAccess::landing)) return no;
     if (offer_.region == nullptr) return {};
     const RegionView& view = offer_.region->view();
-    if (Refusal no = kept_.use(device, {view.base, view.region_bytes}, VerbsAccess::remote_read)) return no;
+    const auto access = offer_.withholds && device.windows() ? VerbsAccess::windowed : VerbsAccess::remote_read;
+    if (Refusal no = kept_.use(device, {view.base, view.region_bytes}, access)) return no;
     if (offer_.counters == nullptr) return {};
     if (device.atomics()) return kept_.use(device, {offer_.counters, offer_.counters_bytes}, VerbsAccess::counters);
     devices_.log(std::string("RDMA device ") + device.name() + " has no atomics: reads are not counted");
     return {};
 }
 
-// Gives the other side access to the offer, and puts its addresses into the welcome.
-Refusal VerbsListener::offer_to(VerbsQueue& queue, VerbsWelcome& welcome) const {
-    if (offer_.region == nullptr) return {};
-    const RegionView& view = offer_.region->view();
-    VerbsReach& reach = queue.reach();
-    if (Refusal no = reach.use(queue.device(), {view.base, view.region_bytes}, VerbsAccess::remote_read)) return no;
-    welcome.incarnation = view.header->incarnation;
-    welcome.region_address = reinterpret_cast<uint64_t>(view.base);
-    welcome.region_bytes = view.region_bytes;
-    welcome.region_key = reach.own(VerbsAccess::remote_read)->rkey;
-    if (offer_.counters == nullptr || !queue.device().atomics()) return {};
-    if (Refusal no = reach.use(queue.device(), {offer_.counters, offer_.counters_bytes}, VerbsAccess::counters)) return no;
-    welcome.counters_address = reinterpret_cast<uint64_t>(offer_.counters);
-    welcome.counters_bytes = offer_.counters_bytes;
-    welcome.counters_from = view.header->arena_offset;
-    welcome.counters_key = reach.own(VerbsAccess::counters)->rkey;
+// Names all of this side's memory for a proxy, and uses what the proxy lends.
+Refusal VerbsListener::offer_to(VerbsQueue& queue, const VerbsHello& hello, VerbsWelcome& welcome, uint64_t& fetch_bytes) const {
+    auto names = name_offer(queue, offer_, same_layout(hello.head));
+    if (auto* no = std::get_if<Problem>(&names)) return std::move(*no);
+    welcome.names = std::get<0>(names);
+    if (offer_.landing.bytes == 0 || hello.lent_bytes == 0) return {};
+    if (Refusal no = queue.reach().use(queue.device(), offer_.landing, VerbsAccess::landing)) return no;
+    welcome.names.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
+    queue.reach().met({hello.lent_address, hello.lent_bytes, hello.lent_key}, {});
+    fetch_bytes = hello.lent_bytes;
     return {};
 }
 
@@ -213,37 +209,30 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
-    queue->reports().use(queue->device());
-    if (const OwnContainer* own = queue->reports().own()) welcome.container = own->where();
-    queue->rpc().offer(queue->device());
-    welcome.requests = queue->rpc().requests();
-    welcome.replies = queue->rpc().replies();
+    queue->met(hello.receives);
+    uint64_t fetch_bytes = 0;
     Refusal no;
-    if (same_layout(hello.head)) no = offer_to(*queue, welcome);
-    if (no) return refuse(no->text, queue->id());
-    VerbsFarMemory lent;
-    if (offer_.landing.bytes > 0 && hello.lent_bytes > 0) {
-        no = queue->reach().use(queue->device(), offer_.landing, VerbsAccess::landing);
-        if (no) return refuse(no->text, queue->id());
-        welcome.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_.landing.bytes, fetch_bytes_most));
-        lent = {hello.lent_address, hello.lent_bytes, hello.lent_key};
-    }
-    queue->met(hello.receives, lent);
+    if (offer_.withholds)
+        queue->await_permission();
+    else
+        no = offer_to(*queue, hello, welcome, fetch_bytes);
     rdma_conn_param param{};
     param.private_data = &welcome;
     param.private_data_len = sizeof welcome;
     param.responder_resources = std::min(asked.responder_resources, queue->device().config().reads_at_once);
     param.initiator_depth = std::min(asked.initiator_depth, queue->device().config().fetches_at_once);
     param.rnr_retry_count = 0;
-    if (rdma_accept(queue->id(), &param) != 0)
-        return refuse(verbs_call_failed("rdma_accept", queue->device().name(), errno).text, nullptr);
+    if (!no) no = queue->pair().ready(&param);
+    if (!no && !offer_.withholds) no = queue->allow();
+    if (no) return refuse(no->text, queue->id());
+    if (const int failed = queue->pair().accept(param); failed != 0)
+        return refuse(verbs_call_failed("rdma_accept", queue->device().name(), failed).text, nullptr);
     Descriptor poller(epoll_create1(EPOLL_CLOEXEC));
     if (!poller) return refuse(verbs_call_failed("epoll_create1", "", errno).text, nullptr);
-    no = queue->connected();
-    if (no) return refuse(no->text, nullptr);
     auto channel = std::make_unique<VerbsChannel>(std::move(poller), name, devices_, events, input_bytes_max_);
     channel->set_source(source_of(from));
-    no = channel->accepted(std::move(queue), lent.bytes);
+    if (offer_.withholds) channel->withhold(offer_, same_layout(hello.head));
+    no = channel->accepted(std::move(queue), fetch_bytes);
     if (no) return refuse(no->text, nullptr);
     return channel;
 }

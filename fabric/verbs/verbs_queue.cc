@@ -36,7 +36,7 @@ Result<std::unique_ptr<VerbsQueue>> VerbsQueue::make(CmEvents events, CmId id, s
     if (Refusal no = queue->make_queues()) return *std::move(no);
     if (Refusal no = queue->buffers_.make(*queue->device_)) return *std::move(no);
     queue->inbox_.fill();
-    if (!queue->went_well("ibv_post_recv", queue->inbox_.post(queue->id_->qp)))
+    if (!queue->went_well("ibv_post_recv", queue->inbox_.post(queue->pair_.get())))
         return system_problem(queue->failure_.bad()->text);
     return queue;
 }
@@ -62,42 +62,62 @@ Refusal VerbsQueue::make_queues() {
     ibv_qp_init_attr without_inline = wanted;
     without_inline.cap.max_inline_data = 0;
     // Only a try shows how much a device can send inline.
-    if (rdma_create_qp(id_.get(), device_->domain(), &wanted) == 0)
+    if (pair_.make(*device_, id_.get(), wanted) == 0) {
         sends_.send_inline(std::min(config.inline_bytes, wanted.cap.max_inline_data));
-    else if (rdma_create_qp(id_.get(), device_->domain(), &without_inline) != 0)
-        return refuse("rdma_create_qp");
-    queue_pair_.reset(id_.get());
-    return {};
+        return {};
+    }
+    const int failed = pair_.make(*device_, id_.get(), without_inline);
+    return failed == 0 ? Refusal() : verbs_call_failed("ibv_create_qp", device, failed);
 }
 
-void VerbsQueue::met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters) {
+void VerbsQueue::met(const VerbsReceives& there) {
     CHECK(!credits_.has_value());
     credits_.emplace(receives().count, there.count);
     send_bytes_max_ = std::min(there.bytes, receives().bytes);
-    reach_.met(far, device_->atomics() ? counters : VerbsFarCounters());
 }
 
-Refusal VerbsQueue::connected() {
-    ibv_qp_attr attributes{};
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    if (reach_.own(VerbsAccess::counters) != nullptr) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-    int failed = ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
-    if (failed != 0) return verbs_call_failed("ibv_modify_qp", device_->name(), failed);
-    ibv_qp_init_attr ignored{};
-    failed = ibv_query_qp(id_->qp, &attributes, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT, &ignored);
-    if (failed != 0) return verbs_call_failed("ibv_query_qp", device_->name(), failed);
-    const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
+Refusal VerbsQueue::allow() {
+    unsigned rights = IBV_ACCESS_REMOTE_WRITE;
+    if (reach_.lends() || rpc_.lends_replies()) rights |= IBV_ACCESS_REMOTE_READ;
+    if (reach_.own(VerbsAccess::counters) != nullptr) rights |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (const int failed = pair_.allow(rights); failed != 0) return verbs_call_failed("ibv_modify_qp", device_->name(), failed);
     if (const OwnContainer* own = reports_.own(); own != nullptr) bind_window(own->memory());
-    rpc_.each_slots([&](const OwnSlots& slots) { bind_window(slots.memory()); });
-    const VerbsConfig& config = device_->config();
-    if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return {};
-    return system_problem(std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" +
-                          std::to_string(attributes.timeout) + " and " + std::to_string(attributes.retry_cnt) +
-                          " retries, longer than the grace allows for");
+    bind_window(reach_);
+    bind_slots();
+    return {};
 }
 
-void VerbsQueue::bind_window(const ConnectionMemory& memory) {
+template <class Memory>
+void VerbsQueue::bind_window(const Memory& memory) {
     if (memory.windowed()) memory.bind(sends_.add(WorkKind::bind, IBV_WR_BIND_MW));
+}
+
+void VerbsQueue::bind_slots() {
+    rpc_.each_slots([&](const OwnSlots& slots) { bind_window(slots.memory()); });
+}
+
+// B3
+void VerbsQueue::drop_windows() {
+    if (sends_.collected() && !failure_.any()) (void)went_well("ibv_post_send", post_chain());
+    rpc_.drop_windows();
+    reach_.drop_window();
+    if (const OwnContainer* own = reports_.own(); own != nullptr) own->memory().drop_window();
+}
+
+void VerbsQueue::revoke() {
+    if (std::exchange(revoked_, true)) return;
+    if (pair_.allow(0) != 0 || !device_->windows()) pair_.stop();
+    drop_windows();
+}
+
+void VerbsQueue::await_permission() {
+    permitted_ = false;
+    sends_.signal_all(true);
+}
+
+void VerbsQueue::permitted() {
+    permitted_ = true;
+    sends_.signal_all(false);
 }
 
 bool VerbsQueue::went_well(const char* call, int error) {
@@ -254,7 +274,7 @@ bool VerbsQueue::anything_to_post() const {
 
 bool VerbsQueue::ring() {
     if (failure_.any()) return !failure_.bad().has_value();
-    if (!went_well("ibv_post_recv", inbox_.post(id_->qp))) return false;
+    if (!went_well("ibv_post_recv", inbox_.post(pair_.get()))) return false;
     if (may_pay()) add_message(WorkKind::credits, 0);
     add_reads_and_wake();
     return !sends_.collected() || went_well("ibv_post_send", post_chain());
@@ -262,7 +282,7 @@ bool VerbsQueue::ring() {
 
 int VerbsQueue::post_chain() {
     counters_->rdma_doorbells.add(1);
-    return sends_.post(id_->qp);
+    return sends_.post(pair_.get());
 }
 
 // ---- completions ------------------------------------------------------------------------------------
@@ -296,7 +316,7 @@ void VerbsQueue::completed_badly(const ibv_wc& completion) {
     if (failure_.bad().has_value()) return;
     const WorkId id = WorkId::unpack(completion.wr_id);
     const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
-    if (id.kind == WorkKind::bind && !flushed) device_->set_windowless();
+    if (id.kind == WorkKind::bind && !flushed && !revoked_) device_->set_windowless();
     if (!failure_.completed_badly(id, flushed, verbs_completed_badly(device_->name(), id.kind, completion.status))) return;
     sends_.add_beat(/* last= */ true);
     failure_.look_for(sends_.last_number());
@@ -381,14 +401,14 @@ void VerbsQueue::leave(bool wait) {
     rpc_.leave();
     counters_ = &unread_;  // another thread owns the previous ones, and counts there
     if (!sends_.pending()) return;
-    sends_.add_beat(/* last= */ true);
+    if (permitted_) sends_.add_beat(/* last= */ true);
     (void)ring();
 }
 
 // The landing memory may be freed before the queue, and memory that the other side might still READ may be reused (S12).
 void VerbsQueue::end_reads() {
-    ibv_qp_attr attributes{};
-    if (reach_.own(VerbsAccess::remote_read) != nullptr) (void)ibv_modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS);
+    if (reach_.lends()) (void)pair_.allow(0);
+    if (reach_.windowed()) drop_windows();
     reach_.release();
 }
 
@@ -411,48 +431,7 @@ bool VerbsQueue::quiet() {
 VerbsQueue::~VerbsQueue() {
     if (credits_.has_value()) (void)rdma_disconnect(id_.get());
     rpc_.drop_windows();
-}
-
-// ---- this end's container --------------------------------------------------------------------------
-
-std::unique_ptr<ConnectionMemory> ConnectionMemory::make(const VerbsDevice& device, size_t bytes, unsigned access) {
-    std::unique_ptr<ConnectionMemory> made(new ConnectionMemory(bytes, access));
-    if (device.windows()) made->window_.reset(ibv_alloc_mw(device.domain(), IBV_MW_TYPE_2));
-    const unsigned others = made->windowed() ? unsigned(IBV_ACCESS_MW_BIND) : access;
-    made->registered_.reset(ibv_reg_mr(device.domain(), made->data(), bytes, int(IBV_ACCESS_LOCAL_WRITE | others)));
-    return made->registered_ == nullptr ? nullptr : std::move(made);
-}
-
-// The owner of a window of type 2 chooses the lowest byte of its key.
-uint32_t ConnectionMemory::key() const { return windowed() ? ibv_inc_rkey(window_->rkey) : registered_->rkey; }
-
-void ConnectionMemory::bind(ibv_send_wr& work) const {
-    CHECK(windowed());
-    work.bind_mw.mw = window_.get();
-    work.bind_mw.rkey = key();
-    work.bind_mw.bind_info.mr = registered_.get();
-    work.bind_mw.bind_info.addr = address();
-    work.bind_mw.bind_info.length = bytes_;
-    work.bind_mw.bind_info.mw_access_flags = access_;
-}
-
-std::unique_ptr<OwnContainer> OwnContainer::make(const VerbsDevice& device) {
-    auto memory = ConnectionMemory::make(device, verbs_container_bytes, IBV_ACCESS_REMOTE_WRITE);
-    return memory == nullptr ? nullptr : std::unique_ptr<OwnContainer>(new OwnContainer(std::move(memory)));
-}
-
-VerbsContainer OwnContainer::where() const { return {memory_->address(), verbs_container_bytes, memory_->key()}; }
-
-void OwnContainer::copy(char* to, size_t bytes) const {
-    CHECK(bytes <= container_bytes);
-    std::memcpy(to, memory_->data(), bytes);
-}
-
-std::optional<VerbsContainer> OwnContainer::other() const {
-    VerbsContainer said;
-    std::memcpy(&said, memory_->data() + container_bytes, sizeof said);
-    if (!possible(said)) return std::nullopt;
-    return said;
+    reach_.drop_window();
 }
 
 }  // namespace farcached::fabric

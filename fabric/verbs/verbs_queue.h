@@ -26,6 +26,7 @@
 #include "fabric/channel.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_pair.h"
 #include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_rpc.h"
 #include "fabric/verbs/verbs_work.h"
@@ -39,6 +40,7 @@ class VerbsQueue {
     ~VerbsQueue();  // disconnects
 
     rdma_cm_id* id() const { return id_.get(); }  // its channel has this connection's events alone
+    VerbsPair& pair() { return pair_; }
     int completion_fd() const { return completions_->fd; }
     VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {device_->config().receives, device_->config().message_bytes}; }
@@ -50,12 +52,19 @@ class VerbsQueue {
     void look_no_further() { failure_.look_no_further(); }  // Q3
     // Counts in `counters` from here on, until leave(); `counters` outlives this.
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
-    // The other side's receives and readable memory. Once, before the first message.
-    void met(const VerbsReceives& there, const VerbsFarMemory& far, const VerbsFarCounters& counters = {});
-    // The connection is made. Narrows the other side's rights to READs, atomics where there are counters, and WRITEs: empty
-    // ones or into the container, since no other memory is registered for them. Binds the container's window. Checks that
-    // the queue pair's timeouts are at most those of the settings, on which the grace is built (S2).
-    Refusal connected();
+    // The other side's receives. Once, before the first message.
+    void met(const VerbsReceives& there);
+    // Gives the other side its rights: READs where this side lends memory or has replies to be READ, atomics where there are
+    // counters, and WRITEs: empty ones, or into container and slots, since no other memory is registered for them. Binds the
+    // windows of all of these. Once, when pair() is ready().
+    Refusal allow();
+    // Slots of this side that were made since.
+    void bind_slots();
+    // Takes all rights back, and destroys the windows. Without windows the queue pair ends. Any number of times.
+    void revoke();
+    // The other side withholds its rights until permitted(): no WRITE leaves, not even an empty one.
+    void await_permission();
+    void permitted();
 
     // ---- sending: collected, and posted by ring() ---------------------------------------------------
     size_t push(std::string_view bytes);  // returns how many bytes it took
@@ -69,7 +78,9 @@ class VerbsQueue {
     // The time when a READ of a reply or a wake is to be posted, by ring(); UINT64_MAX: none.
     uint64_t next_ns() const;
     // Probes the other side's device. No-op while another probe is under way.
-    void post_beat() { sends_.add_beat(/* last= */ false); }
+    void post_beat() {
+        if (permitted_) sends_.add_beat(/* last= */ false);
+    }
     bool anything_to_post() const;
     bool ring();  // false: failed
 
@@ -96,7 +107,9 @@ class VerbsQueue {
   private:
     VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device);
     Refusal make_queues();
-    void bind_window(const ConnectionMemory& memory);
+    template <class Memory>
+    void bind_window(const Memory& memory);
+    void drop_windows();
     ibv_send_wr& add_message(WorkKind kind, uint32_t bytes, uint32_t written = 0);
     ibv_send_wr& add_write(uint32_t bytes, uint64_t address, uint32_t key);
     ibv_send_wr& add_report(uint64_t offset, std::string_view bytes);
@@ -121,7 +134,7 @@ class VerbsQueue {
     VerbsRpc rpc_;  // its windows go before the queue pair (B3)
     CompletionChannel completions_;
     CompletionQueue completion_queue_;
-    QueuePair queue_pair_;
+    VerbsPair pair_;
     VerbsReports reports_;  // B3
 
     std::optional<VerbsCredits> credits_;  // from met() on
@@ -131,6 +144,7 @@ class VerbsQueue {
     uint32_t send_bytes_max_ = 0;
     uint64_t completed_ = 0;
     bool awaits_reads_ = false;  // after leave(): the proxy may still READ replies
+    bool permitted_ = true, revoked_ = false;
     ChannelCounters unread_;  // used without count_in() and after leave()
     ChannelCounters* counters_ = &unread_;
 };

@@ -10,7 +10,10 @@
 //     the queue pair admits them, and it ends with the connection. Elsewhere the memory is registered under its own key.
 // B2  A window admits no WRITE before its binding is carried out, which is posted ahead of this end's first SEND. The other
 //     end writes only after a message from here has arrived.
-// B3  A window is destroyed before its queue pair: soft-RoCE's queue pair waits for that.
+// B3  A window is destroyed before its queue pair: soft-RoCE's queue pair waits for that. Destroying it takes its rights back
+//     at once. No collected work request binds it then: the caller has posted them.
+// B4  An end that withholds (fabric/channel.h, S16) lends its region or lent memory by lend(). Where the device has windows,
+//     this memory is registered without a right of others, and only a window bound to the queue pair admits READs.
 #pragma once
 
 #include <array>
@@ -41,6 +44,20 @@ struct VerbsFarCounters {
     uint32_t key = 0;
 };
 
+// A window of type 2, which one work request binds to a queue pair.
+class VerbsWindow {
+  public:
+    bool make(const VerbsDevice& device);  // false: the device has none, or none left
+    bool there() const { return window_ != nullptr; }
+    uint32_t key() const { return key_; }
+    void bind(ibv_send_wr& work, ibv_mr* memory, uint64_t address, uint64_t bytes, unsigned access) const;
+    void drop() { window_.reset(); }
+
+  private:
+    MemoryWindow window_;
+    uint32_t key_ = 0;
+};
+
 class VerbsReach {
   public:
     // One memory of each access; it outlives the queue, or its leave() (S12). Others may READ it until the queue's end: it stays
@@ -59,7 +76,18 @@ class VerbsReach {
         const auto& memory = own_[size_t(access)];
         return memory == nullptr ? nullptr : memory->get();
     }
-    void release() { own_ = {}; }
+    // The same for memory that the other end READs, through a window where the device has them (B4). Refused: no window is left.
+    Refusal lend(VerbsDevice& device, const VerbsMemory& memory);
+    // May the other end READ some memory, and the key for it?
+    bool lends() const;
+    uint32_t lent_key() const;
+    bool windowed() const { return window_.there(); }
+    void bind(ibv_send_wr& work) const;  // B2; only if windowed()
+    void drop_window() { window_.drop(); }
+    void release() {
+        window_.drop();
+        own_ = {};
+    }
 
     void met(const VerbsFarMemory& far, const VerbsFarCounters& counters) {
         far_ = far;
@@ -95,7 +123,8 @@ class VerbsReach {
   private:
     uint64_t counter_at(uint64_t far_offset) const { return layout::counter_of(far_offset - counters_.from); }
 
-    std::array<std::shared_ptr<MemoryRegion>, 3> own_;  // by VerbsAccess
+    std::array<std::shared_ptr<MemoryRegion>, size_t(VerbsAccess::count)> own_;  // by VerbsAccess
+    VerbsWindow window_;  // over the `windowed` one, and released before it
     VerbsFarMemory far_;
     VerbsFarCounters counters_;
 };
@@ -110,9 +139,9 @@ class ConnectionMemory {
     char* data() const { return memory_.data(); }
     uint64_t address() const { return reinterpret_cast<uint64_t>(memory_.data()); }
     uint32_t key() const;  // for the other end
-    bool windowed() const { return window_ != nullptr; }
+    bool windowed() const { return window_.there(); }
     void bind(ibv_send_wr& work) const;  // B2; only if windowed()
-    void drop_window() { window_.reset(); }
+    void drop_window() { window_.drop(); }
 
   private:
     ConnectionMemory(size_t bytes, unsigned access)
@@ -121,7 +150,7 @@ class ConnectionMemory {
     const unsigned access_;
     Mapping memory_;
     MemoryRegion registered_;
-    MemoryWindow window_;
+    VerbsWindow window_;
 };
 
 class OwnContainer {
@@ -130,7 +159,7 @@ class OwnContainer {
     static std::unique_ptr<OwnContainer> make(const VerbsDevice& device);
 
     VerbsContainer where() const;
-    const ConnectionMemory& memory() const { return *memory_; }
+    ConnectionMemory& memory() const { return *memory_; }
     // Copies out its first bytes.
     void copy(char* to, size_t bytes) const;
     // The other end's container, from its first WRITE; nothing: no such WRITE, or an impossible place.
@@ -149,6 +178,11 @@ class VerbsReports {
     // The other end's container, if its greeting names it; then this end's first WRITE names its own. Otherwise the other
     // end's first WRITE names it (VerbsContainer).
     void met(const VerbsContainer& there) { far_ = there; }
+    // The same, where both ends' grants name the containers.
+    void agreed(const VerbsContainer& there) {
+        far_ = there;
+        told_ = heard_ = true;
+    }
     // A message has arrived: the other end's window is bound (B2).
     void heard() { heard_ = true; }
     // Where reports go; nothing: nowhere, or not yet.

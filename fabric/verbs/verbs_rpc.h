@@ -148,6 +148,8 @@ class VerbsRpc {
         if (node_.has_value()) body(*node_->requests);
         if (own_ != nullptr) body(*own_);
     }
+    // A node's: may the proxy READ replies from slots here?
+    bool lends_replies() const { return node_.has_value() && config_.rpc != RpcMode::write; }
     // Before the queue pair is destroyed (B3). The memory goes after it: late READs and WRITEs find it (S12).
     void drop_windows() {
         each_slots([](const OwnSlots& slots) { slots.memory().drop_window(); });

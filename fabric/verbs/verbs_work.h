@@ -187,6 +187,8 @@ class VerbsSends {
         pieces_.reserve(config.send_queue());
         reads_done_.reserve(config.reads);
     }
+    // Each one asks for a completion, until the other end permits the WRITE that would complete all others.
+    void signal_all(bool all) { signal_all_ = all; }
     // A message up to this size leaves with its work request.
     void send_inline(uint32_t bytes_max) { inline_bytes_ = bytes_max; }
 
@@ -215,7 +217,7 @@ class VerbsSends {
     ibv_send_wr& add_sent(WorkKind kind, ibv_wr_opcode opcode, uint32_t bytes) {
         ibv_send_wr& work = add(kind, opcode);
         sends_pending_++;
-        if (++unsignalled_ >= std::max(config_.sends / 4, 1U)) {
+        if (++unsignalled_ >= std::max(config_.sends / 4, 1U) || signal_all_) {
             work.send_flags |= IBV_SEND_SIGNALED;
             unsignalled_ = 0;
         }
@@ -311,7 +313,7 @@ class VerbsSends {
     uint64_t head_ = 0, tail_ = 0;
     uint32_t sends_pending_ = 0, reads_pending_ = 0, counts_pending_ = 0, unsignalled_ = 0, fetched_ = 0;
     uint32_t next_send_ = 0;
-    bool beating_ = false;
+    bool beating_ = false, signal_all_ = false;
     std::vector<uint64_t> reads_done_;
 };
 

@@ -29,7 +29,7 @@ void configuration() {
         for (const uint32_t completions : {0U, 20U, 64U, 300U, 1U << 20}) {
             const VerbsConfig use = wanted.clamped({requests, completions, 16, 16});
             if (use.receives % 2 != 0 || use.receives < 4 || use.sends < 4 || use.reads < 1) wrong++;
-            if (requests >= 11 && (use.send_queue() > requests || use.receives > requests)) wrong++;
+            if (requests >= 12 && (use.send_queue() > requests || use.receives > requests)) wrong++;
             if (completions >= 64 && use.send_queue() + use.receives > completions) wrong++;
         }
     }
@@ -150,31 +150,31 @@ void counters_in_greetings() {
     };
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = {32, 8192};
-    welcome.region_address = 4096;
-    welcome.region_bytes = 1 << 20;
-    welcome.counters_address = 1 << 21;
-    welcome.counters_bytes = 1 << 14;
-    welcome.counters_from = 1 << 12;
-    welcome.counters_key = 77;
-    welcome.container = {1 << 22, verbs_container_bytes, 78};
+    welcome.names.region_address = 4096;
+    welcome.names.region_bytes = 1 << 20;
+    welcome.names.counters_address = 1 << 21;
+    welcome.names.counters_bytes = 1 << 14;
+    welcome.names.counters_from = 1 << 12;
+    welcome.names.counters_key = 77;
+    welcome.names.container = {1 << 22, verbs_container_bytes, 78};
     const std::string now = std::string(bytes_of(welcome)) + std::string(196 - sizeof welcome, '\0');
-    tap::ok(parsed(now) && read.counters_bytes == 1 << 14 && read.counters_key == 77,
+    tap::ok(parsed(now) && read.names.counters_bytes == 1 << 14 && read.names.counters_key == 77,
             "a node's counters");
-    tap::ok(read.container.address == 1 << 22 && read.container.key == 78, "and its container");
+    tap::ok(read.names.container.address == 1 << 22 && read.names.container.key == 78, "and its container");
     welcome.head.bytes = verbs_welcome_bytes_least;
     std::string earlier(bytes_of(welcome));
-    tap::ok(parsed(earlier) && read.counters_bytes == 0 && read.counters_key == 0,
+    tap::ok(parsed(earlier) && read.names.counters_bytes == 0 && read.names.counters_key == 0,
             "an older node has none, for any padding of its fabric");
-    welcome.head.bytes = offsetof(VerbsWelcome, container);
-    tap::ok(parsed(bytes_of(welcome)) && read.counters_key == 77 && read.container.bytes == 0,
+    welcome.head.bytes = offsetof(VerbsWelcome, names.container);
+    tap::ok(parsed(bytes_of(welcome)) && read.names.counters_key == 77 && read.names.container.bytes == 0,
             "nor a container one that has but counters");
     earlier.resize(verbs_welcome_bytes_least);
-    tap::ok(parsed(earlier) && read.region_bytes == 1 << 20, "nor is that missed");
+    tap::ok(parsed(earlier) && read.names.region_bytes == 1 << 20, "nor is that missed");
     welcome.head.bytes = 150;
     std::string later(bytes_of(welcome));
     tap::ok(!parsed(later), "a newer one that is cut is no greeting");
     later.resize(196, '\1');
-    tap::ok(parsed(later) && read.counters_key == 77, "of a whole one what is known is taken");
+    tap::ok(parsed(later) && read.names.counters_key == 77, "of a whole one what is known is taken");
     uint32_t taken = 0;
     auto changed = [&](auto change) {
         VerbsWelcome other = welcome;
@@ -182,13 +182,13 @@ void counters_in_greetings() {
         change(other);
         taken += parsed(bytes_of(other)) ? 1 : 0;
     };
-    changed([](VerbsWelcome& other) { other.counters_address = UINT64_MAX - 7; });
-    changed([](VerbsWelcome& other) { other.counters_address++; });
-    changed([](VerbsWelcome& other) { other.counters_bytes++; });
-    changed([](VerbsWelcome& other) { other.counters_from = (1 << 20) + 1; });
-    changed([](VerbsWelcome& other) { other.counters_reserved = 1; });
-    changed([](VerbsWelcome& other) { other.container.bytes--; });
-    changed([](VerbsWelcome& other) { other.container.address = UINT64_MAX - 8000; });
+    changed([](VerbsWelcome& other) { other.names.counters_address = UINT64_MAX - 7; });
+    changed([](VerbsWelcome& other) { other.names.counters_address++; });
+    changed([](VerbsWelcome& other) { other.names.counters_bytes++; });
+    changed([](VerbsWelcome& other) { other.names.counters_from = (1 << 20) + 1; });
+    changed([](VerbsWelcome& other) { other.names.counters_reserved = 1; });
+    changed([](VerbsWelcome& other) { other.names.container.bytes--; });
+    changed([](VerbsWelcome& other) { other.names.container.address = UINT64_MAX - 8000; });
     tap::is(taken, 0u, "an impossible address or size is refused");
 }
 
@@ -220,10 +220,10 @@ void greetings() {
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = {32, 8192};
-    welcome.region_address = 4096;
-    welcome.region_bytes = 1 << 20;
+    welcome.names.region_address = 4096;
+    welcome.names.region_bytes = 1 << 20;
     tap::is(error_of(parse_verbs_welcome(bytes_of(welcome))), "", "a node's answer");
-    welcome.region_address = UINT64_MAX - 100;
+    welcome.names.region_address = UINT64_MAX - 100;
     tap::is(error_of(parse_verbs_welcome(bytes_of(welcome))), "its region has an impossible address",
             "not with a region beyond all addresses");
     counters_in_greetings();

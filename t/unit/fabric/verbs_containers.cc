@@ -46,7 +46,7 @@ void written_by_hand(Place& place, VerbsListener& listener, bool windows) {
         RawProxy proxy(place, listener, server), other(place, listener, other_server);
         proxy.welcomed_by(server);
         other.welcomed_by(other_server);
-        const VerbsContainer& to = (one.where == Where::other ? other : proxy).welcome.container;
+        const VerbsContainer& to = (one.where == Where::other ? other : proxy).welcome.names.container;
         uint64_t at = to.address;
         if (one.where == Where::end) at += to.bytes - 8;
         if (one.where == Where::beyond) at += to.bytes - 4;
@@ -110,8 +110,8 @@ void told_by_hand(Place& place, VerbsListener& listener, const std::string& way)
         ibv_send_wr work{};
         work.opcode = one.opcode;
         work.imm_data = htonl(one.immediate);
-        work.wr.rdma.remote_addr = proxy.welcome.container.address;
-        work.wr.rdma.rkey = proxy.welcome.container.key;
+        work.wr.rdma.remote_addr = proxy.welcome.names.container.address;
+        work.wr.rdma.rkey = proxy.welcome.names.container.key;
         tap::is(proxy.tries(work), "", way + one.name + " arrives");
         const bool tells = one.good && one.opcode != IBV_WR_RDMA_WRITE;
         if (tells || !one.good) pump({&server}, [&] { return server.over || !server.reports.empty(); });

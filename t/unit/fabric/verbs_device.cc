@@ -199,11 +199,11 @@ void floods(Place& place) {
         work.wr_id = WorkId{WorkKind::credits, 0}.packed();
         work.opcode = IBV_WR_SEND_WITH_IMM;
         work.send_flags = IBV_SEND_SIGNALED;
-        if (ibv_post_send(proxy.queue->id()->qp, &work, &refused) != 0) break;
+        if (ibv_post_send(proxy.queue->pair().get(), &work, &refused) != 0) break;
         bool left = false;  // and received, before the next one
         pump({&server}, [&] {
             ibv_wc done{};
-            while (ibv_poll_cq(proxy.queue->id()->qp->send_cq, 1, &done) > 0)
+            while (ibv_poll_cq(proxy.queue->pair().get()->send_cq, 1, &done) > 0)
                 left = left || done.opcode != IBV_WC_RECV || done.status != IBV_WC_SUCCESS;
             return server.over || left;
         });
@@ -237,9 +237,9 @@ void refused_by_the_device(Place& place) {
     for (const Attempt& one : attempts) {
         End server;
         RawProxy proxy(place, listener, server);
-        const uint64_t at = one.counters ? proxy.welcome.counters_address
-                                         : proxy.welcome.region_address + proxy.welcome.counters_from;
-        const uint32_t key = one.counters ? proxy.welcome.counters_key : proxy.welcome.region_key;
+        const uint64_t at = one.counters ? proxy.welcome.names.counters_address
+                                         : proxy.welcome.names.region_address + proxy.welcome.names.counters_from;
+        const uint32_t key = one.counters ? proxy.welcome.names.counters_key : proxy.welcome.names.region_key;
         is_granted(proxy.tries(access_to(one.opcode, at, key)), one.granted, one.name);
     }
     tap::ok(node.arena_bytes() == before, "no byte of the arena has changed");
@@ -294,7 +294,7 @@ void proxies_that_lie(Place& place) {
     rdma_conn_param param{};
     param.private_data = "nonsense";
     param.private_data_len = 8;
-    if (rdma_connect(queue->id(), &param) != 0) tap::bail_out("rdma_connect");
+    if (queue->pair().connect(param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
     End server;

@@ -157,15 +157,17 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : 
     param.private_data = &hello;
     param.private_data_len = sizeof hello;
     param.initiator_depth = param.responder_resources = 1;
-    if (rdma_connect(queue->id(), &param) != 0) tap::bail_out("rdma_connect");
+    if (queue->pair().connect(param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
     server.channel = listener.accept(server);
     const CmEvent answer(wait_event(queue->id()->channel));
-    if (answer == nullptr || answer->event != RDMA_CM_EVENT_ESTABLISHED) tap::bail_out("not established");
+    if (answer == nullptr || answer->event != RDMA_CM_EVENT_CONNECT_RESPONSE) tap::bail_out("no answer");
+    if (const Refusal no = queue->pair().ready(nullptr)) tap::bail_out(no->text);
+    if (queue->allow() || queue->pair().establish() != 0) tap::bail_out("not established");
     const rdma_conn_param& said = answer->param.conn;
     welcome = value_of(parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}));
-    queue->met(welcome.receives, {});
+    queue->met(welcome.receives);
 }
 
 inline std::string RawProxy::tries(ibv_send_wr work) {
@@ -176,10 +178,10 @@ inline std::string RawProxy::tries(ibv_send_wr work) {
     work.num_sge = 1;
     work.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* refused = nullptr;
-    if (ibv_post_send(queue->id()->qp, &work, &refused) != 0) tap::bail_out("ibv_post_send");
+    if (ibv_post_send(queue->pair().get(), &work, &refused) != 0) tap::bail_out("ibv_post_send");
     ibv_wc done{};
     const uint64_t until = now_ms() + patience_ms();
-    while (ibv_poll_cq(queue->id()->qp->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
+    while (ibv_poll_cq(queue->pair().get()->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
     return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
 }
 
@@ -216,7 +218,9 @@ struct RawNode {
         param.private_data = &welcome;
         param.private_data_len = bytes;
         param.responder_resources = 1;
-        if (rdma_accept(queue->id(), &param) != 0) tap::bail_out("rdma_accept");
+        uint8_t timeout = queue->device().config().ack_timeout;
+        (void)rdma_set_option(queue->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
+        if (queue->pair().ready(&param) || queue->allow() || queue->pair().accept(param) != 0) tap::bail_out("rdma_accept");
     }
 };
 
@@ -224,10 +228,10 @@ inline VerbsWelcome good_welcome() {
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = {32, 8192};
-    welcome.incarnation = 7;
-    welcome.region_address = 1 << 20;
-    welcome.region_bytes = 1 << 20;
-    welcome.region_key = 0x1234;
+    welcome.names.incarnation = 7;
+    welcome.names.region_address = 1 << 20;
+    welcome.names.region_bytes = 1 << 20;
+    welcome.names.region_key = 0x1234;
     return welcome;
 }
 

@@ -389,14 +389,14 @@ void older(Place& place) {
         RawNode node(place);
         End client;
         VerbsWelcome welcome = good_welcome();
-        constexpr uint16_t bytes_then = offsetof(VerbsWelcome, requests);
+        constexpr uint16_t bytes_then = offsetof(VerbsWelcome, names.requests);
         static_assert(bytes_then == 112);
         welcome.head.bytes = bytes_then;
-        welcome.requests.slots = 77;  // what follows is not the greeting's
+        welcome.names.requests.slots = 77;  // what follows is not the greeting's
         meet(place, node, client,
              [&] {
                  (void)node.knocked(true);
-                 node.queue->met({32, 8192}, {});
+                 node.queue->met({32, 8192});
                  node.accept(welcome, bytes_then);
              },
              {RpcMode::rfp, 0});

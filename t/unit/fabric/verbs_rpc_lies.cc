@@ -45,11 +45,11 @@ std::string posts(VerbsQueue& queue, ibv_send_wr work, std::string_view bytes = 
     work.wr_id = WorkId{WorkKind::message, by_hand}.packed();
     work.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* refused = nullptr;
-    if (ibv_post_send(queue.id()->qp, &work, &refused) != 0) tap::bail_out("ibv_post_send");
+    if (ibv_post_send(queue.pair().get(), &work, &refused) != 0) tap::bail_out("ibv_post_send");
     ibv_wc done{};
     const uint64_t until = now_ms() + patience_ms();
     while (now_ms() < until) {
-        if (ibv_poll_cq(queue.id()->qp->send_cq, 1, &done) == 0)
+        if (ibv_poll_cq(queue.pair().get()->send_cq, 1, &done) == 0)
             poll(nullptr, 0, 1);
         else if (done.wr_id == work.wr_id || done.status != IBV_WC_SUCCESS)
             return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
@@ -63,8 +63,8 @@ struct Proxy {
     RawProxy raw;
 
     Proxy(Place& place, VerbsListener& listener) : raw(place, listener, server) { raw.welcomed_by(server); }
-    const SlotPlace& requests() const { return raw.welcome.requests; }
-    const SlotPlace& replies() const { return raw.welcome.replies; }
+    const SlotPlace& requests() const { return raw.welcome.names.requests; }
+    const SlotPlace& replies() const { return raw.welcome.names.replies; }
     // Into slot `number`; then wakes the node, if `immediate` is one.
     std::string write(uint32_t number, std::string_view bytes, uint32_t immediate = 0) {
         ibv_send_wr work{};
@@ -336,14 +336,11 @@ struct Node {
             VerbsQueue& queue = *raw.queue;
             queue.rpc().offer(queue.device());
             VerbsWelcome welcome = good_welcome();
-            welcome.requests = requests = queue.rpc().requests();
-            welcome.replies = replies = queue.rpc().replies();
+            welcome.names.requests = requests = queue.rpc().requests();
+            welcome.names.replies = replies = queue.rpc().replies();
             if (lie) lie(welcome);
-            queue.met({32, 8192}, {});
-            uint8_t timeout = queue.device().config().ack_timeout;
-            (void)rdma_set_option(queue.id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
+            queue.met({32, 8192});
             raw.accept(welcome);
-            if (const Refusal no = queue.connected()) tap::bail_out(no->text);
             queue.push("welcome");
             queue.ring();
         };
@@ -415,17 +412,17 @@ void nodes_that_lie(Place& place) {
     }
     using Mend = std::function<void(VerbsWelcome&)>;
     const std::pair<const char*, Mend> places[] = {
-        {"too many slots", [](VerbsWelcome& w) { w.requests.slots = w.replies.slots = slots_most + 1; }},
-        {"slots without room", [](VerbsWelcome& w) { w.requests.slot_64s = w.replies.slot_64s = 0; }},
-        {"slots at an odd address", [](VerbsWelcome& w) { w.requests.address++; }},
-        {"slots beyond all memory", [](VerbsWelcome& w) { w.replies.address = UINT64_MAX - 7; }},
-        {"replies of another size", [](VerbsWelcome& w) { w.replies.slot_64s = 1; }},
+        {"too many slots", [](VerbsWelcome& w) { w.names.requests.slots = w.names.replies.slots = slots_most + 1; }},
+        {"slots without room", [](VerbsWelcome& w) { w.names.requests.slot_64s = w.names.replies.slot_64s = 0; }},
+        {"slots at an odd address", [](VerbsWelcome& w) { w.names.requests.address++; }},
+        {"slots beyond all memory", [](VerbsWelcome& w) { w.names.replies.address = UINT64_MAX - 7; }},
+        {"replies of another size", [](VerbsWelcome& w) { w.names.replies.slot_64s = 1; }},
     };
     for (const auto& [name, lie] : places) {
         Node node(place, RpcMode::rfp, lie);
         tap::is(node.client.ending(), "handshake", std::string("a welcome with ") + name + " is refused");
     }
-    Node node(place, RpcMode::rfp, [](VerbsWelcome& w) { w.requests.key ^= 0xff00; });
+    Node node(place, RpcMode::rfp, [](VerbsWelcome& w) { w.names.requests.key ^= 0xff00; });
     pump({&node.client}, [&] { return node.client.over; });
     tap::is(node.client.ending(), "reset", "slots that are not the node's end the connection");
 }
@@ -467,8 +464,8 @@ void keys(Place& place, bool windows) {
     };
     for (const Attempt& one : attempts) {
         Proxy proxy(place, listener), other(place, listener);
-        const uint64_t arena = proxy.raw.welcome.region_address + region.view().region_bytes - region.view().arena_bytes;
-        const SlotPlace in_arena{arena, proxy.raw.welcome.region_key, 8, 64};
+        const uint64_t arena = proxy.raw.welcome.names.region_address + region.view().region_bytes - region.view().arena_bytes;
+        const SlotPlace in_arena{arena, proxy.raw.welcome.names.region_key, 8, 64};
         const auto of = [&](At at) {
             const SlotPlace all[] = {proxy.requests(), proxy.replies(), in_arena, other.requests(), other.replies()};
             return all[size_t(at)];
@@ -476,9 +473,9 @@ void keys(Place& place, bool windows) {
         const SlotPlace to = of(one.at);
         const uint64_t from = one.from < 0 && one.from != before_start ? to.bytes() + uint64_t(one.from) : uint64_t(one.from);
         const uint64_t at = to.address + (one.from == before_start ? uint64_t(-8) : from);
-        const std::string arena_before(region.view().base + (arena - proxy.raw.welcome.region_address), 4096);
+        const std::string arena_before(region.view().base + (arena - proxy.raw.welcome.names.region_address), 4096);
         is_granted(proxy.raw.tries(access_to(one.opcode, at, of(one.key_of).key)), one.granted, way + one.name);
-        tap::ok(arena_before == std::string_view(region.view().base + (arena - proxy.raw.welcome.region_address), 4096),
+        tap::ok(arena_before == std::string_view(region.view().base + (arena - proxy.raw.welcome.names.region_address), 4096),
                 way + one.name + " changes no item");
     }
     transport.listener.reset();

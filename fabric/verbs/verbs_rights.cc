@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/verbs/verbs_rights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/verbs/verbs_internal.h"
+
+namespace farcached::fabric {
+
+namespace {
+
+Refusal name_region(VerbsQueue& queue, const VerbsOffer& offer, VerbsNames& names) {
+    const RegionView& view = offer.region->view();
+    const VerbsMemory memory{view.base, view.region_bytes};
+    VerbsReach& reach = queue.reach();
+    Refusal no = offer.withholds ? reach.lend(queue.device(), memory)
+                                 : reach.use(queue.device(), memory, VerbsAccess::remote_read);
+    if (no) return no;
+    names.incarnation = view.header->incarnation;
+    names.region_address = reinterpret_cast<uint64_t>(view.base);
+    names.region_bytes = view.region_bytes;
+    names.region_key = reach.lent_key();
+    if (offer.counters == nullptr || !queue.device().atomics()) return {};
+    no = reach.use(queue.device(), {offer.counters, offer.counters_bytes}, VerbsAccess::counters);
+    if (no) return no;
+    names.counters_address = reinterpret_cast<uint64_t>(offer.counters);
+    names.counters_bytes = offer.counters_bytes;
+    names.counters_from = view.header->arena_offset;
+    names.counters_key = reach.own(VerbsAccess::counters)->rkey;
+    return {};
+}
+
+}  // namespace
+
+Result<VerbsNames> name_offer(VerbsQueue& queue, const VerbsOffer& offer, bool layout_fits) {
+    VerbsNames names{};
+    queue.reports().use(queue.device());
+    if (const OwnContainer* own = queue.reports().own()) names.container = own->where();
+    queue.rpc().offer(queue.device());
+    names.requests = queue.rpc().requests();
+    names.replies = queue.rpc().replies();
+    if (offer.region == nullptr || !layout_fits) return names;
+    if (Refusal no = name_region(queue, offer, names)) return *std::move(no);
+    return names;
+}
+
+// ---- an end that withholds ----------------------------------------------------------------------------
+
+Result<std::string> VerbsChannel::grant() {
+    if (!withholds_) return std::string();
+    if (queue_ == nullptr || !open() || ending() || granted_) return system_problem(describe() + ": nothing to grant");
+    const bool node = offer_.has_value();
+    VerbsGrant grant{};
+    grant.head = verbs_head(node ? verbs_node_grant_magic : verbs_proxy_grant_magic, sizeof grant);
+    if (node) {
+        auto names = name_offer(*queue_, *offer_, layout_fits_);
+        if (auto* no = std::get_if<Problem>(&names)) return std::move(*no);
+        grant.names = std::get<0>(names);
+        if (offer_->landing.bytes > 0)
+            grant.names.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_->landing.bytes, fetch_bytes_most));
+    } else {
+        queue_->reports().use(queue_->device());
+        if (const OwnContainer* own = queue_->reports().own()) grant.names.container = own->where();
+        if (Refusal no = queue_->reach().lend(queue_->device(), memories_.lent)) return *std::move(no);
+        if (queue_->reach().lends()) {
+            grant.names.region_address = reinterpret_cast<uint64_t>(memories_.lent.data);
+            grant.names.region_bytes = memories_.lent.bytes;
+            grant.names.region_key = queue_->reach().lent_key();
+        }
+    }
+    if (Refusal no = queue_->allow()) return *std::move(no);
+    granted_ = true;
+    if (!node && taken_) use_node(far_names_);
+    return std::string(reinterpret_cast<const char*>(&grant), sizeof grant);
+}
+
+Refusal VerbsChannel::take_grant(std::string_view bytes) {
+    if (!withholds_) return bytes.empty() ? Refusal() : system_problem("its grant was not expected");
+    if (queue_ == nullptr || !open() || ending() || taken_) return system_problem("its grant came at a wrong time");
+    const bool node = offer_.has_value();
+    auto parsed = parse_verbs_grant(bytes, node ? verbs_proxy_grant_magic : verbs_node_grant_magic);
+    if (auto* no = std::get_if<Problem>(&parsed)) return std::move(*no);
+    const VerbsGrant& grant = std::get<0>(parsed);
+    far_names_ = grant.names;
+    if (!node) {
+        use_region(far_names_, same_layout(grant.head));
+        if (granted_) use_node(far_names_);
+    } else if (offer_->landing.bytes > 0 && far_names_.region_bytes > 0) {
+        if (Refusal no = queue_->reach().use(queue_->device(), offer_->landing, VerbsAccess::landing)) return no;
+        queue_->reach().met({far_names_.region_address, far_names_.region_bytes, far_names_.region_key}, {});
+        fetch_bytes_ = far_names_.region_bytes;
+    }
+    if (far_names_.container.bytes != 0) queue_->reports().agreed(far_names_.container);
+    queue_->permitted();
+    taken_ = true;
+    kick();
+    return {};
+}
+
+void VerbsChannel::revoke() {
+    if (queue_ == nullptr) return;
+    queue_->revoke();
+    kick();
+}
+
+// What READs and FETCH_AND_ADDs of a proxy reach.
+void VerbsChannel::use_region(const VerbsNames& names, bool layout_fits) {
+    if (!layout_fits || queue_->reach().own(VerbsAccess::landing) == nullptr) return;
+    incarnation_ = names.incarnation;
+    region_bytes_ = names.region_bytes;
+    VerbsFarCounters counters;
+    if (queue_->device().atomics())
+        counters = {names.counters_address, names.counters_bytes, names.counters_from, names.counters_key};
+    queue_->reach().met({names.region_address, names.region_bytes, names.region_key}, counters);
+}
+
+// What depends on rights of both ends: memory that the node READs, and slots.
+void VerbsChannel::use_node(const VerbsNames& names) {
+    if (queue_->reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
+    queue_->rpc().met(queue_->device(), wish_, names.requests, names.replies);
+    if (withholds_) {
+        queue_->bind_slots();
+        queue_->rpc().heard();
+    }
+    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue_->rpc().choice() == nullptr)
+        devices_.log_once(describe() + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
+                          " (--rpc of farnode, or memory here); requests travel by SEND");
+}
+
+}  // namespace farcached::fabric
