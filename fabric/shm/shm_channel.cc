@@ -120,7 +120,8 @@ void ShmChannel::welcome_proxy() {
     link_ = LinkMemory::make(welcome.ring_bytes, version_);
     given.wake_node.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     given.wake_proxy.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    const bool region = offer_->fits(hello);
+    const bool region = offer_->fits(hello) && !options_.withholds;
+    may_grant_ = offer_->fits(hello) && options_.withholds;
     if (region) {
         welcome.region_count = 1;
         welcome.region_bytes = offer_->region_bytes;
@@ -146,7 +147,7 @@ void ShmChannel::meet_node() {
     auto link = LinkMemory::adopt(std::move(given.link), welcome.ring_bytes, version_);
     if (const auto* wrong = std::get_if<Problem>(&link)) return end(ChannelEnd::handshake, wrong->text);
     link_ = std::get<0>(std::move(link));
-    if (given.region) {
+    if (given.region && !options_.withholds) {
         auto region = regions_->map(given.region, welcome.region_bytes, welcome.incarnation);
         if (const auto* wrong = std::get_if<Problem>(&region)) return end(ChannelEnd::handshake, wrong->text);
         region_ = std::get<0>(std::move(region));
@@ -241,6 +242,10 @@ void ShmChannel::woken() {
     const int count = epoll_wait(poller(), seen, 2, 0);
     for (int i = 0; i < count; i++) {
         if (seen[i].data.fd != socket_.get()) continue;
+        if (options_.withholds && side_ == Side::proxy && !granted_.has_value()) {
+            take_granted();
+            continue;
+        }
         char byte;
         const ssize_t got = recv(socket_.get(), &byte, 1, MSG_DONTWAIT);
         if (got > 0) return end(ChannelEnd::corrupt, "data after the greeting on the socket");
@@ -302,6 +307,46 @@ bool ShmChannel::linger() {
 }
 
 void ShmChannel::hang_up() { (void)shutdown(socket_.get(), SHUT_RDWR); }
+
+// ---- an end that withholds --------------------------------------------------------------------------
+
+// The record leaves before the caller can send what this returns.
+Result<std::string> ShmChannel::grant() {
+    if (!std::exchange(may_grant_, false)) return std::string();
+    const ShmGrant grant{shm_grant_magic, version_, 0, offer_->region_bytes, offer_->incarnation};
+    if (!send_grant(socket_.get(), grant, offer_->region))
+        return system_problem(describe() + ": sendmsg: " + std::strerror(errno));
+    return std::string(reinterpret_cast<const char*>(&grant), sizeof grant);
+}
+
+// Takes the record, so that it wakes this side once.
+void ShmChannel::take_granted() {
+    ShmGrant grant{};
+    Descriptor region;
+    if (const auto no = receive_grant(socket_.get(), grant, region)) {
+        if (no->yet) return;
+        if (no->why == ChannelEnd::handshake) return end(ChannelEnd::corrupt, no->text);
+        peer_gone_ = true;
+        return;
+    }
+    granted_ = grant;
+    granted_region_ = std::move(region);
+}
+
+Refusal ShmChannel::take_grant(std::string_view bytes) {
+    if (bytes.empty()) return {};
+    if (!options_.withholds || side_ != Side::proxy || !open() || ending() || region_ != nullptr)
+        return system_problem("its grant was not expected");
+    if (!granted_.has_value()) take_granted();
+    if (!granted_.has_value()) return system_problem("its grant came without the region");
+    if (granted_->version != version_ || bytes != std::string_view(reinterpret_cast<const char*>(&*granted_), sizeof *granted_))
+        return system_problem("its grant differs from the record with the region");
+    auto region = regions_->map(granted_region_, granted_->region_bytes, granted_->incarnation);
+    if (auto* wrong = std::get_if<Problem>(&region)) return std::move(*wrong);
+    region_ = std::get<0>(std::move(region));
+    granted_region_.reset();
+    return {};
+}
 
 // ---- reads ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,9 @@
 //
 // post_read() copies at once; the next ready() reports it, as over any other fabric. Reading through
 // mapped_region() is cheaper, where the caller can use it.
+//
+// revoke() does nothing here: a region that the proxy has mapped stays mapped, until the proxy ends or unmaps it. So only
+// processes of users that refuse_peer() admits get it. Containers and rings are memory of the connection alone, there at once.
 #pragma once
 
 #include <cstdint>

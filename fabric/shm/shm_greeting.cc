@@ -131,6 +131,11 @@ bool send_welcome(int socket, const ShmWelcome& welcome, const ShmDescriptors& d
     return send_record(socket, &welcome, sizeof welcome, std::span(fds).first(count));
 }
 
+bool send_grant(int socket, const ShmGrant& grant, const Descriptor& region) {
+    const int fd = region.get();
+    return send_record(socket, &grant, sizeof grant, std::span(&fd, 1));
+}
+
 bool send_refusal(int socket, ShmRefusal reason, std::string_view text, uint32_t version) {
     ShmWelcome refusal{};
     refusal.magic = shm_welcome_magic;
@@ -166,6 +171,16 @@ std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome,
     descriptors.wake_node = std::move(received.descriptors[1]);
     descriptors.wake_proxy = std::move(received.descriptors[2]);
     descriptors.region = std::move(received.descriptors[3]);
+    return std::nullopt;
+}
+
+std::optional<ShmNot> receive_grant(int socket, ShmGrant& grant, Descriptor& region) {
+    Received received;
+    if (auto no = receive_record(socket, &grant, sizeof grant, received)) return no;
+    if (auto no = check_beginning(&grant, received, shm_grant_magic, "the node")) return no;
+    if (received.bytes != sizeof grant || received.cut || grant.reserved != 0) return wrong_size;
+    if (received.count != 1) return ShmNot{false, ChannelEnd::handshake, "a grant with the wrong descriptors", 0};
+    region = std::move(received.descriptors[0]);
     return std::nullopt;
 }
 

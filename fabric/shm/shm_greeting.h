@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The greeting of the shm transport, on its Unix socket (SOCK_SEQPACKET, one record each way). The proxy sends the
-// versions that it was built with. The node answers with the descriptors of the connection, or with a sentence. The
-// socket carries nothing else; its end is the end of the peer. Owner: a ShmChannel, whose thread calls all of this.
+// versions that it was built with. The node answers with the descriptors of the connection, or with a sentence. A node that
+// withholds its region (fabric/channel.h, S16) answers without the region's descriptor, which a record of its own brings after
+// the proof. The socket carries nothing else; its end is the end of the peer. Owner: a ShmChannel, whose thread calls all of this.
 //
 // Each side checks the other's record, sizes first (S10). `version` and all before it never move, so that this version
 // can refuse later ones with a sentence.
@@ -28,6 +29,7 @@ namespace farcached::fabric {
 
 constexpr uint64_t shm_hello_magic = 0x6f6d687363616661;    // "afacshmo" in memory order
 constexpr uint64_t shm_welcome_magic = 0x776d687363616661;  // "afacshmw" in memory order
+constexpr uint64_t shm_grant_magic = 0x676d687363616661;    // "afacshmg" in memory order
 constexpr uint32_t shm_version = link_version;  // of the greeting and of the memory, which change together
 constexpr uint32_t shm_version_lowest = link_version_lowest;
 
@@ -65,6 +67,19 @@ static_assert(offsetof(ShmWelcome, version) == 8);
 static_assert(offsetof(ShmWelcome, text) == 40);
 static_assert(std::has_unique_object_representations_v<ShmWelcome>);
 
+// What grant() of a node returns, and the record with the region's descriptor that it sends before. Both are equal.
+struct ShmGrant {
+    uint64_t magic;
+    uint32_t version;  // that of the welcome
+    uint32_t reserved;
+    uint64_t region_bytes;
+    uint64_t incarnation;
+};
+static_assert(sizeof(ShmGrant) == 32);
+static_assert(sizeof(ShmGrant) <= grant_bytes_max);
+static_assert(offsetof(ShmGrant, version) == 8);
+static_assert(std::has_unique_object_representations_v<ShmGrant>);
+
 // The descriptors of a welcome, in the order of sending.
 struct ShmDescriptors {
     Descriptor link;        // of LinkMemory
@@ -77,6 +92,7 @@ struct ShmDescriptors {
 
 bool send_hello(int socket, const ShmHello& hello);
 bool send_welcome(int socket, const ShmWelcome& welcome, const ShmDescriptors& descriptors);
+bool send_grant(int socket, const ShmGrant& grant, const Descriptor& region);
 // Cuts a sentence that is too long.
 bool send_refusal(int socket, ShmRefusal reason, std::string_view text, uint32_t version = shm_version_spoken());
 
@@ -91,6 +107,7 @@ struct ShmNot {
 };
 std::optional<ShmNot> receive_hello(int socket, ShmHello& hello);
 std::optional<ShmNot> receive_welcome(int socket, ShmWelcome& welcome, ShmDescriptors& descriptors);
+std::optional<ShmNot> receive_grant(int socket, ShmGrant& grant, Descriptor& region);
 
 // Refuses a peer that is not of this user, root, or, with `group`, of this process's primary group.
 Refusal refuse_peer(int socket, bool group);

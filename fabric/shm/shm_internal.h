@@ -52,6 +52,8 @@ class ShmChannel final : public StreamChannel {
     bool has_container() const override { return reports_.has_value(); }
     void copy_container(char* to, size_t bytes) const override;
     bool post_report(std::string_view bytes) override;
+    Result<std::string> grant() override;
+    Refusal take_grant(std::string_view bytes) override;
     const ShmCounters& wake_ups() const { return wake_ups_; }
 
   private:
@@ -75,6 +77,7 @@ class ShmChannel final : public StreamChannel {
     bool hail_again(uint32_t version);
     void welcome_proxy();
     void meet_node();
+    void take_granted();
     void refuse(ShmRefusal reason, ChannelEnd why, const std::string& text);
     void start(Descriptor wake_me, Descriptor wake_peer);
     void end_for_gone_peer();
@@ -91,6 +94,10 @@ class ShmChannel final : public StreamChannel {
     std::shared_ptr<const ShmListener::Offer> offer_;  // of a node's side
     MappedRegions* regions_ = nullptr;                 // of a proxy's
     std::shared_ptr<const MappedRegion> region_;       // of a proxy's
+    // Of an end that withholds. A node's: the proxy may map the region, and has not got it yet. A proxy's: the record that came.
+    bool may_grant_ = false;
+    std::optional<ShmGrant> granted_;
+    Descriptor granted_region_;
     std::unique_ptr<LinkMemory> link_;
     std::optional<RingReader> reader_;
     std::optional<RingWriter> writer_;

@@ -11,7 +11,7 @@ from device_tools import resources  # noqa: E402
 from tap_output import tap  # noqa: E402
 
 PROGRAMS = ("unit/fabric/verbs_device", "unit/fabric/verbs_containers", "unit/fabric/verbs_rpc", "unit/fabric/verbs_rpc_lies",
-            "unit/fabric/channel")
+            "unit/fabric/verbs_rights", "unit/fabric/channel")
 
 
 def main():

@@ -290,7 +290,7 @@ void proxies_that_lie(Place& place) {
     VerbsDevices telling(VerbsConfig(), [&](const std::string& text) { said = text; });
     Transport transport = verbs_transport(place.host, telling);
     auto& listener = static_cast<VerbsListener&>(*transport.listener);
-    const auto queue = queue_towards(place, listener);
+    const auto queue = queue_towards(place, listener.address());
     rdma_conn_param param{};
     param.private_data = "nonsense";
     param.private_data_len = 8;

@@ -112,20 +112,42 @@ inline rdma_cm_event* wait_event(rdma_event_channel* from) {
     return rdma_get_cm_event(from, &event) == 0 ? event : nullptr;
 }
 
+inline void time_out_as_configured(VerbsQueue& queue) {
+    uint8_t timeout = queue.device().config().ack_timeout;
+    if (rdma_set_option(queue.id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
+        tap::bail_out("rdma_set_option");
+}
+
 // The queue of a proxy by hand, which may connect.
-inline std::unique_ptr<VerbsQueue> queue_towards(Place& place, const VerbsListener& listener) {
+inline std::unique_ptr<VerbsQueue> queue_towards(Place& place, SocketAddress to) {
     CmEvents events(rdma_create_event_channel());
     rdma_cm_id* made = nullptr;
     if (rdma_create_id(events.get(), &made, nullptr, RDMA_PS_TCP) != 0) tap::bail_out("rdma_create_id");
     CmId id(made);
-    SocketAddress to = listener.address();
     if (rdma_resolve_addr(made, nullptr, to.get(), 2000) != 0) tap::bail_out("rdma_resolve_addr");
     CmEvent(wait_event(events.get())).reset();
     auto device = value_of(place.devices.device_of(*made));
     auto queue = value_of(VerbsQueue::make(std::move(events), std::move(id), std::move(device)));
+    time_out_as_configured(*queue);
     if (rdma_resolve_route(made, 2000) != 0) tap::bail_out("rdma_resolve_route");
     CmEvent(wait_event(queue->id()->channel)).reset();
     return queue;
+}
+
+// The device's error for one work request of a queue by hand, whose landing memory it uses; empty: it completed well.
+inline std::string tries_by(VerbsQueue& queue, ibv_send_wr work) {
+    const ibv_mr& landing = *queue.reach().own(VerbsAccess::landing);
+    ibv_sge piece{reinterpret_cast<uint64_t>(landing.addr), 8, landing.lkey};
+    work.wr_id = WorkId{WorkKind::read, 0}.packed();
+    work.sg_list = &piece;
+    work.num_sge = 1;
+    work.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(queue.pair().get(), &work, &refused) != 0) tap::bail_out("ibv_post_send");
+    ibv_wc done{};
+    const uint64_t until = now_ms() + patience_ms();
+    while (ibv_poll_cq(queue.pair().get()->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
+    return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
 }
 
 // A proxy by hand that can post any work request.
@@ -144,10 +166,10 @@ struct RawProxy {
         }
     }
     // The device's error for one work request; empty: it completed well.
-    std::string tries(ibv_send_wr work);
+    std::string tries(ibv_send_wr work) { return tries_by(*queue, work); }
 };
 
-inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : queue(queue_towards(place, listener)) {
+inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : queue(queue_towards(place, listener.address())) {
     if (const Refusal no = queue->reach().use(queue->device(), {place.landing, sizeof place.landing}, VerbsAccess::landing))
         tap::bail_out(no->text);
     VerbsHello hello{};
@@ -168,21 +190,6 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : 
     const rdma_conn_param& said = answer->param.conn;
     welcome = value_of(parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}));
     queue->met(welcome.receives);
-}
-
-inline std::string RawProxy::tries(ibv_send_wr work) {
-    const ibv_mr& landing = *queue->reach().own(VerbsAccess::landing);
-    ibv_sge piece{reinterpret_cast<uint64_t>(landing.addr), 8, landing.lkey};
-    work.wr_id = WorkId{WorkKind::read, 0}.packed();
-    work.sg_list = &piece;
-    work.num_sge = 1;
-    work.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr* refused = nullptr;
-    if (ibv_post_send(queue->pair().get(), &work, &refused) != 0) tap::bail_out("ibv_post_send");
-    ibv_wc done{};
-    const uint64_t until = now_ms() + patience_ms();
-    while (ibv_poll_cq(queue->pair().get()->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
-    return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
 }
 
 // A node by hand, that answers what the test wants.
@@ -213,13 +220,14 @@ struct RawNode {
         queue = value_of(VerbsQueue::make(std::move(own), std::move(from), std::move(device)));
         return nullptr;
     }
-    void accept(const VerbsWelcome& welcome, uint8_t bytes = sizeof(VerbsWelcome)) {
+    // reads: READs of the other end's memory at once.
+    void accept(const VerbsWelcome& welcome, uint8_t bytes = sizeof(VerbsWelcome), uint8_t reads = 0) {
         rdma_conn_param param{};
         param.private_data = &welcome;
         param.private_data_len = bytes;
         param.responder_resources = 1;
-        uint8_t timeout = queue->device().config().ack_timeout;
-        (void)rdma_set_option(queue->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
+        param.initiator_depth = reads;
+        time_out_as_configured(*queue);
         if (queue->pair().ready(&param) || queue->allow() || queue->pair().accept(param) != 0) tap::bail_out("rdma_accept");
     }
 };
