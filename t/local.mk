@@ -475,10 +475,10 @@ t_unit_fabric_channel_SOURCES = t/unit/fabric/channel.cc t/unit/fabric/channel_f
 	t/lib/tap.h
 check_PROGRAMS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
 	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \
-	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies t/unit/fabric/verbs_rights
+	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies t/unit/fabric/verbs_rights t/unit/fabric/shm_rights
 TESTS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
 	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \
-	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies t/unit/fabric/verbs_rights
+	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies t/unit/fabric/verbs_rights t/unit/fabric/shm_rights
 t_unit_fabric_verbs_slots_SOURCES = t/unit/fabric/verbs_slots.cc t/lib/tap.h
 t_unit_fabric_verbs_SOURCES = t/unit/fabric/verbs.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_verbs_device_SOURCES = t/unit/fabric/verbs_device.cc t/unit/fabric/verbs_fixture.h t/unit/fabric/channel_fixture.h \
@@ -494,6 +494,8 @@ t_unit_fabric_verbs_rights_SOURCES = t/unit/fabric/verbs_rights.cc t/unit/fabric
 t_unit_fabric_fault_SOURCES = t/unit/fabric/fault.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_shm_SOURCES = t/unit/fabric/shm.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h t/lib/tap.h
 t_unit_fabric_shm_containers_SOURCES = t/unit/fabric/shm_containers.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h \
+	t/lib/tap.h
+t_unit_fabric_shm_rights_SOURCES = t/unit/fabric/shm_rights.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h \
 	t/lib/tap.h
 t_unit_fabric_owner_SOURCES = t/unit/fabric/owner.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 
