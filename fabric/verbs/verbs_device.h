@@ -3,10 +3,10 @@
 // Setup only: a connection that is up only reads constants here, until it ends.
 //
 // D1  A device's protection domain and registered memory live as long as a connection or a listener uses them.
-// D2  Memory is registered once per device, however many connections use it. The node's region and memory that a proxy
-//     lends get REMOTE_READ and nothing else (S6), or MW_BIND and nothing else, where only windows reach them. Landing memory for READs gets LOCAL_WRITE and nothing else. The counters
-//     of reads get REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container
-//     (fabric/verbs/verbs_reach.h).
+// D2  Memory is registered once per device and kind of access, however many connections use it. The node's region and memory that
+//     a proxy lends get REMOTE_READ and nothing else (S6), or MW_BIND and nothing else, where only windows reach them
+//     (fabric/verbs/verbs_reach.h, B4). Landing memory for READs gets LOCAL_WRITE and nothing else. The counters of reads get
+//     REMOTE_ATOMIC, which requires LOCAL_WRITE. Each connection has its own container.
 // D3  A connection closed with messages under way stays until they have arrived, or until its own timeouts rule that out.
 //     One of a node whose replies are to be READ stays until its proxy has left, no longer than that. A thread watches it, so
 //     that no caller of close() waits. While deferred_reads_max of them stay, others do not wait for their proxies (S10).
