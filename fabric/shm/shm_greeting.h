@@ -67,7 +67,7 @@ static_assert(offsetof(ShmWelcome, version) == 8);
 static_assert(offsetof(ShmWelcome, text) == 40);
 static_assert(std::has_unique_object_representations_v<ShmWelcome>);
 
-// What grant() of a node returns, and the record with the region's descriptor that it sends before. Both are equal.
+// A node's grant() returns these bytes. Before, it sends a record of the same bytes, with the region's descriptor.
 struct ShmGrant {
     uint64_t magic;
     uint32_t version;  // that of the welcome

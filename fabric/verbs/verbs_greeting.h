@@ -97,7 +97,7 @@ static_assert(sizeof(VerbsWelcome) == 144);
 static_assert(sizeof(VerbsWelcome) <= 196, "G2");
 static_assert(std::has_unique_object_representations_v<VerbsWelcome>, "no byte of it is padding");
 
-// What grant() of one end returns (fabric/channel.h). Frames carry it, after a proof.
+// An end's grant() returns this (fabric/channel.h). Frames carry it, after a proof.
 struct VerbsGrant {
     VerbsHead head;
     VerbsNames names;

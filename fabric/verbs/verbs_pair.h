@@ -7,7 +7,7 @@
 // librdmacm's attributes but for the rights.
 //
 // Owner and thread: those of a VerbsQueue.
-// A1  Before allow() the device refuses each READ, WRITE and atomic of the other end, whatever key it names.
+// A1  Before allow() the device refuses each READ, WRITE and atomic of the other end, with any key.
 #pragma once
 
 #include <cstdint>

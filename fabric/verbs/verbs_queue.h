@@ -54,9 +54,9 @@ class VerbsQueue {
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
     // The other side's receives. Once, before the first message.
     void met(const VerbsReceives& there);
-    // Gives the other side its rights: READs where this side lends memory or has replies to be READ, atomics where there are
-    // counters, and WRITEs: empty ones, or into container and slots, since no other memory is registered for them. Binds the
-    // windows of all of these. Once, when pair() is ready().
+    // Gives the other side its rights. It may READ if this side lends memory or has replies to be READ. It may use atomics if
+    // there are counters. It may WRITE nothing, or into container and slots: no other memory is registered for WRITEs. Binds
+    // the windows of all of these. Once, when pair() is ready().
     Refusal allow();
     // Slots of this side that were made since.
     void bind_slots();

@@ -107,7 +107,7 @@ void VerbsChannel::revoke() {
     kick();
 }
 
-// What READs and FETCH_AND_ADDs of a proxy reach.
+// A proxy: its READs and FETCH_AND_ADDs reach this memory from now on.
 void VerbsChannel::use_region(const VerbsNames& names, bool layout_fits) {
     if (!layout_fits || queue_->reach().own(VerbsAccess::landing) == nullptr) return;
     incarnation_ = names.incarnation;
@@ -118,7 +118,7 @@ void VerbsChannel::use_region(const VerbsNames& names, bool layout_fits) {
     queue_->reach().met({names.region_address, names.region_bytes, names.region_key}, counters);
 }
 
-// What depends on rights of both ends: memory that the node READs, and slots.
+// A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots.
 void VerbsChannel::use_node(const VerbsNames& names) {
     if (queue_->reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
     queue_->rpc().met(queue_->device(), wish_, names.requests, names.replies);

@@ -128,14 +128,13 @@ class Relay {
         auto queue = std::get<0>(std::move(result));
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
-        queue->met(hello.receives, {});
+        queue->met(hello.receives);
         rdma_conn_param param{};
         param.private_data = &welcome;
         param.private_data_len = sizeof welcome;
         param.responder_resources = asked.responder_resources;
         param.initiator_depth = 1;
-        if (rdma_accept(queue->id(), &param) != 0) return;
-        if (queue->connected()) return;
+        if (queue->pair().ready(&param) || queue->allow() || queue->pair().accept(param) != 0) return;
         Pair& pair = pairs_.emplace_back();
         join_ends(pair.proxy, pair.node);
         join_ends(pair.node, pair.proxy);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -155,7 +156,8 @@ struct RawProxy {
     std::unique_ptr<VerbsQueue> queue;
     VerbsWelcome welcome{};
 
-    RawProxy(Place& place, VerbsListener& listener, End& server);
+    // early: runs when it may send, before the connection manager's last message.
+    RawProxy(Place& place, VerbsListener& listener, End& server, const std::function<void(RawProxy&)>& early = {});
     // The node sends its first bytes: its windows are bound (B2).
     void welcomed_by(End& server) {
         server.send("come in");
@@ -169,7 +171,8 @@ struct RawProxy {
     std::string tries(ibv_send_wr work) { return tries_by(*queue, work); }
 };
 
-inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : queue(queue_towards(place, listener.address())) {
+inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server, const std::function<void(RawProxy&)>& early)
+    : queue(queue_towards(place, listener.address())) {
     if (const Refusal no = queue->reach().use(queue->device(), {place.landing, sizeof place.landing}, VerbsAccess::landing))
         tap::bail_out(no->text);
     VerbsHello hello{};
@@ -186,7 +189,9 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server) : 
     const CmEvent answer(wait_event(queue->id()->channel));
     if (answer == nullptr || answer->event != RDMA_CM_EVENT_CONNECT_RESPONSE) tap::bail_out("no answer");
     if (const Refusal no = queue->pair().ready(nullptr)) tap::bail_out(no->text);
-    if (queue->allow() || queue->pair().establish() != 0) tap::bail_out("not established");
+    if (queue->allow()) tap::bail_out("no rights");
+    if (early) early(*this);
+    if (queue->pair().establish() != 0) tap::bail_out("not established");
     const rdma_conn_param& said = answer->param.conn;
     welcome = value_of(parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}));
     queue->met(welcome.receives);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rights that an end gives over RDMA, and when (fabric/channel.h, S16), with a device: a peer that knows each key gets
+// The rights that an end gives over RDMA, and when (fabric/channel.h, S16), with a device. A peer that knows each key gets
 // nothing before grant(), and nothing after revoke(). Runs in a guest, or wherever FARCACHED_RDMA_ADDRESS is the address of a
 // device; elsewhere only the records are tested.
 #include <dlfcn.h>
@@ -201,6 +201,7 @@ void ends_that_withhold(Place& place, bool windows, bool node_first, const RpcWi
     client.channel->flush();
     pump({&client, &server}, [&] { return client.over; });
     tap::ok(client.reads.empty() && client.over, way + "after revoke() a READ with the key of before fails");
+    if (!windows) tap::ok(pump({&server}, [&] { return server.over; }), way + "and the node's channel ends");
     client.channel->revoke();
 }
 
@@ -208,7 +209,7 @@ void ends_that_withhold(Place& place, bool windows, bool node_first, const RpcWi
 void lent_and_taken_back(Place& place, bool windows) {
     Pair pair(place, with_windows(windows), true, true);
     pair.grant_all(false);
-    tap::ok(pair.talks() && pair.fetches(), way_of(windows) + "the node READs what is lent");
+    tap::ok(pair.talks() && pair.fetches(), way_of(windows) + "the node READs lent memory");
     pair.fetched[0] = 0;
     pair.client.channel->revoke();
     tap::ok(!pair.fetches() && pair.fetched[0] == 0, way_of(windows) + "and not after the proxy's revoke()");
@@ -242,24 +243,34 @@ constexpr Attempt attempts[] = {
     {"a FETCH_AND_ADD to a counter", IBV_WR_ATOMIC_FETCH_AND_ADD, true},
 };
 
+constexpr std::string_view attempt_times[] = {"early", "at once", "after frames"};
+
 // Proxies by hand know each key of a connection that got a grant. The device refuses each attempt before their own grant: as
-// soon as they can send, and after frames went both ways.
+// soon as they can send, when the connection is made, and after frames went both ways.
 void no_moment_of_rights(Place& place, bool windows) {
     Pair pair(place, with_windows(windows), true, true);
     const VerbsNames known = pair.names();
     const std::string before(pair.region.view().base, pair.region.view().region_bytes);
     for (const Attempt& one : attempts) {
-        for (const bool late : {false, true}) {
-            End server;
-            RawProxy proxy(place, *pair.listener, server);
-            const VerbsNames& named = proxy.welcome.names;
-            static constexpr VerbsNames none{};
-            if (!late && one.opcode == IBV_WR_RDMA_READ)
-                tap::ok(std::memcmp(&named, &none, sizeof none) == 0, way_of(windows) + "the welcome names no memory");
-            if (late) proxy.welcomed_by(server);
+        for (const std::string_view when : attempt_times) {
+            const std::string name = way_of(windows) + one.name + ", " + std::string(when);
             const uint64_t at = one.counters ? known.counters_address : known.region_address + known.counters_from;
-            is_granted(proxy.tries(access_to(one.opcode, at, one.counters ? known.counters_key : known.region_key)), false,
-                       way_of(windows) + one.name + (late ? " after frames" : " at once"));
+            const auto work = access_to(one.opcode, at, one.counters ? known.counters_key : known.region_key);
+            const bool early = when == attempt_times[0];
+            End server;
+            RawProxy proxy(place, *pair.listener, server, [&](RawProxy& self) {
+                if (early) is_granted(self.tries(work), false, name);
+            });
+            static constexpr VerbsNames none{};
+            tap::ok(std::memcmp(&proxy.welcome.names, &none, sizeof none) == 0, name + ": the welcome names no memory");
+            if (early) continue;
+            if (when == attempt_times[2]) {
+                proxy.welcomed_by(server);
+                proxy.queue->push("hello");
+                proxy.queue->ring();
+                pump({&server}, [&] { return server.bytes == "hello"; });
+            }
+            is_granted(proxy.tries(work), false, name);
         }
     }
     tap::ok(before == std::string_view(pair.region.view().base, before.size()), way_of(windows) + "no byte has changed");
@@ -315,7 +326,7 @@ void lent_memory(Place& place) {
 
 // ---- the attributes of a queue pair -----------------------------------------------------------------------
 
-// librdmacm's calls for a queue pair of its own, which the daemons do not use.
+// The daemons do not use these calls of librdmacm.
 struct Librdmacm {
     void* library = dlopen("librdmacm.so.1", RTLD_NOW);
     template <class Function>
