@@ -69,6 +69,20 @@ void ends_that_differ() {
     tap::ok(proxy.talks(), "frames travel");
 }
 
+void through_a_channel_of_faults() {
+    Folder folder;
+    ShmNode node(folder / "owner", withholding());
+    MappedRegions regions;
+    End client, server;
+    client.channel = value_of(FaultChannel::wrap({}, client, [&](ChannelEvents& events) {
+        return connect_shm(node.owner->path(), regions, events, withholding());
+    }));
+    if (!accept_into(*node.listener, server)) tap::bail_out("no connection");
+    pump({&client, &server}, [&] { return client.up || client.over; });
+    tap::is(value_of(client.channel->grant()), "", "a channel of faults passes on grant()");
+    tap::ok(!client.channel->take_grant(value_of(server.channel->grant())) && client.channel->can_read(), "and take_grant()");
+}
+
 Descriptor read_only(const Region& region) { return Descriptor(region.open_read_only()); }
 
 struct Lie {
@@ -97,7 +111,7 @@ void records_that_lie() {
         client.channel = value_of(connect_shm(path, regions, client, withholding()));
         node.answer(good_welcome(), {});
         pump({&client}, [&] { return client.up || client.over; });
-        ShmGrant grant{shm_grant_magic, shm_version, 0, region.view().region_bytes, region.header().incarnation};
+        ShmGrant grant{shm_grant_magic, shm_version, 0, region.view().region_bytes, region.view().header->incarnation};
         lie.tell(grant);
         if (!send_grant(node.peer.get(), grant, read_only(region))) tap::bail_out("send_grant");
         pump({&client}, [&] { return !turn({&client}, 50); });
@@ -118,7 +132,7 @@ void records_that_lie() {
         client.channel = value_of(connect_shm(path, regions, client, withholding()));
         node.answer(good_welcome(), {});
         pump({&client}, [&] { return client.up || client.over; });
-        ShmGrant grant{shm_grant_magic, shm_version, 0, region.view().region_bytes, region.header().incarnation};
+        ShmGrant grant{shm_grant_magic, shm_version, 0, region.view().region_bytes, region.view().header->incarnation};
         if (count == 0) {
             (void)send(node.peer.get(), &grant, sizeof grant, 0);
         } else {
@@ -136,6 +150,7 @@ int main() {
     ends_that_withhold(true);
     ends_that_withhold(false);
     ends_that_differ();
+    through_a_channel_of_faults();
     records_that_lie();
     return tap::done();
 }
