@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "protocol/auth.h"
 #include "protocol/layout.h"
 #include "protocol/wire.h"
 
@@ -31,9 +32,10 @@ struct FrameRule {
 constexpr uint32_t reported_bytes_max =
     sizeof(FrameHeader) + sizeof(ReportedRecord) + report_records_max * sizeof(RenewalRecord);
 static_assert(reported_bytes_max <= frame_bytes_lowest);
+constexpr uint32_t proof_frame_bytes_max = sizeof(FrameHeader) + sizeof(ProofRecord) + auth_name_bytes_max + auth_proof_bytes;
 
 // By FrameKind.
-constexpr std::array<FrameRule, 16> frame_rules = {{
+constexpr std::array<FrameRule, 19> frame_rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -51,8 +53,11 @@ constexpr std::array<FrameRule, 16> frame_rules = {{
     {"report", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_in_place, report_bytes_max},
     {"reported", From::node, When::open, sizeof(ReportedRecord), sizeof(RenewalRecord), true, version_with_in_place,
      reported_bytes_max},
+    {"challenge", From::node, When::greeting, sizeof(ChallengeRecord), 0, true},
+    {"proof", From::proxy, When::greeting, sizeof(ProofRecord) + auth_proof_bytes, 0, false, 0, proof_frame_bytes_max},
+    {"grant", From::proxy, When::open, 1, 0, false, version_with_auth, grant_frame_bytes_max},
 }};
-static_assert(frame_rules.size() == size_t(FrameKind::reported) + 1);
+static_assert(frame_rules.size() == size_t(FrameKind::grant) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -279,6 +284,12 @@ void append_sentence(OutBuffer& out, FrameKind kind, uint16_t reason, std::strin
     append_frame_header(out, kind, 0, sizeof(SentenceRecord) + text.size());
     wire::append(out, SentenceRecord{reason, uint16_t(text.size()), 0});
     if (!text.empty()) out.append(text);
+}
+
+std::string whole_frame(const Frame& frame) {
+    const FrameHeader header{uint32_t(frame.body.size()), uint16_t(frame.kind), frame.count, frame.sequence};
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    return bytes.append(frame.body);
 }
 
 FrameError parse_sentence(const Frame& frame, uint16_t& reason, std::string_view& text) {

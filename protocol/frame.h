@@ -22,6 +22,9 @@
 //  lent          proxy   the place where the node can READ a value that was announced in a frame of that sequence
 //  unlent        node    it does not READ it; the value must follow in chunks
 //  report        proxy   `count` accesses that the node did not see, to be answered; the sequence numbers the report
+//  challenge     node    to a hello with a nonce: a nonce; instead of welcome and refuse, which follow the proof
+//  proof         proxy   the name of its key, and a proof that it holds the key
+//  grant         proxy   after the welcome, once: what the node must know of the proxy's memory
 //  reported      node    the result for the first `count` of that report, and the time left for more
 //
 // A frame is at most as long as the greeting agreed (frame_bytes_max). So a receiver's buffer, a ring and a posted
@@ -41,6 +44,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/enum_text.h"
@@ -119,6 +123,8 @@ constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;    // of a lease
 constexpr uint32_t report_bytes_max = 8 * 1024;              // of a report, with its header; other frames may be longer
 constexpr uint32_t report_records_max = (report_bytes_max - sizeof(FrameHeader)) / sizeof(AccessRecord);
 constexpr uint32_t report_left_us_highest = 1'000'000;
+
+constexpr uint32_t grant_frame_bytes_max = sizeof(FrameHeader) + 256;  // fabric::grant_bytes_max
 
 std::string_view frame_kind_name(FrameKind kind);
 
@@ -218,7 +224,8 @@ FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading
     X(draining, "the operator drains it; what is in flight is answered") \
     X(idle, "nothing was heard for too long")                            \
     X(protocol_error, "the other end sent what is no frame")             \
-    X(no_memory, "out of memory for the connection")
+    X(no_memory, "out of memory for the connection")                     \
+    X(authentication, "its key is no longer accepted")
 
 enum class Goodbye : uint16_t {
 #define X(name, text) name,
@@ -273,6 +280,9 @@ inline void append_frame_header(OutBuffer& out, FrameKind kind, uint64_t sequenc
     write_frame_header(out.reserve(sizeof(FrameHeader)), {uint32_t(body_bytes), uint16_t(kind), 0, sequence});
     out.commit(sizeof(FrameHeader));
 }
+
+// The bytes of a frame, header and body.
+std::string whole_frame(const Frame& frame);
 
 ClockRecord clock_record(const NodeReading& now);
 // The sender's clock in the record.

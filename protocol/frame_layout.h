@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 5;
+constexpr uint32_t protocol_version = 6;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -30,6 +30,7 @@ constexpr uint32_t version_with_prefix_deletes = 3;  // before it, flush_prefix 
 // of reads is unsafe where items are written in place (S18).
 constexpr uint32_t version_with_in_place = 4;
 constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
+constexpr uint32_t version_with_auth = 6;     // before it, nobody authenticates (protocol/auth.h)
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -63,6 +64,9 @@ enum class FrameKind : uint16_t {
     unlent = 13,
     report = 14,
     reported = 15,
+    challenge = 16,
+    proof = 17,
+    grant = 18,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -350,6 +354,39 @@ struct HelloLimits {
 };
 static_assert(sizeof(HelloLimits) == 16);
 
+// hello of a proxy with a key: | ... | host | HelloNonce |
+struct HelloNonce {
+    uint64_t magic;
+    char nonce[32];
+};
+static_assert(sizeof(HelloNonce) == 40);
+
+// challenge: | ChallengeRecord |
+struct ChallengeRecord {
+    uint64_t magic;
+    char nonce[32];
+};
+static_assert(sizeof(ChallengeRecord) == 40);
+
+// proof: | ProofRecord | key's name | HMAC, 32 bytes |
+struct ProofRecord {
+    uint64_t magic;
+    uint32_t role;  // AuthRole
+    uint16_t name_bytes;
+    uint16_t reserved;
+};
+static_assert(sizeof(ProofRecord) == 16);
+
+// welcome after a proof: | ... | name | WelcomeGrant | grant | HMAC, 32 bytes |. The frame `grant` has a proxy's grant alone.
+struct WelcomeGrant {
+    uint32_t grant_bytes;
+    uint32_t reserved;
+};
+static_assert(sizeof(WelcomeGrant) == 8);
+
+constexpr uint64_t nonce_magic = 0x65636e6f6e636166;      // "facnonce" in memory order
+constexpr uint64_t challenge_magic = 0x6c61686368636166;  // "fachchal" in memory order
+constexpr uint64_t proof_magic = 0x666f6f7270636166;      // "facproof" in memory order
 constexpr uint64_t hello_magic = 0x6f6c656868636166;    // "fachhelo" in memory order
 constexpr uint64_t welcome_magic = 0x656d6f6368636166;  // "fachcome" in memory order
 

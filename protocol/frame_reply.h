@@ -37,7 +37,8 @@ struct StatsReply {};
     X(stats_unknown, "there is no such group of statistics")      \
     X(stopping, "the node stops")                                 \
     X(no_memory, "the node has no memory for the request itself") \
-    X(abandoned, "the proxy gave the request's value up")
+    X(abandoned, "the proxy gave the request's value up")         \
+    X(not_allowed, "the key of the proxy does not allow it")
 
 enum class RequestRefusal : uint8_t {
 #define X(name, help) name,

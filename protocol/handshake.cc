@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "base/check.h"
 #include "protocol/frame_reply.h"
@@ -11,10 +12,10 @@
 namespace farcached::protocol {
 
 static_assert(sizeof(FrameHeader) + sizeof(HelloRecord) + sizeof(HelloLimits) +
-                  2 * name_bytes_max <=
+                  2 * name_bytes_max + sizeof(HelloNonce) <=
               frame_bytes_lowest);
 static_assert(sizeof(FrameHeader) + sizeof(WelcomeRecord) + regions_max * sizeof(RegionRecord) +
-                      name_bytes_max <=
+                      name_bytes_max + sizeof(WelcomeGrant) + grant_frame_bytes_max + auth_proof_bytes <=
                   frame_bytes_lowest,
               "a greeting fits into the frame that is allowed before limits are agreed");
 
@@ -66,6 +67,14 @@ Refuse refuse_limits(const Welcome& facts, const Hello& hello) {
 void append_header(OutBuffer& out, FrameKind kind, size_t body_bytes) {
     CHECK(body_bytes <= frame_bytes_lowest - sizeof(FrameHeader));
     append_frame_header(out, kind, 0, body_bytes);
+}
+
+template <class Record>
+void append_nonce(OutBuffer& out, uint64_t magic, const AuthNonce& nonce) {
+    Record record;
+    record.magic = magic;
+    std::memcpy(record.nonce, nonce.data(), nonce.size());
+    wire::append(out, record);
 }
 
 FrameError take_name(wire::Cursor& at, size_t size, std::string& name) {
@@ -172,7 +181,8 @@ void append_hello(OutBuffer& out, const Hello& hello) {
     CHECK(is_name(hello.host));
     append_header(
         out, FrameKind::hello,
-        sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size());
+        sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size() +
+            (hello.nonce.has_value() ? sizeof(HelloNonce) : 0));
     wire::append(out, HelloRecord{hello_magic, hello.speaks.protocol, hello.speaks.protocol_lowest,
                                    hello.speaks.layout, uint16_t(hello.name.size()), 0,
                                    hello.speaks.layout_hash});
@@ -180,6 +190,7 @@ void append_hello(OutBuffer& out, const Hello& hello) {
     wire::append(out, HelloLimits{hello.pid, hello.frame_bytes_max, hello.credits,
                                    uint16_t(hello.host.size()), 0});
     out.append(hello.host);
+    if (hello.nonce.has_value()) append_nonce<HelloNonce>(out, nonce_magic, *hello.nonce);
 }
 
 FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks) {
@@ -198,12 +209,24 @@ FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks)
     if (!overlap(hello.speaks, speaks)) return FrameError::none;
     error = parse_hello_limits(at, hello);
     if (error != FrameError::none) return error;
+    HelloNonce nonce;
+    if (record.version >= version_with_auth && at.left() >= sizeof nonce) {
+        wire::Cursor ahead = at;
+        ahead.take(nonce);
+        if (nonce.magic == nonce_magic) {
+            hello.nonce = std::to_array(nonce.nonce);
+            at = ahead;
+        }
+    }
     // A later version may have appended fields.
     const bool may_have_more = record.version > speaks.protocol;
     return at.left() == 0 || may_have_more ? FrameError::none : FrameError::body_excess;
 }
 
-void append_welcome(OutBuffer& out, const Welcome& welcome) {
+namespace {
+
+// more: bytes that the caller appends.
+void append_welcome(OutBuffer& out, const Welcome& welcome, size_t more) {
     CHECK(is_name(welcome.name));
     WelcomeRecord record{};
     record.magic = welcome_magic;
@@ -228,16 +251,14 @@ void append_welcome(OutBuffer& out, const Welcome& welcome) {
     CHECK(facts_possible(record));
     append_header(
         out, FrameKind::welcome,
-        sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size());
+        sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size() + more);
     wire::append(out, record);
     for (const RegionFact& region : welcome.regions)
         wire::append(out, RegionRecord{region.bytes, region.id, uint32_t(region.access)});
     out.append(welcome.name);
 }
 
-FrameError parse_welcome(const Frame& frame, Welcome& welcome) {
-    CHECK(frame.kind == FrameKind::welcome);
-    wire::Cursor at(frame.body);
+FrameError take_welcome(wire::Cursor& at, Welcome& welcome) {
     WelcomeRecord record;
     if (!at.take(record)) return FrameError::body_short;
     if (record.magic != welcome_magic) return FrameError::magic_wrong;
@@ -262,9 +283,102 @@ FrameError parse_welcome(const Frame& frame, Welcome& welcome) {
     welcome.grace_ms = record.grace_ms;
     FrameError error = take_regions(at, record.region_count, welcome.regions);
     if (error != FrameError::none) return error;
-    error = take_name(at, record.name_bytes, welcome.name);
-    if (error != FrameError::none) return error;
+    return take_name(at, record.name_bytes, welcome.name);
+}
+
+}  // namespace
+
+void append_welcome(OutBuffer& out, const Welcome& welcome) { append_welcome(out, welcome, 0); }
+
+FrameError parse_welcome(const Frame& frame, Welcome& welcome) {
+    CHECK(frame.kind == FrameKind::welcome);
+    wire::Cursor at(frame.body);
+    if (FrameError error = take_welcome(at, welcome); error != FrameError::none) return error;
     return at.left() == 0 ? FrameError::none : FrameError::body_excess;
+}
+
+// ---- authentication -----------------------------------------------------------------------------------
+
+void append_challenge(OutBuffer& out, const AuthNonce& nonce) {
+    append_header(out, FrameKind::challenge, sizeof(ChallengeRecord));
+    append_nonce<ChallengeRecord>(out, challenge_magic, nonce);
+}
+
+FrameError parse_challenge(const Frame& frame, AuthNonce& nonce) {
+    CHECK(frame.kind == FrameKind::challenge);
+    const ChallengeRecord record = wire::get<ChallengeRecord>(frame.body.data());
+    if (record.magic != challenge_magic) return FrameError::magic_wrong;
+    nonce = std::to_array(record.nonce);
+    return FrameError::none;
+}
+
+bool append_proof(OutBuffer& out, const AuthKey& key, std::string_view hello, std::string_view challenge) {
+    OutBuffer frame;
+    append_header(frame, FrameKind::proof, sizeof(ProofRecord) + key.name().size() + auth_proof_bytes);
+    wire::append(frame, ProofRecord{proof_magic, uint32_t(key.role()), uint16_t(key.name().size()), 0});
+    frame.append(key.name());
+    const auto proof = proof_of_proxy(key, hello, challenge, frame.own());
+    if (!proof.has_value()) return false;
+    frame.append({proof->data(), proof->size()});
+    out.append(frame.own());
+    return true;
+}
+
+FrameError parse_proof(std::string_view bytes, Proof& proof) {
+    CHECK(bytes.size() >= sizeof(FrameHeader));
+    wire::Cursor at(bytes.substr(sizeof(FrameHeader)));
+    ProofRecord record;
+    if (!at.take(record)) return FrameError::body_short;
+    if (record.magic != proof_magic) return FrameError::magic_wrong;
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.role == 0 || record.role >= uint32_t(AuthRole::count)) return FrameError::facts_invalid;
+    proof.role = AuthRole(record.role);
+    if (!at.take_bytes(record.name_bytes, proof.name)) return FrameError::body_short;
+    if (!is_auth_name(proof.name)) return FrameError::name_invalid;
+    if (!at.take(proof.proof)) return FrameError::body_short;
+    proof.claims = bytes.substr(0, bytes.size() - auth_proof_bytes);
+    return at.left() == 0 ? FrameError::none : FrameError::body_excess;
+}
+
+bool append_proved_welcome(OutBuffer& out, const Welcome& welcome, std::string_view grant, const AuthKey& key,
+                           std::string_view hello, std::string_view challenge, std::string_view proof) {
+    OutBuffer frame;
+    append_welcome(frame, welcome, sizeof(WelcomeGrant) + grant.size() + auth_proof_bytes);
+    wire::append(frame, WelcomeGrant{uint32_t(grant.size()), 0});
+    if (!grant.empty()) frame.append(grant);
+    const auto of_node = proof_of_node(key, hello, challenge, proof, frame.own());
+    if (!of_node.has_value()) return false;
+    frame.append({of_node->data(), of_node->size()});
+    out.append(frame.own());
+    return true;
+}
+
+bool welcome_is_proved(const Frame& frame, const AuthKey& key, std::string_view hello, std::string_view challenge,
+                       std::string_view proof) {
+    CHECK(frame.kind == FrameKind::welcome);
+    CHECK(frame.body.size() >= auth_proof_bytes);
+    const std::string bytes = whole_frame(frame);
+    const size_t size = bytes.size() - auth_proof_bytes;
+    const AuthProof claimed = wire::get<AuthProof>(bytes.data() + size);
+    return same_proof(proof_of_node(key, hello, challenge, proof, std::string_view(bytes).substr(0, size)), claimed);
+}
+
+FrameError parse_proved_welcome(const Frame& frame, Welcome& welcome, std::string_view& grant) {
+    CHECK(frame.kind == FrameKind::welcome);
+    wire::Cursor at(frame.body.substr(0, frame.body.size() - auth_proof_bytes));
+    if (FrameError error = take_welcome(at, welcome); error != FrameError::none) return error;
+    WelcomeGrant record;
+    if (!at.take(record)) return FrameError::body_short;
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (!at.take_bytes(record.grant_bytes, grant)) return FrameError::body_short;
+    return at.left() == 0 ? FrameError::none : FrameError::body_excess;
+}
+
+void append_grant(OutBuffer& out, std::string_view grant) {
+    CHECK(!grant.empty());
+    CHECK(grant.size() <= grant_frame_bytes_max - sizeof(FrameHeader));
+    append_frame_header(out, FrameKind::grant, 0, grant.size());
+    out.append(grant);
 }
 
 void append_refuse(OutBuffer& out, const Refuse& refuse) {

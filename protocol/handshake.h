@@ -23,6 +23,7 @@
 #include "base/broken.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
+#include "protocol/auth.h"
 #include "protocol/frame.h"
 #include "protocol/layout.h"
 #include "protocol/layout_hash.h"
@@ -61,6 +62,7 @@ struct Hello {
     uint32_t pid = 0;
     uint32_t frame_bytes_max = frame_bytes_default;  // wanted; header and body
     uint32_t credits = credits_default;              // wanted: frames of requests in flight
+    std::optional<AuthNonce> nonce;                  // the proxy has a key, and demands a proof of the node (S16)
 };
 
 enum class RegionAccess : uint32_t {
@@ -102,6 +104,7 @@ struct Welcome {
     X(limits, "the limits that the proxy wants are too small to work with")    \
     X(full, "the node has as many connections as it may have")                 \
     X(stopping, "the node stops")                                              \
+    X(authentication, "proxy and node do not hold the same key")               \
     X(unknown, "the node gave a reason that this version does not know")
 
 enum class Refusal : uint16_t {
@@ -142,6 +145,32 @@ void make_two_sided(Welcome& welcome);
 
 // The limits of the receiver of `sender`'s frames from here on.
 FrameLimits agreed_limits(const Welcome& welcome, Sender sender);
+
+// ---- authentication (protocol/auth.h) --------------------------------------------------------------------
+
+// What a proxy says of its key.
+struct Proof {
+    AuthRole role = AuthRole::none;
+    std::string_view name;
+    AuthProof proof{};
+    std::string_view claims;  // the whole frame without the proof's bytes
+};
+void append_challenge(OutBuffer& out, const AuthNonce& nonce);
+FrameError parse_challenge(const Frame& frame, AuthNonce& nonce);
+// False: no proof could be computed.
+bool append_proof(OutBuffer& out, const AuthKey& key, std::string_view hello, std::string_view challenge);
+// `bytes` is whole_frame() of the frame; the result's views point into it.
+FrameError parse_proof(std::string_view bytes, Proof& proof);
+// A welcome with the node's grant and proof. False: as above, and nothing was appended.
+bool append_proved_welcome(OutBuffer& out, const Welcome& welcome, std::string_view grant, const AuthKey& key,
+                           std::string_view hello, std::string_view challenge, std::string_view proof);
+// Does the node hold the key? Tells nothing of the rest of the frame.
+bool welcome_is_proved(const Frame& frame, const AuthKey& key, std::string_view hello, std::string_view challenge,
+                       std::string_view proof);
+// Of a frame for which that is true. The grant points into the frame.
+FrameError parse_proved_welcome(const Frame& frame, Welcome& welcome, std::string_view& grant);
+// Of a proxy: 1 to grant bytes of fabric/channel.h.
+void append_grant(OutBuffer& out, std::string_view grant);
 
 // ---- bytes ------------------------------------------------------------------------------------------
 

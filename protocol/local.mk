@@ -3,6 +3,8 @@
 folder_libraries += protocol/libprotocol.a
 
 protocol_libprotocol_a_SOURCES = \
+	protocol/auth.cc \
+	protocol/auth.h \
 	protocol/binary.cc \
 	protocol/binary.h \
 	protocol/udp_frame.h \
