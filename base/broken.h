@@ -135,6 +135,9 @@ BROKEN("S12", s12_reuse_at_timeout)         // a landing buffer is free when its
 BROKEN("S12_SLOTS", s12_reuse_slots)        // a slot of a connection is written again before its message was taken
 BROKEN("S13", s13_ignore_exptime)           // lock-free readers serve expired items
 BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items whose exptime has passed
+BROKEN("S16", s16_accept_any_proof)         // any proof by a known key's name is accepted
+BROKEN("S16_EARLY", s16_welcome_unproved)   // a hello is welcomed without a proof
+BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without its proof
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 
 #undef BROKEN

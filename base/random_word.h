@@ -4,6 +4,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace farcached {
@@ -14,6 +16,15 @@ inline uint64_t random_word() {
     while (word == 0)
         if (getrandom(&word, sizeof word, 0) != ssize_t(sizeof word)) word = 0;
     return word;
+}
+
+// Also waits. A call of the kernel fills up to 256 bytes without an interruption.
+inline void fill_random(char* to, size_t bytes) {
+    constexpr size_t step = 256;
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t got = getrandom(to + done, std::min(step, bytes - done), 0);
+        if (got > 0) done += size_t(got);
+    }
 }
 
 }  // namespace farcached

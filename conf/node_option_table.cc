@@ -113,6 +113,15 @@ constexpr Option table[] = {
      .help = "maximum number of proxy connections after their greeting; a\n"
              "proxy has one for each of its threads. At the limit, new\n"
              "connections replace unused and silent ones"},
+    {.name = "auth-key-file", .argument = "<path>", .kind = text<&S::node, &N::auth_key_file>(), .section = Section::network,
+     .exit_status = exit_usage,
+     .help = "file of keys, one of which each proxy must prove to hold,\n"
+             "and this node to it, before anything else. Each line: role,\n"
+             "name, and a key of 32 to 64 bytes in hexadecimal or base64.\n"
+             "Roles: proxy; reader, which may only GET; operator, which\n"
+             "sees no item. Several keys are valid at a time. A reload\n"
+             "reads the file again and ends connections whose key is\n"
+             "gone. Nothing is encrypted"},
     {.name = "greeting-timeout-ms", .argument = "<ms>", .initial = "10000",
      .kind = counted_in(Unit::milliseconds, number<&S::node, &N::greeting_timeout_ms>(100, 600'000)),
      .section = Section::network, .live = true,

@@ -77,6 +77,14 @@ constexpr Option table[] = {
              "name, which keeps keys where clients of libmemcached put\n"
              "them. In the file: [[node]] with name, address, weight,\n"
              "hash_as"},
+    {.name = "auth-key-file", .argument = "<path>", .kind = text<&S::proxy, &P::auth_key_file>(), .section = nodes,
+     .exit_status = exit_usage,
+     .help = "file of keys: this process and its nodes prove to each other\n"
+             "that they hold the same one, before anything else. Each\n"
+             "line: proxy or reader, a name, and a key of 32 to 64 bytes\n"
+             "in hexadecimal or base64. The first proxy's is used. Nodes\n"
+             "need it, too (--auth-key-file of farnode(1)). A reload\n"
+             "reads the file again. Nothing is encrypted"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
      .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes, .live = true,
      .exit_status = exit_usage,

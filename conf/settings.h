@@ -172,6 +172,7 @@ struct ProxySettings {
     uint64_t pointer_table_entries = 0;      // a power of two
     uint32_t node_timeout_ms = 0;            // timeout of a request to a node
     bool failover = false;                   // keys of a node that is down move along the ring
+    std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
 };
 
 // ---- of a farnode -------------------------------------------------------------------------------------------
@@ -187,6 +188,7 @@ struct NodeSettings {
     uint32_t rfp_slots = 0;      // for requests of each connection, and as many for replies
     uint32_t rfp_awake_us = 0;   // longest look at the slots after a reply
     uint32_t greeting_timeout_ms = 0;
+    std::string auth_key_file;   // of keys that proxies and this node prove; empty: none
     PolicyKind policy = PolicyKind::s3fifo;
     uint32_t lease_ms = 0;       // the term of all leases, where there is one
     uint32_t lease_ms_min = 0;   // of leases by popularity

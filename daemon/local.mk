@@ -78,6 +78,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/http/history.h \
 	daemon/http/shared_pages.cc \
 	daemon/http/shared_pages.h \
+	daemon/remote/auth_file.cc \
+	daemon/remote/auth_file.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \

@@ -31,6 +31,8 @@ node_libnode_a_SOURCES = \
 	node/policy/policy.cc \
 	node/policy/policy.h \
 	node/service/connection.h \
+	node/service/authentication.cc \
+	node/service/authentication.h \
 	node/service/away_values.cc \
 	node/service/away_values.h \
 	node/service/execution.cc \

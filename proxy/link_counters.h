@@ -107,6 +107,7 @@ namespace farcached::proxy {
     X(connect_timeout, "connecting or the node's greeting timed out")                  \
     X(mismatch, "incompatible versions of proxy and node")                             \
     X(refused, "the node refused the greeting for another reason, or is inconsistent") \
+    X(authentication, "proxy and node do not hold the same key (auth_key_file)")       \
     X(bad_frame, "invalid frame: see frame_*")                                         \
     X(silent, "no reply from the node for too long")                                   \
     X(goodbye, "the node ended the connection")                                        \

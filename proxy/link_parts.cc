@@ -3,8 +3,10 @@
 
 #include <string_view>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/random_word.h"
 
 namespace farcached::proxy {
 
@@ -18,6 +20,7 @@ constexpr protocol::FrameLimits greeting_limits{protocol::Sender::node, /* greet
 LinkDown down_of(const protocol::Refuse& refuse) {
     const bool versions = refuse.reason == protocol::Refusal::protocol_mismatch ||
                           refuse.reason == protocol::Refusal::layout_mismatch;
+    if (refuse.reason == protocol::Refusal::authentication) return LinkDown::authentication;
     return versions ? LinkDown::mismatch : LinkDown::refused;
 }
 
@@ -40,6 +43,7 @@ void Greeting::as_newest() {
 bool Greeting::as_older(const Down& down) {
     if (down.why != LinkDown::mismatch || refused_.has_value()) return false;
     if (newest_.speaks.layout <= protocol::versions_two_sided.layout) return false;
+    if (authenticates()) return false;  // W4
     refused_ = down;
     limits_ = greeting_limits;
     return true;
@@ -57,12 +61,68 @@ protocol::Hello Greeting::hello() const {
 
 void Greeting::send(OutBuffer& out, uint64_t now_ns) {
     sent_ns_ = now_ns;
-    protocol::append_hello(out, hello());
+    protocol::Hello said = hello();
+    if (!authenticates()) return protocol::append_hello(out, said);
+    fill_random(said.nonce.emplace().data(), said.nonce->size());
+    OutBuffer frame;
+    protocol::append_hello(frame, said);
+    hello_frame_ = frame.own();
+    challenge_frame_.clear();
+    proof_frame_.clear();
+    out.append(frame.own());
 }
 
-FrameError Greeting::take(const protocol::Frame& frame, const fabric::Channel& channel, uint64_t now_ns,
+FrameError Greeting::take_challenge(const protocol::Frame& frame, fabric::Channel& channel, std::optional<Down>& down) {
+    protocol::AuthNonce nonce;
+    if (FrameError error = protocol::parse_challenge(frame, nonce); error != FrameError::none) return error;
+    if (!challenge_frame_.empty()) return FrameError::kind_unexpected;
+    if (!authenticates()) {
+        down = Down{LinkDown::authentication, channel.describe() + ": the node demands authentication: set auth_key_file"};
+        return FrameError::none;
+    }
+    challenge_frame_ = protocol::whole_frame(frame);
+    OutBuffer proof;
+    if (!protocol::append_proof(proof, *key_, hello_frame_, challenge_frame_)) {
+        down = Down{LinkDown::authentication, channel.describe() + ": no proof of the key can be computed"};
+        return FrameError::none;
+    }
+    proof_frame_ = proof.own();
+    channel.out().append(proof.own());
+    return FrameError::none;
+}
+
+// W4
+FrameError Greeting::take_welcome(const protocol::Frame& frame, fabric::Channel& channel, protocol::Welcome& welcome,
+                                  std::string_view& grant, std::optional<Down>& down) const {
+    if (!authenticates()) return protocol::parse_welcome(frame, welcome);
+    const auto unproved = [&](const std::string& why) {
+        down = Down{LinkDown::authentication, channel.describe() + ": " + why};
+        return FrameError::none;
+    };
+    if (proof_frame_.empty())
+        return unproved("the node asks for no proof of a key: it has no --auth-key-file, or is older. Set it there, or remove " +
+                        std::string("auth_key_file here"));
+    if (!protocol::welcome_is_proved(frame, *key_, hello_frame_, challenge_frame_, proof_frame_) &&
+        !broken::s16_trust_any_node)
+        return unproved("the node did not prove that it holds the " + key_->describe());
+    return protocol::parse_proved_welcome(frame, welcome, grant);
+}
+
+// Nothing: done.
+std::optional<Down> Greeting::exchange_grants(fabric::Channel& channel, std::string_view of_node) {
+    if (of_node.size() > fabric::grant_bytes_max)
+        return Down{LinkDown::refused, channel.describe() + ": the node grants its memory in too many words"};
+    if (farcached::Refusal refused = channel.take_grant(of_node)) return Down{LinkDown::refused, std::move(refused->text)};
+    Result<std::string> own = channel.grant();
+    if (auto* problem = std::get_if<Problem>(&own)) return Down{LinkDown::no_channel, std::move(problem->text)};
+    if (!std::get<0>(own).empty()) protocol::append_grant(channel.out(), std::get<0>(own));
+    return std::nullopt;
+}
+
+FrameError Greeting::take(const protocol::Frame& frame, fabric::Channel& channel, uint64_t now_ns,
                           std::optional<Down>& down) {
     FrameError error;
+    if (frame.kind == protocol::FrameKind::challenge) return take_challenge(frame, channel, down);
     if (frame.kind == protocol::FrameKind::refuse) {
         protocol::Refuse refuse;
         if ((error = protocol::parse_refuse(frame, refuse)) != FrameError::none) return error;
@@ -71,11 +131,14 @@ FrameError Greeting::take(const protocol::Frame& frame, const fabric::Channel& c
         return FrameError::none;
     }
     protocol::Welcome welcome;
-    if ((error = protocol::parse_welcome(frame, welcome)) != FrameError::none) return error;
+    std::string_view grant;
+    if ((error = take_welcome(frame, channel, welcome, grant, down)) != FrameError::none || down.has_value()) return error;
     if (auto refuse = protocol::check_welcome(welcome, hello())) {
         down = Down{down_of(*refuse), refuse->text};
         return FrameError::none;
     }
+    if (authenticates()) down = exchange_grants(channel, grant);
+    if (down.has_value()) return FrameError::none;
     if (!agrees(welcome, channel)) {
         down = Down{LinkDown::refused,
                     "node " + welcome.name + " announces a region size that differs from the mapped one"};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,10 +35,14 @@ struct Down {
 // W2  welcome() changes only for a welcome that passed every check; limits() are those of a greeting until then, in each
 //     connection. One of the checks: the node sends the size of its region twice, for the channel's mapping and in its
 //     welcome. Both must agree, so that no pointer checked against one size reads the other (S10).
+// W4  With a key, the node must prove that it holds it (protocol/auth.h). Before, nothing of its welcome is used, and this side
+//     grants nothing; and the node is not greeted as by an older version, which could prove nothing (S16).
 // W3  Of an older node's welcome nothing remains that allows a one-sided read (S18).
 class Greeting {
   public:
-    Greeting(const protocol::Hello& hello, NodeClockEstimate& clock) : newest_(hello), clock_(clock) {}
+    // key: nullptr: the node need not authenticate.
+    Greeting(const protocol::Hello& hello, NodeClockEstimate& clock, std::shared_ptr<const protocol::AuthKey> key)
+        : newest_(hello), clock_(clock), key_(std::move(key)) {}
 
     // The next connection is greeted as the newest version.
     void as_newest();
@@ -46,9 +51,12 @@ class Greeting {
     // Of two refusals, the first: it names the newest version.
     Down reason(Down down);
     void send(OutBuffer& out, uint64_t now_ns);
-    // Takes a welcome or a refusal. `down`: set if the connection ends for it.
-    protocol::FrameError take(const protocol::Frame& frame, const fabric::Channel& channel, uint64_t now_ns,
+    // Takes a challenge, a welcome or a refusal. `down`: set if the connection ends for it.
+    protocol::FrameError take(const protocol::Frame& frame, fabric::Channel& channel, uint64_t now_ns,
                               std::optional<Down>& down);
+    bool authenticates() const { return key_ != nullptr; }
+    // Of the next connections.
+    void use_key(std::shared_ptr<const protocol::AuthKey> key) { key_ = std::move(key); }
 
     // From the last welcome; never log its secrets.
     const protocol::Welcome& welcome() const { return welcome_; }
@@ -58,9 +66,15 @@ class Greeting {
 
   private:
     protocol::Hello hello() const;
+    protocol::FrameError take_challenge(const protocol::Frame& frame, fabric::Channel& channel, std::optional<Down>& down);
+    protocol::FrameError take_welcome(const protocol::Frame& frame, fabric::Channel& channel, protocol::Welcome& welcome,
+                                      std::string_view& grant, std::optional<Down>& down) const;
+    static std::optional<Down> exchange_grants(fabric::Channel& channel, std::string_view of_node);
 
     const protocol::Hello newest_;
     NodeClockEstimate& clock_;
+    std::shared_ptr<const protocol::AuthKey> key_;
+    std::string hello_frame_, challenge_frame_, proof_frame_;  // of this connection; empty without a key
     std::optional<Down> refused_;  // as the newest version
     uint64_t sent_ns_ = 0;
     protocol::Welcome welcome_;

@@ -37,7 +37,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Dependencies& deps)
       notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, deps.table, config.share_reports}),
       requests_(config, {deps.table, deps.landing, deps.lending, clock_, counters_, notes_, deps.events}),
       reports_(notes_, requests_.pointers(), counters_, config.unsent_bytes_max),
-      greeting_(config.hello, clock_),
+      greeting_(config.hello, clock_, config.key),
       liveness_(config.silence_ns, config.ping_ns),
       way_down_(config.reconnect, config.steady_ns, config.seed) {}
 
@@ -91,6 +91,11 @@ void NodeLink::stop(uint64_t now_ns) noexcept {
     if (requests_.retry_pays(told_)) deps_.events.room();
 }
 
+void NodeLink::use_key(std::shared_ptr<const protocol::AuthKey> key) {
+    CHECK(state_ == LinkState::idle);
+    greeting_.use_key(std::move(key));
+}
+
 void NodeLink::starve(uint64_t now_ns) noexcept {
     inside_ = false;
     if (state_ == LinkState::idle || state_ == LinkState::waiting) return;
@@ -135,6 +140,7 @@ void NodeLink::destroy_channel() {
     if (channel_ == nullptr) return;
     requests_.end_asking(/* broken= */ true);
     reports_.end();
+    if (greeting_.authenticates()) channel_->revoke();
     deps_.events.unwatch(channel_->fd());
     channel_.reset();
 }
@@ -206,6 +212,7 @@ void NodeLink::ended(fabric::ChannelEnd why, const std::string& text) {
 FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
     using protocol::FrameKind;
     switch (frame.kind) {
+        case FrameKind::challenge:
         case FrameKind::welcome:
         case FrameKind::refuse: return take_greeting(frame, now_ns);
         case FrameKind::replies:
@@ -222,6 +229,8 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::lease_returns:
         case FrameKind::accesses:
         case FrameKind::report:
+        case FrameKind::proof:
+        case FrameKind::grant:
         case FrameKind::lent: break;  // parse_frame() accepts none of these from a node
     }
     return FrameError::kind_unexpected;
@@ -236,6 +245,7 @@ FrameError NodeLink::take_greeting(const protocol::Frame& frame, uint64_t now_ns
         break_off(down->why, std::move(down->text));
         return FrameError::none;
     }
+    if (frame.kind == protocol::FrameKind::challenge) return FrameError::none;  // the welcome follows
     const protocol::Welcome& welcome = greeting_.welcome();
     requests_.open(welcome, *channel_);
     notes_.greeted(now_ns, welcome.incarnation, welcome.frame_bytes_max,

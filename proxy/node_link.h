@@ -38,6 +38,7 @@ namespace farcached::proxy {
 
 struct LinkConfig : Requests::Config {
     protocol::Hello hello;
+    std::shared_ptr<const protocol::AuthKey> key;         // nullptr: no authentication (S16)
     uint64_t connect_timeout_ns = 2'000'000'000;  // until the node has greeted
     ReconnectConfig reconnect;
     uint64_t steady_ns = 5'000'000'000;   // up for this long: the next failure counts as the first again
@@ -89,6 +90,8 @@ class NodeLink final : private fabric::ChannelEvents {
     void start(uint64_t now_ns);
     // Sends a goodbye if the transport takes it at once; all requests under way fail.
     void stop(uint64_t now_ns) noexcept;
+    // The key of later connections. Only while idle.
+    void use_key(std::shared_ptr<const protocol::AuthKey> key);
     // Called after any of its calls threw std::bad_alloc: ends the connection and fails the requests under way.
     void starve(uint64_t now_ns) noexcept;
 

@@ -82,13 +82,14 @@ t_unit_protocol_frame_SOURCES = t/unit/protocol/frame.cc $(frame_headers)
 t_unit_protocol_frame_bad_SOURCES = t/unit/protocol/frame_bad.cc $(frame_headers)
 
 t_unit_protocol_handshake_SOURCES = t/unit/protocol/handshake.cc $(frame_headers)
+t_unit_protocol_auth_SOURCES = t/unit/protocol/auth.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/daemon/metrics
 TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/protocol/handshake t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
+few_parts = t/unit/protocol/handshake t/unit/protocol/auth t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h

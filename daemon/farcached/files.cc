@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/remote/auth_file.h"
 #include "process/fatal.h"
 #include "process/log.h"
 
@@ -14,6 +15,19 @@ using process::or_fatal;
 
 namespace {
 
+// The key that this process proves to nodes.
+Result<std::shared_ptr<const protocol::AuthKey>> read_node_key(const std::string& path) {
+    if (path.empty()) return nullptr;
+    auto read = read_auth_keys(path);
+    if (auto* problem = std::get_if<Problem>(&read)) return std::move(*problem);
+    std::shared_ptr<const protocol::AuthKey> key = std::get<0>(read)->of_proxy();
+    if (key == nullptr) return system_problem("--auth-key-file " + path + ": it has no key of role proxy or reader");
+    if (key->role() == protocol::AuthRole::reader)
+        process::say(process::Level::warning, "--auth-key-file " + path + ": it has no key of role proxy: with that of a reader, " +
+                                                  "nodes answer GETs and refuse everything else");
+    return key;
+}
+
 std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
 
 }  // namespace
@@ -22,6 +36,16 @@ std::vector<std::string> lines_of(const conf::Problem& problem) {
     std::string text = problem.text;
     while (text.ends_with('\n')) text.pop_back();
     return {text};
+}
+
+std::shared_ptr<const protocol::AuthKey> Files::node_key_or_exit(const conf::Settings& settings) {
+    if (settings.proxy.auth_key_file.empty()) return nullptr;
+    if (settings.proxy.nodes.empty()) {
+        process::say(process::Level::warning, "--auth-key-file has no effect without nodes (--node)");
+        return nullptr;
+    }
+    auth_keys = absolute(settings.proxy.auth_key_file);
+    return or_fatal(read_node_key(auth_keys));
 }
 
 void Files::find_or_exit(const conf::Settings& settings) {
@@ -54,6 +78,10 @@ std::vector<std::string> NewFiles::load() {
     Result<Passwords::Entries> read = files_.read_passwords();
     if (const auto* problem = std::get_if<Problem>(&read)) return lines_of(*problem);
     passwords_ = std::get<0>(std::move(read));
+    auto key = read_node_key(files_.auth_keys);
+    if (const auto* problem = std::get_if<Problem>(&key))
+        return {lines_of(*problem).front() + "; the former keys stay in use"};
+    node_key_ = std::get<0>(std::move(key));
     if (!files_.has_peer_tls()) return {};
     Result<fabric::PeerTls::Loaded> peers = fabric::PeerTls::load(files_.peer_paths);
     if (const auto* problem = std::get_if<Problem>(&peers)) return lines_of(*problem);

@@ -18,6 +18,7 @@
 #include "daemon/engine/sasl.h"
 #include "daemon/session/tls.h"
 #include "fabric/peer_tls.h"
+#include "protocol/auth.h"
 
 namespace farcached::daemon {
 
@@ -30,10 +31,13 @@ struct Files {
     std::string memory, disk, passwords;
     Passwords allowed;  // of `passwords`
     TlsKeys keys;
+    std::string auth_keys;  // file of --auth-key-file
     std::unique_ptr<Sasl> sasl;  // nullptr: without -S
     fabric::PeerTls peers;
     fabric::PeerTls::Paths peer_paths;  // empty: without TLS
 
+    // The key that this process proves to its nodes; nullptr: none. Before find_or_exit().
+    std::shared_ptr<const protocol::AuthKey> node_key_or_exit(const conf::Settings& settings);
     // While the process may still have more rights than its final user. Exits with a sentence if a file cannot be used.
     void find_or_exit(const conf::Settings& settings);
 
@@ -50,6 +54,8 @@ class NewFiles {
 
     // The files that do not depend on new options. Returns the errors, a line each; then the reload is refused.
     std::vector<std::string> load();
+    // The key for the nodes, after load().
+    const std::shared_ptr<const protocol::AuthKey>& node_key() const { return node_key_; }
     // Certificate and key. With an error those in use stay, and their settings in `wanted`, too.
     std::vector<std::string> load_keys(const conf::Settings& running, const conf::Settings& next, conf::Settings& wanted);
     // No-op without loaded keys, and the second time.
@@ -60,6 +66,7 @@ class NewFiles {
     Files& files_;
     Passwords::Entries passwords_;
     fabric::PeerTls::Loaded peers_;  // nullptr: without TLS
+    std::shared_ptr<const protocol::AuthKey> node_key_;
     std::unique_lock<std::mutex> hold_;
     std::optional<TlsKeys::Loaded> keys_;
 };

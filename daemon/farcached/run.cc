@@ -288,10 +288,10 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
 }
 
 // nullptr: only the embedded node.
-std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files& files) {
+std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, Files& files) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    const fabric::PeerTls* const tls = settings.peer_tls.enabled() ? &files.peers : nullptr;
-    return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, tls));
+    const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, files.node_key_or_exit(settings)};
+    return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
 }
 
 // Threads run already: exits without unwinding.
@@ -348,17 +348,17 @@ void change_commands(EngineOptions& engine, const conf::AdminSettings& from, con
 }
 
 // From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
-// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, use_keys()
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, files.use_keys()
 // lets a worker in `refresh_certs` go on.
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to,
-                                FunctionRef<void()> use_keys) {
+                                NewFiles& files) {
     // All that can be refused comes first.
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
         return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
                 "restart to apply"};
     std::shared_ptr<const NodeSet> set;
     if (running.nodes != nullptr) {
-        Nodes::Prepared prepared = running.nodes->prepare(to.proxy);
+        Nodes::Prepared prepared = running.nodes->prepare(to.proxy, fabric::look_up, files.node_key());
         if (const auto* problem = std::get_if<conf::Problem>(&prepared)) return lines_of(*problem);
         set = std::get<std::shared_ptr<const NodeSet>>(std::move(prepared));
     }
@@ -385,7 +385,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
         process::set_verbosity(to.process.verbosity);
     }
     process::set_log(to.process.log_level, to.process.log_format);
-    use_keys();
+    files.use_keys();
     if (!running.server.carry_out(std::move(of_workers)))
         process::say(process::Level::warning, "reload: a worker is busy and applies it later");
     return {};
@@ -405,7 +405,7 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
         return files.load_keys(reloader.running(), next, wanted);
     };
     const auto apply = [&](const conf::Settings& from, const conf::Settings& to) {
-        return change(running, from, to, [&] { files.use_keys(); });
+        return change(running, from, to, files);
     };
     const bool done = reloader.reload(apply, load);
     if (done) files.use();

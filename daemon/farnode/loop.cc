@@ -31,12 +31,14 @@ constexpr int look_rounds = 16;  // if no connection wants another step
 timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
 void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
-    if (!process::is_said(process::Level::info) || !service.close_wanted()) return;
+    const bool refused = service.close_wanted() && service.end() == ServiceEnd::authentication;
+    const process::Level level = refused ? process::Level::warning : process::Level::info;
+    if (!process::is_said(level) || !service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";
     const std::string peer = service.peer().empty() ? "without a greeting" : "proxy " + service.peer();
     std::string why = service.end_text();
     if (why.starts_with(name)) why.erase(0, name.size());  // the prefix of the channel's own message
-    lines.say(process::Level::info, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
+    lines.say(level, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
 }
 
 }  // namespace
@@ -106,6 +108,7 @@ void Loop::on_wake(evutil_socket_t, short, void* argument) {
     loop.waker_.take();
     loop.take_orders();
     loop.end_ousted();
+    loop.end_revoked();
 }
 
 void Loop::on_away(evutil_socket_t, short, void* argument) {
@@ -216,6 +219,21 @@ void Loop::end_ousted() {
     }
 }
 
+void Loop::keys_changed() {
+    keys_changed_.store(true);
+    waker_.wake();
+}
+
+// A proof is checked by the ring's present keys, so after this loop no connection has a removed one.
+void Loop::end_revoked() {
+    if (!keys_changed_.exchange(false)) return;
+    for (auto at = connections_.begin(); at != connections_.end();) {
+        Connection& connection = *at++;
+        with_memory(connection, [&] { connection.service->check_key(); });
+        settle(connection);
+    }
+}
+
 void Loop::turn(Connection& connection) {
     const std::string& peer = connection.service->peer();
     const int fd = connection.channel->fd();
@@ -231,8 +249,9 @@ void Loop::turn(Connection& connection) {
 void Loop::introduce(Connection& connection) {
     const NodeService& service = *connection.service;
     connection.introduced = true;
+    const std::string by = service.key() == nullptr ? "" : ", by its " + service.key()->describe();
     if (process::is_said(process::Level::info))
-        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer());
+        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer() + by);
     if (!service.two_sided() || older_told_ == service.peer()) return;
     older_told_ = service.peer();
     older_.say(process::Level::notice, connection.channel->describe() + ": proxy " + service.peer() +
@@ -245,7 +264,8 @@ void Loop::introduce(Connection& connection) {
 // Called after any change of the connection. May remove it.
 void Loop::settle(Connection& connection) {
     const NodeService& service = *connection.service;
-    if (!connection.introduced && !service.peer().empty()) with_memory(connection, [&] { introduce(connection); });
+    const bool known = !service.peer().empty() && !service.is_proving();
+    if (!connection.introduced && known) with_memory(connection, [&] { introduce(connection); });
     if (service.close_wanted()) return remove(connection);
     const bool awaits_room = connection.channel->wants_write();
     if (awaits_room != connection.awaits_room) {

@@ -61,6 +61,8 @@ class Loop final : public OustedWaker {
     // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
+    // The node's keys have changed (KeyRing). Any thread.
+    void keys_changed();
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -78,6 +80,7 @@ class Loop final : public OustedWaker {
     void take_orders();
     void wake_for_ousted() override;
     void end_ousted();
+    void end_revoked();
     void open(Arrival arrival);
     void begin(Arrival arrival);
     void say_no_memory() noexcept;
@@ -111,6 +114,7 @@ class Loop final : public OustedWaker {
     size_t look_next_ = 0;               // in looking_
     bool stopping_ = false, given_up_ = false;
     std::atomic<bool> ousted_{false};    // a connection must be ended
+    std::atomic<bool> keys_changed_{false};
 
     struct StopOrder {
         protocol::Goodbye why;

@@ -30,6 +30,7 @@
 #include "daemon/farnode/server.h"
 #include "daemon/farnode/spill_link.h"
 #include "daemon/http/shared_pages.h"
+#include "daemon/remote/auth_file.h"
 #include "fabric/owner.h"
 #include "fabric/peer_tls.h"
 #include "fabric/verbs/verbs_device.h"
@@ -79,10 +80,22 @@ AdminSocket listen_admin(const std::string& path, const process::Identity& ident
 
 // -- Files ---------------------------------------------------------------------------------------------------
 
+using Keys = std::shared_ptr<const protocol::AuthKeys>;
+
+// nullptr: no keys.
+Result<Keys> read_keys(const std::string& path, bool spills) {
+    if (path.empty()) return nullptr;
+    auto read = daemon::read_auth_keys(path);
+    if (const auto* keys = std::get_if<Keys>(&read); keys != nullptr && spills && (*keys)->first(protocol::AuthRole::proxy) == nullptr)
+        return system_problem("--auth-key-file " + path + ": it has no key of role proxy, which --spill-to needs");
+    return read;
+}
+
 struct Files {
-    std::string memory, disk;           // absolute; empty: none
-    fabric::PeerTls::Paths peer_paths;  // as they
-    fabric::PeerTls peers;              // TLS of tcp links, if there are paths
+    std::string memory, disk, auth_keys;  // absolute; empty: none
+    Keys keys;                            // of auth_keys, at the start
+    fabric::PeerTls::Paths peer_paths;    // as they
+    fabric::PeerTls peers;                // TLS of tcp links, if there are paths
 
     const fabric::PeerTls* tls() const { return peer_paths.certificate.empty() ? nullptr : &peers; }
 };
@@ -96,6 +109,8 @@ void find_files(const conf::Settings& settings, Files& files) {
     const conf::PeerTlsSettings& tls = settings.peer_tls;
     files.peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
+    files.auth_keys = absolute(settings.node.auth_key_file);
+    files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
 }
 
 // -- Configuration ---------------------------------------------------------------------------------------
@@ -192,10 +207,10 @@ std::unique_ptr<PeerStore> peer_or_exit(const conf::Settings& settings) {
 
 // After this, no proxy READs a value on the peer that a former run of this node permitted (S15): that run ended before this began.
 std::unique_ptr<SpillLink> link_or_exit(PeerStore* peer, const conf::Settings& settings, const Node& node,
-                                        const fabric::PeerTls* tls) {
+                                        const daemon::PeerTrust& trust) {
     if (peer == nullptr) return nullptr;
     std::this_thread::sleep_for(std::chrono::milliseconds(protocol::spilled_term_ms_max + 1));
-    return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation, tls));
+    return or_fatal(SpillLink::make(*peer, settings, node.view().header->incarnation, trust));
 }
 
 std::unique_ptr<Node> node_or_exit(const conf::Settings& settings, Restart& restart, PeerStore* peer, DiskStore* disk) {
@@ -284,7 +299,12 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     return {};
 }
 
-void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server, Files& files) {
+void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server, Files& files,
+            SpillLink* to_peer) {
+    Result<Keys> read = read_keys(files.auth_keys, to_peer != nullptr);
+    if (const auto* problem = std::get_if<Problem>(&read))
+        return reloader.refuse({problem->text + "; the former keys stay in use"});
+    const Keys keys = std::get<Keys>(std::move(read));
     fabric::PeerTls::Loaded peers;
     if (files.tls() != nullptr) {
         Result<fabric::PeerTls::Loaded> loaded = fabric::PeerTls::load(files.peer_paths);
@@ -294,7 +314,11 @@ void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeSe
     const bool done = reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
         return change(node, facts, server, from, to);
     });
-    if (done && peers != nullptr) files.peers.use(std::move(peers));
+    if (!done) return;
+    if (peers != nullptr) files.peers.use(std::move(peers));
+    if (keys == nullptr) return;
+    server.use_keys(keys);
+    if (to_peer != nullptr) to_peer->use_key(keys->first(protocol::AuthRole::proxy));
 }
 
 // -- The process --------------------------------------------------------------------------------------------
@@ -352,7 +376,9 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     const std::unique_ptr<PeerStore> peer = peer_or_exit(settings);
     const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, peer.get(), disk.get());
     Node& node = *owned;
-    const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node, files.tls());
+    const std::unique_ptr<SpillLink> to_peer = link_or_exit(
+        peer.get(), settings, node,
+        {files.tls(), files.keys != nullptr ? files.keys->first(protocol::AuthRole::proxy) : nullptr});
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
@@ -387,6 +413,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (http != nullptr)
         pages = std::make_unique<FarnodeHttp>(
             FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
+    if (files.keys != nullptr) server->use_keys(files.keys);
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
@@ -399,7 +426,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, node, facts, *server, files);
+        reload(reloader, node, facts, *server, files, to_peer.get());
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/recorder.h"
@@ -42,6 +43,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
         stats.include(loops_.back()->counters());
     }
     stats.include(counters_);
+    stats.include(shared_.keys);
 }
 
 FarnodeServer::~FarnodeServer() {
@@ -68,6 +70,11 @@ void FarnodeServer::change(uint32_t greeting_ms, double report_share, uint64_t m
     shared_.limits.greeting_ms = greeting_ms;
     shared_.limits.report_share = report_share;
     shared_.report_quotas.change(report_share_of(shared_.node, report_share));
+}
+
+void FarnodeServer::use_keys(std::shared_ptr<const protocol::AuthKeys> keys) {
+    shared_.keys.use(std::move(keys));
+    for (auto& loop : loops_) loop->keys_changed();
 }
 
 void FarnodeServer::start() {

@@ -51,6 +51,8 @@ class FarnodeServer {
     // On a reload, from any thread: applies to connections that arrive later. report_share applies to all connections at once.
     // memory_bytes: the memory limit, which sets the budget of connections.
     void change(uint32_t greeting_ms, double report_share, uint64_t memory_bytes);
+    // Before start(), if proxies must authenticate, and on a reload, from any thread: connections whose key is gone end.
+    void use_keys(std::shared_ptr<const protocol::AuthKeys> keys);
     // Throws std::system_error if a thread cannot be created.
     void start();
     // After start(): the serving threads, which the supervisor watches until stop().

@@ -52,8 +52,8 @@ std::unique_ptr<proxy::PointerTable> own_table() {
 }  // namespace
 
 Result<std::unique_ptr<SpillLink>> SpillLink::make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation,
-                                                   const fabric::PeerTls* tls) {
-    daemon::Nodes::Made made = daemon::Nodes::make(settings_of(settings), settings.memory, fabric::look_up, tls);
+                                                   const daemon::PeerTrust& trust) {
+    daemon::Nodes::Made made = daemon::Nodes::make(settings_of(settings), settings.memory, fabric::look_up, trust);
     if (auto* const problem = std::get_if<Problem>(&made)) return std::move(*problem);
     auto nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
     const bool has_disk = !settings.disk.path.empty();
@@ -85,6 +85,15 @@ void SpillLink::stop() {
     thread_.join();
 }
 
+void SpillLink::use_key(std::shared_ptr<const protocol::AuthKey> key) {
+    {
+        std::lock_guard hold(key_lock_);
+        key_ = std::move(key);
+    }
+    key_changed_ = true;
+    waker_.wake();
+}
+
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void SpillLink::run() {
@@ -93,6 +102,7 @@ void SpillLink::run() {
     while (!stopping_) {
         try {
             if (!std::exchange(started, true)) link_.start(boottime_ns());
+            if (key_changed_.exchange(false)) take_key();
             step();
             wait();
         } catch (const std::bad_alloc&) {
@@ -102,6 +112,20 @@ void SpillLink::run() {
     link_.stop(boottime_ns());
     store_.went_down();
     fail_work();
+}
+
+void SpillLink::take_key() {
+    std::shared_ptr<const protocol::AuthKey> key;
+    {
+        std::lock_guard hold(key_lock_);
+        key = key_;
+    }
+    link_.stop(boottime_ns());
+    usable_ = false;
+    store_.went_down();
+    fail_work();
+    link_.use_key(std::move(key));
+    link_.start(boottime_ns());
 }
 
 // Sleeps until there is work, a reply, or the link's next deadline.

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,10 +36,12 @@ namespace farcached::node {
 
 class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
   public:
-    // own_incarnation: of this node's memory, which is no peer of itself. A problem: the host of the address is not known. Throws
+    // key: nullptr: the peer need not authenticate. own_incarnation: of this node's memory, which is no peer of itself. A problem: the host of the address is not known. Throws
     // std::bad_alloc.
     static Result<std::unique_ptr<SpillLink>> make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation,
-                                                    const fabric::PeerTls* tls);
+                                                    const daemon::PeerTrust& trust);
+    // On a reload, from the main thread: the connection ends if the key differs, and the next one proves the new key.
+    void use_key(std::shared_ptr<const protocol::AuthKey> key);
     ~SpillLink() override;
     SpillLink(const SpillLink&) = delete;
     SpillLink& operator=(const SpillLink&) = delete;
@@ -68,6 +71,7 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
               std::unique_ptr<proxy::PointerTable> table);
 
     void run();
+    void take_key();
     void wait();
     void step();
     void submit();
@@ -106,7 +110,9 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Recorder recorder_{"spill"};
     process::LoopWaker waker_;
     process::LimitedLines lines_;
-    std::atomic<bool> stopping_{false};
+    std::atomic<bool> stopping_{false}, key_changed_{false};
+    std::mutex key_lock_;
+    std::shared_ptr<const protocol::AuthKey> key_;  // under key_lock_
     bool told_down_ = false, retry_ = false, usable_ = false;
     uint64_t peer_incarnation_ = 0;  // 0: none yet
     int fd_ = -1;  // of the connection

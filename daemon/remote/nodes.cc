@@ -71,14 +71,14 @@ Nodes::Nodes()
 Nodes::~Nodes() = default;
 
 Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
-                        const HostAddresses::LookUp& look_up, const fabric::PeerTls* tls) {
+                        const HostAddresses::LookUp& look_up, const PeerTrust& trust) {
     std::unique_ptr<Nodes> nodes(new Nodes);
-    nodes->tls_ = tls;
+    nodes->tls_ = trust.tls;
     nodes->item_bytes_max_ = memory.item_bytes_max;
     nodes->shm_group_ = settings.shm_group;
     nodes->cas_ = memory.cas;
     nodes->host_ = this_host();
-    Prepared prepared = nodes->prepare(settings, look_up);
+    Prepared prepared = nodes->prepare(settings, look_up, trust.key);
     if (auto* problem = std::get_if<conf::Problem>(&prepared)) return std::move(*problem);
     nodes->use(std::get<std::shared_ptr<const NodeSet>>(std::move(prepared)));
     return nodes;
@@ -139,8 +139,10 @@ std::shared_ptr<OneNode> Nodes::find(std::string_view name, std::string_view add
     return nullptr;
 }
 
-Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up) {
+Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up,
+                               std::shared_ptr<const protocol::AuthKey> key) {
     auto set = std::make_shared<NodeSet>();
+    set->options.key = std::move(key);
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.local_read = settings.local_read;
@@ -243,6 +245,7 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
     config.hello.name = "farcached";
     config.hello.host = host_;
     config.hello.pid = uint32_t(getpid());
+    config.key = options.key;
     config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
     config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
     config.host_zero_ns = process::node_zero_ns();

@@ -73,6 +73,10 @@ struct OneNode {
     bool told_down = false;
 };
 
+inline bool same_key(const std::shared_ptr<const protocol::AuthKey>& a, const std::shared_ptr<const protocol::AuthKey>& b) {
+    return a == nullptr || b == nullptr ? a == b : a->same(*b);
+}
+
 struct NodeOptions {
     uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
@@ -84,6 +88,7 @@ struct NodeOptions {
     uint64_t report_interval_ns = 0;      // of accesses that nodes did not see; 0: sent with requests
     bool report_mapped = false;           // also of nodes with mapped memory; else with requests
     uint32_t report_items = 0;            // keys that are classified for reports
+    std::shared_ptr<const protocol::AuthKey> key = nullptr;  // proved to nodes; nullptr: no authentication
 
     // Of a node over this channel.
     uint32_t links(conf::NodeChannel channel) const { return channel == conf::NodeChannel::shm ? 0 : links_per_node; }
@@ -92,7 +97,7 @@ struct NodeOptions {
         return timeout_ns == other.timeout_ns && local_read == other.local_read && probe_index == other.probe_index &&
                count_reads == other.count_reads && (channel != conf::NodeChannel::verbs || rpc == other.rpc) &&
                links(channel) == other.links(channel) && report_interval_ns == other.report_interval_ns &&
-               report_mapped == other.report_mapped && report_items == other.report_items;
+               report_mapped == other.report_mapped && report_items == other.report_items && same_key(key, other.key);
     }
 };
 
@@ -107,12 +112,18 @@ struct NodeSet {
     std::shared_ptr<const proxy::Placement> placement;
 };
 
+// How this process and its nodes know each other.
+struct PeerTrust {
+    const fabric::PeerTls* tls = nullptr;                    // of tcp links; outlives them; nullptr: none
+    std::shared_ptr<const protocol::AuthKey> key = nullptr;  // that it proves; nullptr: none
+};
+
 class Nodes final : public NodesView {
   public:
     using Made = Result<std::unique_ptr<Nodes>>;
-    // Looks up names, and waits for them, for a bounded time. tls: of tcp links; outlives this; nullptr: none.
+    // Looks up names, and waits for them, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
-                     const HostAddresses::LookUp& look_up = fabric::look_up, const fabric::PeerTls* tls = nullptr);
+                     const HostAddresses::LookUp& look_up = fabric::look_up, const PeerTrust& trust = {});
     ~Nodes() override;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
@@ -128,7 +139,9 @@ class Nodes final : public NodesView {
     // ---- a reload, main's thread ------------------------------------------------------------------
     // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
     using Prepared = Result<std::shared_ptr<const NodeSet>>;
-    Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up);
+    // key: that connections prove. If it differs, they end after their last reply, and new ones prove the new key.
+    Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up,
+                     std::shared_ptr<const protocol::AuthKey> key = nullptr);
     // Makes the set current. Does not notify workers.
     void use(std::shared_ptr<const NodeSet> set);
 

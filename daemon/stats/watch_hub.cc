@@ -398,6 +398,7 @@ std::string_view error_word(LinkDown why, bool was_up) {
     switch (why) {
         case LinkDown::silent: return "timeout";
         case LinkDown::mismatch:
+        case LinkDown::authentication:
         case LinkDown::refused: return "readvalidate";
         case LinkDown::bad_frame: return "parsing";
         case LinkDown::connect_timeout:

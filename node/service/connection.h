@@ -14,6 +14,7 @@
 #include "base/node_clock.h"
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
+#include "node/service/authentication.h"
 #include "node/service/node_stats.h"
 #include "node/service/ousting.h"
 #include "node/service/report_quota.h"
@@ -92,6 +93,7 @@ struct ServiceShared {
     ReportQuotas report_quotas = {};
     Seats seats{};
     PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
+    KeyRing keys{};  // of proxies
 };
 
 struct Connection {
@@ -105,6 +107,10 @@ struct Connection {
     protocol::FrameLimits limits = {};  // as agreed
     bool stopping = false;              // no new request is executed
 
+    protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: nobody authenticates
+
+    // Does the proxy's key allow it?
+    bool may(const protocol::RequestOp& op) const { return role == protocol::AuthRole::none || allows(role, op); }
     uint64_t now_ms() const { return shared.steady_ns() / 1'000'000; }
     // A proxy that cannot read one-sided gets no lease, which would only keep memory.
     bool reads_one_sided() const { return access != protocol::RegionAccess::none; }

@@ -162,7 +162,9 @@ FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
 bool Execution::execute_ahead(Turn& turn) {
     for (uint32_t i = 0; i < ahead_count_; i++) {
         Change change;
-        if (must_wait(ahead_[i].request, change))
+        const bool allowed = connection_.may(ahead_[i].request.op);
+        if (!allowed) counters_.auth_refused_requests.add(1);
+        if (allowed && must_wait(ahead_[i].request, change))
             again_ = waits_for_end_ = true;
         else
             execute(turn, ahead_[i].request);
@@ -182,6 +184,7 @@ bool Execution::execute_ahead(Turn& turn) {
 void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
+    if (!connection_.may(request.op)) return refuse(turn, request.options.tag, RequestRefusal::not_allowed);
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
@@ -254,6 +257,7 @@ void Execution::reply(Turn& turn, Hit& hit, const protocol::GetReply& reply) {
 // Copies the value from the node's memory, under the partition's lock.
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
     op.lease = grants(options);
+    if (connection_.role == protocol::AuthRole::reader) op.win_tokens = false;  // it may not refill the item
     Hit hit = hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
         return options.no_value ? nullptr : room_for(turn, hit, meta.value_len);

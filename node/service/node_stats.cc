@@ -99,6 +99,7 @@ std::span<const NodeStats::Group> NodeStats::groups() {
         {"classes", "each size class with pages or counts", &NodeStats::append_classes},
         {"all", "general and classes: the source of a proxy's memcached statistics", &NodeStats::append_all},
         {"connections", "ends of connections, by reason", &NodeStats::append_connections},
+        {"keys", "open connections by role and name of the key that the proxy proved (--auth-key-file)", &NodeStats::append_keys},
         {"transport", "traffic of connections: bytes, and RDMA work requests", &NodeStats::append_transport},
         {"groups", "this list, each with a 1", &NodeStats::append_groups},
     };
@@ -206,6 +207,10 @@ void NodeStats::append_connections(NodeSeconds, std::string& text) const {
     each_end([&](const EndKind& kind, std::string_view reason, uint64_t count) {
         line(text, std::string(kind.prefix) + std::string(reason), count);
     });
+}
+
+void NodeStats::append_keys(NodeSeconds, std::string& text) const {
+    if (keys_ != nullptr) keys_->each_in_use([&](const std::string& key, uint64_t count) { line(text, key, count); });
 }
 
 void NodeStats::append_transport(NodeSeconds, std::string& text) const {

@@ -17,6 +17,7 @@
 #include "base/metrics_text.h"
 #include "base/node_clock.h"
 #include "base/stat_row.h"
+#include "node/service/authentication.h"
 #include "node/service/service_counters.h"
 #include "node/store/node.h"
 
@@ -169,6 +170,7 @@ class NodeStats {
 
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
+    void include(const KeyRing& keys) { keys_ = &keys; }
 
     // False: unknown group. Two more groups are for farctl. "prefix TOKEN PREFIX" has the PrefixCount that the token names;
     // the token `deleted` names the last delete of the prefix. "key_sample" has keys in use. Throws std::bad_alloc.
@@ -200,6 +202,7 @@ class NodeStats {
     void append_classes(NodeSeconds now, std::string& text) const;
     void append_all(NodeSeconds now, std::string& text) const;
     void append_connections(NodeSeconds now, std::string& text) const;
+    void append_keys(NodeSeconds now, std::string& text) const;
     void append_transport(NodeSeconds now, std::string& text) const;
     void append_groups(NodeSeconds now, std::string& text) const;
 
@@ -207,6 +210,7 @@ class NodeStats {
     const std::string name_;
     const NodeSeconds started_;
     std::vector<const ServiceCounters*> counters_;
+    const KeyRing* keys_ = nullptr;  // set before any thread reads
 };
 
 // Of each size class in use, with its number as a further label (node/service/node_metrics.cc).

@@ -2,9 +2,11 @@
 #include "node/service/service.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "protocol/layout.h"
 
@@ -53,6 +55,7 @@ NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, Ouste
     : waker_(waker),
       account_(shared.budget, *this),
       connection_{shared, counters, account_, seat_, away},
+      authentication_(shared.keys),
       seat_(shared.seats, *this) {}
 
 NodeService::~NodeService() {
@@ -142,8 +145,9 @@ void NodeService::starve() noexcept {
 }
 
 void NodeService::greeting_is_due() {
-    if (state_ != State::greeting) return;
-    end_with(ServiceEnd::no_greeting, "no greeting in " + std::to_string(connection_.shared.limits.greeting_ms) + " ms");
+    if (!greets()) return;
+    end_with(ServiceEnd::no_greeting, (state_ == State::proving ? "no proof of a key in " : "no greeting in ") +
+                                          std::to_string(connection_.shared.limits.greeting_ms) + " ms");
     state_ = State::over;
 }
 
@@ -191,7 +195,7 @@ void NodeService::end_with(ServiceEnd why, std::string text) {
 void NodeService::bad(FrameError error) {
     connection_.counters.frame_errors[size_t(error)].add(1);
     // Before the greeting, no common protocol version exists.
-    if (state_ != State::greeting) say_goodbye(Goodbye::protocol_error, protocol::frame_error_help(error));
+    if (!greets()) say_goodbye(Goodbye::protocol_error, protocol::frame_error_help(error));
     end_with(ServiceEnd::bad_frame, std::string(protocol::frame_error_help(error)));
 }
 
@@ -199,7 +203,7 @@ void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
     connection_.counters.channel_ends[size_t(why)].add(1);
     if (state_ == State::leaving) {
         end_with(ServiceEnd::peer_goodbye, text);
-    } else if (state_ == State::greeting || state_ == State::open) {
+    } else if (greets() || state_ == State::open) {
         end_with(connection_.stopping ? ServiceEnd::stopped : ServiceEnd::transport, text);
     }
     state_ = State::over;
@@ -241,22 +245,23 @@ size_t NodeService::consume(std::string_view bytes) {
 }
 
 void NodeService::take(const Frame& frame) {
-    const bool greets = frame.kind == FrameKind::hello;
     // Execution calls it, too.
-    if (!greets && frame.kind != FrameKind::requests) seat_.used(connection_.shared.clock().seconds);
+    if (!greets() && frame.kind != FrameKind::requests) seat_.used(connection_.shared.clock().seconds);
     FrameError error = FrameError::none;
     NodeReading read;
     switch (frame.kind) {
-        case FrameKind::hello: return hello(frame);
+        case FrameKind::hello: return state_ == State::greeting ? hello(frame) : bad(FrameError::kind_unexpected);
+        case FrameKind::proof: return state_ == State::proving ? proof(frame) : bad(FrameError::kind_unexpected);
+        case FrameKind::grant: error = grant(frame); break;
         case FrameKind::requests: return requests(frame);
         case FrameKind::ping:
             connection_.counters.pings.add(1);
             return protocol::append_pong(connection_.channel->out(), frame.sequence, connection_.told(connection_.shared.clock()));
         case FrameKind::chunk: error = execution_.chunk(frame); break;
         case FrameKind::lent: error = execution_.lent(frame); break;
-        case FrameKind::accesses: error = reports_.accesses(frame); break;
+        case FrameKind::accesses: error = may_report() ? reports_.accesses(frame) : FrameError::kind_unexpected; break;
         case FrameKind::report:
-            error = state_ == State::leaving ? FrameError::kind_unexpected : reports_.report(frame);
+            error = state_ == State::leaving || !may_report() ? FrameError::kind_unexpected : reports_.report(frame);
             break;
         case FrameKind::pong: error = protocol::parse_pong(frame, connection_.limits, read); break;
         case FrameKind::goodbye: error = goodbye(frame); break;
@@ -265,28 +270,89 @@ void NodeService::take(const Frame& frame) {
         case FrameKind::refuse:
         case FrameKind::replies:
         case FrameKind::unlent:
+        case FrameKind::challenge:
         case FrameKind::reported: CHECK(!"parse_frame lets no such frame of a proxy pass");
     }
     if (error != FrameError::none) bad(error);
 }
 
 void NodeService::hello(const Frame& frame) {
-    protocol::Hello hello;
-    if (FrameError error = protocol::parse_hello(frame, hello); error != FrameError::none)
+    if (FrameError error = protocol::parse_hello(frame, hello_); error != FrameError::none)
         return bad(error);
-    peer_ = hello.name;
-    if (!hello.host.empty()) peer_ += "@" + hello.host + ":" + std::to_string(hello.pid);
+    peer_ = hello_.name;
+    if (!hello_.host.empty()) peer_ += "@" + hello_.host + ":" + std::to_string(hello_.pid);
+    ServiceShared& shared = connection_.shared;
+    auto answer = protocol::check(hello_, welcome_facts(shared.node, shared.facts, connection_.access));
+    if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
+    const std::string node = "node " + shared.facts.name;
+    if (authentication_.demanded() && !broken::s16_welcome_unproved) {
+        if (demand_proof(frame, std::get<protocol::Welcome>(answer))) state_ = State::proving;
+    } else if (hello_.nonce.has_value()) {
+        fail_authentication(connection_.counters.auth_failed_no_key,
+                            node + " has no keys, and proxy " + hello_.name + " demands authentication: set --auth-key-file of " +
+                                "the farnode, or remove auth_key_file of the farcached");
+    } else {
+        welcome();
+    }
+}
+
+// False: the proxy cannot prove anything, and is refused.
+bool NodeService::demand_proof(const Frame& frame, const protocol::Welcome& agreed) {
+    const std::string node = "node " + connection_.shared.facts.name;
+    if (agreed.version < protocol::version_with_auth) {
+        fail_authentication(connection_.counters.auth_failed_version,
+                            node + " demands authentication, and proxy " + hello_.name + " of protocol version " +
+                                std::to_string(agreed.version) + " cannot prove a key: update it");
+        return false;
+    }
+    if (!hello_.nonce.has_value()) {
+        fail_authentication(connection_.counters.auth_failed_no_key,
+                            node + " demands authentication, and proxy " + hello_.name + " has no key: set its auth_key_file");
+        return false;
+    }
+    authentication_.challenge(frame, connection_.channel->out());
+    return true;
+}
+
+void NodeService::proof(const Frame& frame) {
+    using Outcome = Authentication::Outcome;
+    ServiceCounters& counters = connection_.counters;
+    FrameError error = FrameError::none;
+    const std::string text = "node " + connection_.shared.facts.name + " does not accept the key that proxy " + hello_.name +
+                             " names: its file has no key of this name, or another key or role for it";
+    switch (authentication_.take(frame, error)) {
+        case Outcome::bad: return bad(error);
+        case Outcome::key_unknown: return fail_authentication(counters.auth_failed_unknown, text);
+        case Outcome::proof_wrong: return fail_authentication(counters.auth_failed_proof, text);
+        case Outcome::role_wrong: return fail_authentication(counters.auth_failed_role, text);
+        case Outcome::proved: break;
+    }
+    connection_.role = key()->role();
+    counters.authentications.add(1);
+    welcome();
+}
+
+// The proxy's name does not go into the text of an end: each of many connections could have another.
+void NodeService::fail_authentication(Counter& why, std::string text) {
+    why.add(1);
+    connection_.counters.refusals[size_t(Refusal::authentication)].add(1);
+    protocol::append_refuse(connection_.channel->out(), {Refusal::authentication, text});
+    end_with(ServiceEnd::authentication, std::move(text));
+}
+
+// After its greeting, and after its proof if one is demanded.
+void NodeService::welcome() {
     ServiceShared& shared = connection_.shared;
     const NodeFacts& facts = shared.facts;
-    auto answer = protocol::check(hello, welcome_facts(shared.node, facts, connection_.access));
-    if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
+    if (connection_.role == protocol::AuthRole::operating) connection_.access = protocol::RegionAccess::none;
+    auto answer = protocol::check(hello_, welcome_facts(shared.node, facts, connection_.access));
+    protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
     if (connection_.stopping) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
     if (!seat_.sit(shared.clock().seconds, facts.connections_max)) {
         return refuse({Refusal::full, "node " + facts.name + " has the " +
                                           std::to_string(facts.connections_max) +
                                           " connections that it may have"});
     }
-    protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
     welcome.now = shared.clock();
     if (!protocol::reads_one_sided(welcome.version)) {
         connection_.access = protocol::RegionAccess::none;
@@ -294,13 +360,54 @@ void NodeService::hello(const Frame& frame) {
         two_sided_ = true;
         connection_.counters.connections_two_sided.add(1);
     }
-    protocol::append_welcome(connection_.channel->out(), welcome);
+    if (!send_welcome(welcome)) return;
+    hello_ = {};
     connection_.limits = protocol::agreed_limits(welcome, protocol::Sender::proxy);
     execution_.welcome(welcome.credits);
     const ReportQuota::Share share = report_share_of(shared.node, shared.limits.report_share);
     reports_.welcome(shared.report_quotas.of(peer_, share, welcome.now.seconds), welcome.term_ms_max);
     connection_.counters.connections_welcomed.add(1);
     state_ = State::open;
+}
+
+// False: the connection ends.
+bool NodeService::send_welcome(const protocol::Welcome& welcome) {
+    OutBuffer& out = connection_.channel->out();
+    if (key() == nullptr) {
+        protocol::append_welcome(out, welcome);
+        return true;
+    }
+    if (key()->role() == protocol::AuthRole::operating) {
+        protocol::Welcome without_items = welcome;
+        protocol::make_two_sided(without_items);
+        without_items.hash_seed = 0;
+        return authentication_.welcome(out, without_items, {}) || (end_with(ServiceEnd::no_memory, "no proof was computed"), false);
+    }
+    const Result<std::string> grant = connection_.channel->grant();
+    if (const auto* problem = std::get_if<Problem>(&grant)) {
+        end_with(ServiceEnd::no_memory, problem->text);
+        return false;
+    }
+    if (authentication_.welcome(out, welcome, std::get<std::string>(grant))) return true;
+    end_with(ServiceEnd::no_memory, "no proof was computed");
+    return false;
+}
+
+bool NodeService::may_report() const { return connection_.role != protocol::AuthRole::operating; }
+
+// What the proxy grants: once, from one that may have the node's memory.
+FrameError NodeService::grant(const Frame& frame) {
+    if (key() == nullptr || !may_report() || std::exchange(grant_taken_, true)) return FrameError::kind_unexpected;
+    return connection_.channel->take_grant(frame.body).has_value() ? FrameError::facts_invalid : FrameError::none;
+}
+
+void NodeService::check_key() {
+    if (ends() || !authentication_.is_revoked()) return;
+    connection_.counters.auth_keys_removed.add(1);
+    connection_.channel->revoke();
+    if (welcomed()) say_goodbye(Goodbye::authentication, protocol::goodbye_text(Goodbye::authentication));
+    end_with(ServiceEnd::authentication, "the " + key()->describe() + " was removed from the node's file");
+    advance();
 }
 
 void NodeService::refuse(const protocol::Refuse& why) {
@@ -342,7 +449,8 @@ void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
 
 // The order of a report and a later goodbye is unknown: after the goodbye no reply is possible.
 void NodeService::written(size_t bytes) {
-    if (state_ != State::greeting && state_ != State::open) return;
+    if (!greets() && state_ != State::open) return;
+    if (!may_report()) return bad(FrameError::kind_unexpected);
     if (FrameError error = reports_.written(bytes); error != FrameError::none) bad(error);
 }
 

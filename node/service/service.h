@@ -77,10 +77,16 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     // Ends a connection that received nothing for ServiceLimits::silence_s. Returns the milliseconds until the next call; 0:
     // never, the connection has ended or has not greeted.
     uint32_t silence_is_due();
+    // The node's keys have changed: ends a connection whose key was removed.
+    void check_key();
     // Ousts the connection: turn() ends it.
     void oust(ServiceEnd why) override;
     bool is_ousted() const { return ousted_.load(std::memory_order_relaxed) != ServiceEnd::count; }
 
+    // The key that the proxy proved; nullptr: none.
+    const protocol::AuthKey* key() const { return authentication_.key().get(); }
+    // The proxy has greeted, and has not proved its key yet: its name is not to be trusted.
+    bool is_proving() const { return state_ == State::proving; }
     // The proxy's name, for logs; empty before the greeting.
     const std::string& peer() const { return peer_; }
     // Welcomed, with an older protocol version: reads nothing one-sided (S18).
@@ -99,6 +105,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
   private:
     enum class State : uint8_t {
         greeting,
+        proving,  // challenged: the proof follows (authentication.h)
         open,
         leaving,  // the proxy said goodbye: requests in flight are still answered
         closing,  // reads nothing more; offers the unsent bytes to the channel once
@@ -106,10 +113,18 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     };
 
     bool ends() const { return state_ == State::closing || state_ == State::over; }
+    bool greets() const { return state_ == State::greeting || state_ == State::proving; }
     bool welcomed() const { return state_ == State::open || state_ == State::leaving; }
     size_t consume(std::string_view bytes);
     void take(const protocol::Frame& frame);
     void hello(const protocol::Frame& frame);
+    void proof(const protocol::Frame& frame);
+    protocol::FrameError grant(const protocol::Frame& frame);
+    bool demand_proof(const protocol::Frame& frame, const protocol::Welcome& agreed);
+    void welcome();
+    bool may_report() const;
+    bool send_welcome(const protocol::Welcome& welcome);
+    void fail_authentication(Counter& why, std::string text);
     void refuse(const protocol::Refuse& why);
     void requests(const protocol::Frame& frame);
     protocol::FrameError goodbye(const protocol::Frame& frame);
@@ -130,6 +145,9 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     std::string end_text_, peer_;
     PeerBudget::Account account_;
     Connection connection_;
+    Authentication authentication_;
+    protocol::Hello hello_;  // while the proxy greets
+    bool grant_taken_ = false;
     Execution execution_{connection_};
     Reports reports_{connection_};
     StreamBytes unconsumed_, unsent_;

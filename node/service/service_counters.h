@@ -22,6 +22,14 @@ namespace farcached::node {
     X(connections_opened, "connections accepted")                                                                   \
     X(connections_welcomed, "connections accepted after their greeting")                                            \
     X(connections_two_sided, "of these, connections of proxies of an older version, which are served two-sided")    \
+    X(authentications, "connections whose proxies proved a key (--auth-key-file)")                                  \
+    X(auth_failed_no_key, "greetings of proxies without a key")                                                     \
+    X(auth_failed_version, "greetings of proxies of a version that cannot prove a key")                             \
+    X(auth_failed_unknown, "proofs by a key that is not in the file")                                               \
+    X(auth_failed_proof, "wrong proofs by the name of a known key")                                                 \
+    X(auth_failed_role, "proofs by a known key that named another role")                                            \
+    X(auth_keys_removed, "connections ended because a reload removed their key")                                    \
+    X(auth_refused_requests, "requests refused because the role of the connection's key does not allow them")       \
     X(connections_over, "connections ended")                                                                        \
     X(connections_turned_away, "connections closed at once for lack of a descriptor")                               \
     X(request_frames, "request frames")                                                                             \
@@ -72,7 +80,8 @@ namespace farcached::node {
     X(crowded_out, "too many connections without a greeting, most of them from this address")         \
     X(displaced, "replaced by another connection: unused, silent, or one of too many of its address") \
     X(silent, "no bytes for too long, not even a ping")                                               \
-    X(over_budget, "connections held the maximum of bytes, and this one most for longest")
+    X(over_budget, "connections held the maximum of bytes, and this one most for longest")            \
+    X(authentication, "the proxy proved no key, or its key was removed (--auth-key-file)")
 
 enum class ServiceEnd : uint8_t {
 #define X(name, help) name,

@@ -55,10 +55,12 @@ ReceivedValues::Announced ReceivedValues::announce(const RequestId& id, const pr
     incoming.op.lease = lease;
     incoming.progress.total = request.value_bytes;
     incoming.too_large = connection_.shared.node.too_large(incoming.key.size(), request.value_bytes);
+    const bool allowed = connection_.may(request.op);
+    if (!allowed) incoming.refusal = RequestRefusal::not_allowed;
     if (connection_.stopping) incoming.refusal = RequestRefusal::stopping;
     const uint64_t room = limits.incoming_bytes_max;
     const bool fits = bytes_ == 0 || (bytes_ < room && request.value_bytes <= room - bytes_);
-    incoming.admitted = fits && !incoming.too_large && !connection_.stopping;
+    incoming.admitted = fits && !incoming.too_large && !connection_.stopping && allowed;
     if (incoming.admitted) bytes_ += request.value_bytes;
     return Announced::waits;
 }

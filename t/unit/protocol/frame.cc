@@ -493,7 +493,7 @@ void the_bytes_of_an_access() {
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
-    tap::is(protocol_version, 5u, "protocol version 5");
+    tap::is(protocol_version, 6u, "protocol version 6");
     tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(9069987439390803208),
             "and what it looks like");
 }

@@ -244,6 +244,19 @@ inline std::string read_unlent(const Frame& frame) {
     return said(error, Words()("tag", unlent.tag).take());
 }
 
+inline std::string read_challenge(const Frame& frame) {
+    AuthNonce nonce{};
+    FrameError error = parse_challenge(frame, nonce);
+    return said(error, Words()("nonce", std::string_view(nonce.data(), nonce.size())).take());
+}
+
+inline std::string read_proof(const Frame& frame) {
+    Proof proof;
+    const std::string bytes = whole_frame(frame);
+    FrameError error = parse_proof(bytes, proof);
+    return said(error, Words()("role", proof.role)("name", proof.name).take());
+}
+
 inline std::string read_reported(const Frame& frame) {
     uint32_t left_us = 0;
     FrameError error = parse_reported(frame, left_us);
@@ -310,6 +323,12 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
             return text + read_lent(frame);
         case FrameKind::unlent:
             return text + read_unlent(frame);
+        case FrameKind::challenge:
+            return text + read_challenge(frame);
+        case FrameKind::proof:
+            return text + read_proof(frame);
+        case FrameKind::grant:
+            return text + Words()("bytes", frame.body).take();
     }
     return text + "?";
 }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The file of --auth-key-file: keys that proxies and nodes prove to each other (protocol/auth.h has its format).
+//
+// Owner: none. Threads: any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "protocol/auth.h"
+
+namespace farcached::daemon {
+
+constexpr size_t auth_file_bytes_max = 1 << 20;
+
+// Reads the file. A problem is a sentence with its path: no regular file, others than its owner may read it, a wrong line, or
+// a program without OpenSSL. The copy of the text is wiped.
+Result<std::shared_ptr<const protocol::AuthKeys>> read_auth_keys(const std::string& path);
+
+}  // namespace farcached::daemon
