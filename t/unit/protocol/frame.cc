@@ -494,7 +494,7 @@ void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
     tap::is(protocol_version, 6u, "protocol version 6");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(9069987439390803208),
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(3475457209892201244),
             "and what it looks like");
 }
 
