@@ -398,6 +398,7 @@ std::vector<NodeShown> Nodes::all() const {
     for (const NodeSet::Member& member : set_->members) {
         all.push_back(shown_of(member));
         all.back().ways = ways_of(set_->options, *member.one);
+        if (set_->options.key != nullptr) all.back().key = set_->options.key->describe();
     }
     return all;
 }

@@ -48,6 +48,7 @@ struct NodeShown {
     NodeState state = NodeState::down;
     uint64_t incarnation = 0;   // of the last greeting; 0: none
     uint32_t protocol_version = 0;  // agreed on in that greeting
+    std::string key;                // role and name of the key that this process proves to it; empty: none
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
     std::string rpc;            // ways of requests over RDMA, with the number of links if they differ: "send 1, rfp 3"
