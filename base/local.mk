@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/broken.h \
 	base/check.cc \
 	base/check.h \
+	base/command_class.h \
 	base/counters.h \
 	base/enum_text.h \
 	base/function_ref.h \

@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "conf/addresses.h"
 #include "conf/kinds.h"
+#include "conf/permissions.h"
 
 namespace farcached::conf {
 
@@ -133,6 +134,7 @@ class Reader {
         std::string name;  // as the file spells the key
     };
     void read_value(const Said& said);
+    void read_permissions(const Said& said);
     void read_nodes(const std::string& key, const toml::node& value);
     void read_node(const std::string& key, const toml::table& table);
 
@@ -200,7 +202,11 @@ void Reader::read_values() {
     for (const Option& option : table_) {
         for (const Said& said : said_) {
             if (said.option != &option) continue;
-            option.kind.value == Value::tables ? read_nodes(said.name, *said.value) : read_value(said);
+            switch (option.kind.value) {
+                case Value::tables: read_nodes(said.name, *said.value); break;
+                case Value::permissions: read_permissions(said); break;
+                default: read_value(said);
+            }
         }
     }
 }
@@ -222,6 +228,26 @@ void Reader::read_value(const Said& said) {
     const bool worded = !option.kind.choices.empty() || option.kind.value == Value::integer || !option.allowed.empty();
     if (warnings.empty() && worded) return complain(value.source(), name + ": " + complaint(option, *text));
     complain_of(value, name, allowed_text(option));
+}
+
+void Reader::read_permissions(const Said& said) {
+    const toml::table* const table = said.value->as_table();
+    if (table == nullptr || table->empty()) {
+        const std::string found = table == nullptr ? found_text(*said.value) : "a table without identities";
+        return complain(said.value->source(), said.name + ": found " + found + "; allowed: " + allowed_text(*said.option));
+    }
+    for (auto&& [key, value] : *table) {
+        const std::string identity(key.str()), name = said.name + "." + identity.substr(0, shown_bytes_max);
+        const auto* const array = value.as_array();
+        const std::optional<std::string> classes = array == nullptr ? std::nullopt : joined_text(*array);
+        if (!classes) {
+            complain_of(value, name, std::string(permission_classes_allowed));
+            continue;
+        }
+        const std::string wrong = take_permission(identity, *classes, settings_.permissions);
+        if (!wrong.empty()) complain(value.source(), name + ": " + wrong);
+    }
+    if (origins_ != nullptr) (*origins_)[std::string(key_of(*said.option))] = origin(said.value->source().begin) + ": " + said.name;
 }
 
 void Reader::read_nodes(const std::string& key, const toml::node& value) {

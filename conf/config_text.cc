@@ -8,6 +8,7 @@
 
 #include "conf/addresses.h"
 #include "conf/kinds.h"
+#include "conf/permissions.h"
 
 namespace farcached::conf {
 
@@ -99,6 +100,13 @@ std::string node_text(const std::string& key, const NodeSpec& node) {
     return out;
 }
 
+std::string permissions_text(const std::string& key, const PermissionSettings& permissions) {
+    std::string out = "\n[" + key + "]\n";
+    for (const auto& [identity, classes] : permissions.classes_of)
+        out += quoted(identity) + " = " + array_text(listed_classes(classes)) + "\n";
+    return out;
+}
+
 std::string remark(std::string_view text) {
     std::string out;
     for (;;) {
@@ -175,8 +183,15 @@ std::string sample_nodes(const Option& option) {
                         "]");
 }
 
+// As a value in one line: a table [permissions] would end the keys before it.
+std::string sample_permissions(const Option& option) {
+    return "\n" + remark(option.help) + remark(key_facts(option)) + "# " + file_key(option) +
+           " = {alice = [\"read\", \"write\"], anonymous = [], \"*\" = [\"read\"]}\n";
+}
+
 std::string sample_key(const Option& option, const Settings& settings) {
     if (option.kind.value == Value::tables) return sample_nodes(option);
+    if (option.kind.value == Value::permissions) return sample_permissions(option);
     const std::string value = written(option, settings), key = file_key(option);
     const bool effective = option.section != Section::compat;
     std::string out = (effective ? "\n" : "") + remark(option.help);
@@ -193,8 +208,12 @@ std::string config_text(std::span<const Option> table, const Program& program, c
         table, [&](Section section) { out += "\n# " + title_in_file(section) + "\n"; },
         [&](const Option& option) {
             const std::string value = written(option, settings), key = file_key(option);
+            if (option.kind.value == Value::permissions && !value.empty()) return;  // a table, below
             out += value.empty() ? "# " + key + " is not given\n" : key + " = " + file_value(option, value) + "\n";
         });
+    for (const Option& option : table)
+        if (option.kind.value == Value::permissions && !written(option, settings).empty())
+            out += permissions_text(file_key(option), settings.permissions);
     const Option* list = list_of_nodes(table);
     if (list == nullptr) return out;
     for (const NodeSpec& node : settings.proxy.nodes) out += node_text(std::string(key_of(*list)), node);

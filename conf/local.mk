@@ -23,6 +23,8 @@ conf_libconf_a_SOURCES = \
 	conf/option.cc \
 	conf/option.h \
 	conf/option_table.cc \
+	conf/permissions.cc \
+	conf/permissions.h \
 	conf/program.h \
 	conf/proxy_option_table.cc \
 	conf/settings.h \

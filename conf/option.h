@@ -88,6 +88,7 @@ enum class Value : uint8_t {
     real,
     boolean,
     tables,    // [[node]]
+    permissions,  // [permissions]
 };
 
 struct Option;

@@ -6,6 +6,7 @@
 #include "conf/disk_options.h"
 #include "conf/kinds.h"
 #include "conf/option.h"
+#include "conf/permissions.h"
 
 namespace farcached::conf {
 
@@ -325,6 +326,7 @@ constexpr Option table[] = {
              "request, with their frame headers; at most 1 MiB. A longer\n"
              "reply is replaced by an error. A forged request makes the\n"
              "server send that much to a third host"},
+    permissions_option(security),
     log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/command_class.h"
 #include "base/placement_words.h"
 #include "base/policy_kind.h"
 #include "base/rpc_mode.h"
@@ -123,6 +125,11 @@ struct AdminSettings {
     uint32_t hot_keys_one_in = 0;        // sampling of keys of gets and sets: one in so many; 0: off
 };
 
+// The classes of commands of each client identity (base/command_class.h). Empty: every client may use all.
+struct PermissionSettings {
+    std::map<std::string, CommandClasses, std::less<>> classes_of;
+};
+
 // The background sweep of expired items.
 struct CrawlerSettings {
     bool enabled = false;
@@ -218,6 +225,7 @@ struct Settings {
     TlsSettings tls;
     ProcessSettings process;
     AdminSettings admin;
+    PermissionSettings permissions;
     CrawlerSettings crawler;
     ProxySettings proxy;
     NodeSettings node;

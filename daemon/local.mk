@@ -39,6 +39,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/session_memory.h \
 	daemon/engine/passwords.cc \
 	daemon/engine/passwords.h \
+	daemon/engine/permissions.cc \
+	daemon/engine/permissions.h \
 	daemon/engine/text_admin.cc \
 	daemon/engine/text_auth.cc \
 	daemon/engine/text_engine.cc \

@@ -160,6 +160,7 @@ std::string_view binary_status_text(BinaryStatus status) {
         case BinaryStatus::not_stored: return "Not stored.";
         case BinaryStatus::non_numeric: return "Non-numeric server-side value for incr or decr";
         case BinaryStatus::auth: return "Auth failure.";
+        case BinaryStatus::no_access: return "Permission denied";
         case BinaryStatus::unknown_command: return "Unknown command";
         case BinaryStatus::temporary_failure: return "Temporary failure";
         case BinaryStatus::no_memory: break;

@@ -50,6 +50,7 @@ enum class BinaryStatus : uint16_t {
     non_numeric = 6,
     auth = 0x20,
     auth_continue = 0x21,
+    no_access = 0x24,  // Couchbase's; memcached has no such status
     unknown_command = 0x81,
     no_memory = 0x82,
     temporary_failure = 0x86,

@@ -7,6 +7,8 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/auth.h \
 	protocol/binary.cc \
 	protocol/binary.h \
+	protocol/command_needs.cc \
+	protocol/command_needs.h \
 	protocol/udp_frame.h \
 	protocol/frame.cc \
 	protocol/frame.h \

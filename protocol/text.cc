@@ -262,6 +262,8 @@ constexpr Verb verbs[] = {
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",
                                            "lru_crawler",    "extstore", "refresh_certs"};
 
+constexpr std::string_view meta_verbs[] = {"mg", "ms", "md", "ma", "me", "mn"};
+
 void dispatch_meta(TextParse& p, Words words, char letter) {
     switch (letter) {
         case 'g': p.request.verb = TextVerb::mg; return parse_meta_line(p, words);
@@ -372,6 +374,12 @@ bool parse_lenient(std::string_view word, uint64_t& magnitude, bool& negative) {
     while (digits < word.size() && word[digits] >= '0' && word[digits] <= '9') digits++;
     if (digits < word.size() && !blank(word[digits]) && word[digits] != '\0') return false;
     return parse_digits(word.substr(0, digits), UINT64_MAX, magnitude);
+}
+
+void each_text_command(FunctionRef<void(std::string_view)> visit) {
+    for (const Verb& verb : verbs) visit(verb.name);
+    for (const std::string_view name : tune_verbs) visit(name);
+    for (const std::string_view name : meta_verbs) visit(name);
 }
 
 TextParse parse_text(std::string_view input) {

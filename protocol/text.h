@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/function_ref.h"
+
 namespace farcached::protocol {
 
 enum class TextVerb : uint8_t {
@@ -32,6 +34,11 @@ enum class TextVerb : uint8_t {
     delete_prefix, count_prefix, sample_keys,
     tune,                                     // line: cache_memlimit, slabs, lru, lru_crawler...
 };
+
+// Does a value follow the line?
+constexpr bool text_takes_value(TextVerb verb) {
+    return (verb >= TextVerb::set && verb <= TextVerb::cas) || verb == TextVerb::ms;
+}
 
 struct TextRequest {
     TextRequest() {}  // not constexpr: else g++ clears it by `rep stos`, a third of a parse
@@ -66,6 +73,8 @@ struct TextParse {
 };
 
 TextParse parse_text(std::string_view input);
+// Visits the name of each command.
+void each_text_command(FunctionRef<void(std::string_view)> visit);
 
 // If the input begins with a whole get of one key: the number of its bytes, and the key. Else 0: call parse_text().
 size_t take_plain_get(std::string_view input, std::string_view& key);

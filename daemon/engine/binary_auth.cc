@@ -46,6 +46,7 @@ void finish(Call& call, const BinaryRequest& request, Exchange& exchange, Outcom
     }
     counters.auth_cmds.add(1);
     if (outcome == Outcome::authenticated) {
+        identify(call.context, call.session, exchange->user());
         call.progress.unlocked = true;
         answer_ok(call.out, request, 0, "Authenticated");
     } else {

@@ -141,6 +141,19 @@ bool locks(Call& call, const BinaryRequest& request) {
     return true;
 }
 
+// Q1. True: the request is refused, and its body will be discarded.
+bool is_refused(Call& call, const BinaryParse& parse) {
+    if (call.pending != nullptr) return false;
+    const protocol::CommandNeeds needs = protocol::needs_of(parse.request);
+    if (call.session.rights.allow(needs.classes)) return false;
+    note_refusal(call.context, call.session, needs);
+    answer_error(call.out, parse.request, BinaryStatus::no_access);
+    call.consume(parse.head_bytes);
+    call.swallow(parse.value_bytes);
+    call.progress.requests++;
+    return true;
+}
+
 // False if the request at the front is incomplete, or not this engine's.
 bool take_request(Call& call, uint32_t budget_left) {
     const BinaryParse parse = protocol::parse_binary(call.input);
@@ -156,6 +169,7 @@ bool take_request(Call& call, uint32_t budget_left) {
             call.consume(call.input.size());
             return true;
     }
+    if (!call.session.rights.all() && is_refused(call, parse)) [[unlikely]] return true;
     if (parse.request.verb == BinaryVerb::get) {
         run_gets(call, parse, budget_left);
         return true;

@@ -22,6 +22,7 @@
 #include "base/counters.h"
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
+#include "daemon/engine/permissions.h"
 #include "daemon/engine/router.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
@@ -124,6 +125,7 @@ struct Context {
     RoomMaker* room = nullptr;       // null: no session ends to make room
     DiskGets* disk = nullptr;        // null: the embedded node has no disk; else every session has a ReplyQueue
     size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
+    const Permissions* permissions = nullptr;   // null: every client may use all commands; changes by a reload
 
     // True: SessionMemory has room for `bytes` of a client's buffer, if need be after other sessions ended.
     bool has_room(size_t bytes) const;
@@ -170,6 +172,7 @@ struct SessionState {
     GetLine line;                 // the input begins inside this line
     std::unique_ptr<PendingSet> pending;  // the input begins inside its value
     ReplyQueue* replies = nullptr;  // borrowed; set if keys are behind links, or values on a disk
+    ClientRights rights;
 };
 
 enum class Next : uint8_t {

@@ -28,6 +28,7 @@ SaslExchange::~SaslExchange() = default;
 std::string_view SaslExchange::mechanisms() { return {}; }
 SaslExchange::Outcome SaslExchange::start(std::string_view, std::string_view) { return Outcome::refused; }
 SaslExchange::Outcome SaslExchange::step(std::string_view) { return Outcome::refused; }
+std::string_view SaslExchange::user() const { return {}; }
 std::string SaslExchange::reason() const { return {}; }
 
 Sasl::Sasl() = default;
@@ -250,6 +251,13 @@ SaslExchange::Outcome SaslExchange::step(std::string_view response) {
         sasl_server_step(connection_, response.empty() ? nullptr : response.data(), unsigned(response.size()), &challenge, &bytes);
     challenge_ = challenge != nullptr ? std::string_view(challenge, bytes) : std::string_view();
     return settle(result);
+}
+
+std::string_view SaslExchange::user() const {
+    const void* name = nullptr;
+    const int result = sasl_getprop(connection_, SASL_USERNAME, &name);
+    if (result == SASL_NOMEM) throw std::bad_alloc();
+    return result == SASL_OK && name != nullptr ? std::string_view(static_cast<const char*>(name)) : std::string_view();
 }
 
 std::string SaslExchange::reason() const {

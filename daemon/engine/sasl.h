@@ -44,6 +44,8 @@ class SaslExchange {
     Outcome step(std::string_view response);
     // After goes_on: the client's; valid until the next call.
     std::string_view challenge() const { return challenge_; }
+    // After authenticated: the client's name; valid until the exchange ends.
+    std::string_view user() const;
     // After refused: the library's reason, for the log.
     std::string reason() const;
 

@@ -165,7 +165,7 @@ constexpr WatchWord watch_words[] = {
     {"connevents", watch_connevents},
     {"rawcmds", watch_silent},      {"sysevents", watch_silent},
     {"proxyreqs", watch_proxyreqs}, {"proxyevents", watch_proxyevents},
-    {"proxyuser", watch_silent},
+    {"proxyuser", watch_silent},    {"refusals", watch_refusals},
 };
 
 bool add_watch_word(std::string_view word, uint32_t& flags) {

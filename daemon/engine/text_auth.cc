@@ -72,6 +72,7 @@ Step authenticate(Call& call) {
         call.context.counters.auth_errors.add(1);
         return answer(call, whole, "CLIENT_ERROR authentication failure");
     }
+    identify(call.context, call.session, token.substr(0, space));
     call.progress.unlocked = true;
     return answer(call, whole, attempt->stored);
 }

@@ -48,12 +48,29 @@ Step execute(Call& call, const TextParse& parse) {
     return step;
 }
 
+// Q1. True: the request is refused, and its value, or the rest of its line, will be discarded.
+bool is_refused(Call& call, const TextParse& parse) {
+    if (call.pending != nullptr) return false;
+    const protocol::CommandNeeds needs = protocol::needs_of(parse.request);
+    if (call.session.rights.allow(needs.classes)) return false;
+    note_refusal(call.context, call.session, needs);
+    call.progress.consumed += parse.line_bytes;
+    if (parse.status == TextParse::Status::keys)
+        call.session.line.kind = GetLine::Kind::discard;
+    else if (protocol::text_takes_value(parse.request.verb))
+        call.session.swallow = parse.request.value_bytes + 2;
+    say_unless(parse.request.noreply, call.out, "CLIENT_ERROR permission denied");
+    return true;
+}
+
 Step take_request(Call& call) {
     TextParse parse = protocol::parse_text(call.input);
     switch (parse.status) {
         case TextParse::Status::need_more: return Step::wait;
         case TextParse::Status::request:
-        case TextParse::Status::keys: return execute(call, parse);
+        case TextParse::Status::keys:
+            if (!call.session.rights.all() && is_refused(call, parse)) [[unlikely]] return Step::done;
+            return execute(call, parse);
         case TextParse::Status::error:
             if (!parse.error.empty()) say(call.out, parse.error);
             call.session.swallow = uint32_t(parse.swallow);
@@ -97,7 +114,7 @@ Progress run_text(Context& context, SessionState& session, std::string_view inpu
         if (context.recorder != nullptr) context.recorder->step(call.input.data());
         bool in_line = session.line.kind != GetLine::Kind::none;
         const bool trace = context.options.trace;
-        if (!in_line && !trace) {
+        if (!in_line && !trace && session.rights.allow(bit_of(CommandClass::read))) {
             uint32_t gets = text::run_plain_gets(call, budget - spent);
             spent += gets;
             progress.requests += gets;

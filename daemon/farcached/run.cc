@@ -82,6 +82,7 @@ WorkerLive worker_options(const conf::Settings& settings) {
     worker.idle_timeout_s = settings.session.idle_timeout_s;
     worker.tls_handshake_timeout_s = settings.tls.handshake_timeout_s;
     worker.udp_amplification = settings.session.udp_amplification;
+    worker.permissions = Permissions::of(settings.permissions);
     worker.hot_keys_one_in = settings.admin.hot_keys_one_in;
     worker.latency.slow_ns = settings.admin.slow_log_ms * UINT64_C(1'000'000);
     worker.latency.enabled = settings.admin.latency || settings.admin.slow_log_ms != 0;

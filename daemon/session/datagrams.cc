@@ -160,6 +160,7 @@ void Datagrams::serve(UdpSocket& socket, const msghdr& head, std::string_view by
     datagram.reply_max = protocol::udp_reply_max(bytes.size(), live_.udp_amplification);
     datagram.state.fd = socket.fd;
     datagram.state.datagram = true;
+    grant_rights(context_, datagram.state);
     datagram.state.replies = datagram.replies.has_value() ? &*datagram.replies : nullptr;
     step(datagram, request->bytes);
 }

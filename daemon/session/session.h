@@ -167,7 +167,6 @@ struct Session {
     std::atomic<ShownState> shown{ShownState::waiting};
     SessionProtocol protocol;
     SessionEnd end = SessionEnd::client_closed;  // the reason, when it ends by itself
-    uint8_t watch_flags = 0;    // of Next::watch
 
     // Orthogonal to the phase: what the engine asked for may pass through each phase before it can happen, ...
     Next next = Next::more;     // follows once all is answered and sent; hold: once earlier requests are answered
@@ -190,10 +189,11 @@ struct Session {
     PeerAddress address;
     uint32_t place = 0;         // in the table of connections, under its lock
     uint16_t held_slots = 0;    // unanswered slots when Next::hold came
+    uint16_t watch_flags = 0;   // of Next::watch
 };
 
 // The memory of an idle client, besides its entries in two tables. Above this the allocator takes 256 bytes.
-static_assert(sizeof(Session) <= 224);
+static_assert(sizeof(Session) <= 232);
 
 // An accepted socket on its way to a worker.
 struct NewConnection {
@@ -212,6 +212,7 @@ struct WorkerLive {
     uint32_t tls_handshake_timeout_s = 10;
     uint32_t udp_amplification = 1000;  // protocol/udp_frame.h
     LatencyOptions latency;
+    std::shared_ptr<const Permissions> permissions;  // nullptr: every client may use all commands
     uint32_t hot_keys_one_in = 0;  // sampling rate of gets and sets for stats hotkeys; 0: none
 };
 

@@ -78,6 +78,10 @@ void Sessions::end_all() {
     while (Session* const session = list_.oldest()) close(*session, SessionEnd::server_stopped);
 }
 
+void Sessions::grant_all() noexcept {
+    for (Session* session = list_.oldest(); session != nullptr; session = session->newer) grant_rights(context_, session->state);
+}
+
 void Sessions::read_clock() {
     const process::Moment moment = process::node_moment();
     context_.now = moment.seconds;
@@ -107,6 +111,7 @@ void Sessions::open(NewConnection connection) {
         }
         session->state.admin = connection.admin;
         session->state.own = connection.own;
+        grant_rights(context_, session->state);
         const bool known = connection.admin || connection.own;
         if (context_.options.locks_clients() && !known) session->protocol = SessionProtocol::locked;
         if (context_.router.local() == nullptr || context_.disk != nullptr)

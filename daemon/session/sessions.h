@@ -73,6 +73,9 @@ class Sessions final : public SocketEvents {
     bool stopping() const { return stopping_; }
     bool ended() const { return stopping_ && list_.oldest() == nullptr; }
 
+    // After a change of the table of permissions.
+    void grant_all() noexcept;
+
     void read_clock() override;
     void coming(std::span<const std::string_view> inputs) override;
     void received(Session& session, std::string_view bytes, bool all) override;
@@ -97,7 +100,7 @@ class Sessions final : public SocketEvents {
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
     void continue_ended(Session& session, bool nothing_opened);
-    void handshake_ended(Session& session);
+    bool handshake_ended(Session& session);
     Sent seal_replies(Session& session, bool tell);
     Sent pass_sealed(Session& session, bool tell);
     void end_tls(Session& session, SessionEnd why);

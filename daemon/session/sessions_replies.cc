@@ -154,7 +154,7 @@ void Sessions::stream_dump(Session& session) {
 }
 
 bool Sessions::become_watcher(Session& session) {
-    static_assert(watch_proxyevents <= UINT8_MAX, "a session keeps the flags in a byte");
+    static_assert(watch_refusals <= UINT16_MAX, "a session keeps the flags in 16 bits");
     session.follow_with(Next::more);
     io_->pause(session);
     io_->before_giving_away();

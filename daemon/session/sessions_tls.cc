@@ -66,7 +66,7 @@ void Sessions::open_records(Session& session, std::string_view bytes) {
     if (sent.how == Sent::failed) return close(session, SessionEnd::send_failed);
     if (sent.how == Sent::part && !session.is(SessionPhase::writing) && !begin_writing(session))
         return close(session, SessionEnd::no_memory);
-    if (in_handshake && !tls.in_handshake()) handshake_ended(session);
+    if (in_handshake && !tls.in_handshake() && !handshake_ended(session)) return;
     const bool may_resume = in_handshake && session.is(SessionPhase::open) && session.next == Next::more;
     if (may_resume && !unpause(session)) return;
     room_.note_held(session);
@@ -89,11 +89,16 @@ void Sessions::continue_ended(Session& session, bool nothing_opened) {
     }
 }
 
-void Sessions::handshake_ended(Session& session) {
+// False: the session is gone.
+bool Sessions::handshake_ended(Session& session) {
     handshakes_.remove(session);
     context_.counters.tls_handshakes.add(1);
     if (session.tls()->kernel_seals()) context_.counters.tls_kernel_handshakes.add(1);
     if (session.tls()->is_new_session()) context_.counters.ssl_new_sessions.add(1);
+    return take_memory(session, [&] {
+        const std::string name = session.tls()->client_name();
+        if (!name.empty()) identify(context_, session.state, name);
+    });
 }
 
 uint64_t Sessions::handshake_due_ns() const {

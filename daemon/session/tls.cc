@@ -90,6 +90,7 @@ std::shared_ptr<TlsSession> TlsKeys::greet(int, TlsMode, SessionMemory*) const {
 TlsSession::~TlsSession() = default;
 void TlsSession::FreeSsl::operator()(ssl_st*) const {}
 bool TlsSession::is_new_session() const { return false; }
+std::string TlsSession::client_name() const { return {}; }
 void TlsSession::keep(const Context&, std::string_view) {}
 TlsSession::Outcome TlsSession::open(const Context&, std::string_view, OutBuffer&, OutBuffer&) { return Outcome::failed; }
 size_t TlsSession::seal(std::string_view, size_t, std::span<const OutPiece>, size_t, size_t, OutBuffer&) { return 0; }
@@ -334,6 +335,33 @@ TlsSession::TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMem
 }
 
 TlsSession::~TlsSession() = default;
+
+namespace {
+
+struct FreeText {
+    void operator()(unsigned char* text) const { OPENSSL_free(text); }
+};
+
+// Empty with none, with several, and with one that has a null byte.
+std::string common_name(const X509_NAME* subject) {
+    const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    if (at < 0 || X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return {};
+    const X509_NAME_ENTRY* const entry = X509_NAME_get_entry(subject, at);
+    unsigned char* text = nullptr;
+    const int bytes = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry));
+    if (bytes < 0) return {};
+    const std::unique_ptr<unsigned char, FreeText> owned(text);
+    const std::string name(reinterpret_cast<const char*>(text), size_t(bytes));
+    return name.find('\0') == name.npos ? name : std::string();
+}
+
+}  // namespace
+
+std::string TlsSession::client_name() const {
+    const X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+    if (certificate == nullptr || SSL_get_verify_result(ssl_.get()) != X509_V_OK) return {};
+    return common_name(X509_get_subject_name(certificate));
+}
 
 bool TlsSession::is_new_session() const {
     const bool may_resume = SSL_CTX_get_session_cache_mode(SSL_get_SSL_CTX(ssl_.get())) != SSL_SESS_CACHE_OFF;

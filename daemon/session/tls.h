@@ -83,6 +83,8 @@ class TlsSession {
 
     bool in_handshake() const { return in_handshake_; }
     bool is_new_session() const;  // that the client may resume
+    // The common name in the client's verified certificate; empty: none, or not exactly one. Throws std::bad_alloc.
+    std::string client_name() const;
     // The kernel seals what is sent: nothing else may be sealed.
     bool kernel_seals() const { return kernel_seals_; }
     bool began() const { return began_; }  // the client has sent something

@@ -36,6 +36,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
                  /* later= */ nodes != nullptr || node->config().disk != nullptr),
       room_(room) {
     CHECK((node == nullptr) != (nodes == nullptr));
+    take_permissions();
     measure();
     if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, *room, options.number, sessions_.io(), replies_);
     if (node != nullptr) local_.emplace(*node);
@@ -144,6 +145,7 @@ void Worker::carry_out(const Inbox::Change& change) {
     static_cast<WorkerLive&>(options_) = change.live;
     latencies_.change(change.live.latency);
     hot_keys_.change(change.live.hot_keys_one_in);
+    take_permissions();
     measure();
     set_idle_check();
     if (links_ != nullptr && !sessions_.stopping()) take_nodes();
@@ -157,6 +159,11 @@ void Worker::take_nodes() {
     } catch (const std::bad_alloc&) {  // retry at the end of the next tick
         must_take_ = true;
     }
+}
+
+void Worker::take_permissions() noexcept {
+    context_.permissions = options_.permissions.get();
+    sessions_.grant_all();
 }
 
 // What the requests to come are counted in.

@@ -141,6 +141,7 @@ class Worker final : private TurnTimer {
     void woken();
     void carry_out(const Inbox::Change& change);
     void measure();
+    void take_permissions() noexcept;
     void take_nodes();
     void set_idle_check();
     bool answers_later() const { return links_ != nullptr || disk_ != nullptr; }

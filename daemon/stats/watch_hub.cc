@@ -179,6 +179,10 @@ void WatchHub::proxy_event(std::string_view line_tail) {
     write(watch_proxyevents, line_tail);
 }
 
+void WatchHub::refusal(std::string_view line_tail) {
+    write(watch_refusals, line_tail);
+}
+
 void WatchHub::evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept {
     if (!wants(watch_evictions)) return;
     int64_t ttl = meta.exptime == never_expires ? -1 : int64_t(meta.exptime) - int64_t(now);
@@ -448,5 +452,11 @@ std::string read_failed_line(const NodePlace& place, std::string_view why, bool 
 }
 
 std::string reload_line(std::string_view status) { return "type=proxy_conf status=" + std::string(status); }
+
+std::string refusal_line(std::string_view identity, std::string_view class_name, std::string_view command, std::string_view client,
+                         int fd) {
+    return "type=refused identity=" + uri_encoded(identity) + " class=" + std::string(class_name) + " command=" +
+           printable(command) + " client=" + std::string(client) + " cfd=" + std::to_string(fd);
+}
 
 }  // namespace farcached::daemon

@@ -41,6 +41,7 @@ enum WatchFlag : uint32_t {
     watch_connevents = 16,
     watch_proxyreqs = 64,  // slow requests (slow_log_ms)
     watch_proxyevents = 128,  // changes of nodes and failed requests: NodePlace, below
+    watch_refusals = 256,  // requests that their clients may not make: refusal_line(), below
     watch_silent = 32,  // accepted, never written: this daemon has no such events
 };
 
@@ -62,6 +63,7 @@ class WatchLog {
     virtual void connection(std::string_view line_tail) = 0;  // "type=conn_new rip=..." etc.
     virtual void slow([[maybe_unused]] std::string_view line_tail) {}  // daemon/stats/latency.h, SlowRequest::line()
     virtual void proxy_event([[maybe_unused]] std::string_view line_tail) {}  // backend_connected_line() etc.
+    virtual void refusal([[maybe_unused]] std::string_view line_tail) {}  // refusal_line()
 
   protected:
     std::atomic<uint32_t> wanted_{0};
@@ -114,6 +116,7 @@ class WatchHub final : public WatchLog, public node::Observer {
     void connection(std::string_view line_tail) override;
     void slow(std::string_view line_tail) override;
     void proxy_event(std::string_view line_tail) override;
+    void refusal(std::string_view line_tail) override;
 
     void evicted(std::string_view key, const protocol::ItemMeta& meta, NodeSeconds now) noexcept override;
 
@@ -194,5 +197,10 @@ std::string backend_drained_line(const NodePlace& place, bool on);
 std::string request_failed_line(std::string_view why, std::string_view label, std::string_view key, int fd);
 std::string read_failed_line(const NodePlace& place, std::string_view why, bool by_index, std::string_view key);
 std::string reload_line(std::string_view status);  // start, done, failed
+
+// A line of `watch refusals`, behind time and number: a client of that identity needs the class for the command.
+//   type=refused identity=alice class=write command=set client=127.0.0.1:40950 cfd=31
+std::string refusal_line(std::string_view identity, std::string_view class_name, std::string_view command, std::string_view client,
+                         int fd);
 
 }  // namespace farcached::daemon

@@ -83,6 +83,10 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(store_no_memory, "stores refused for lack of memory")                                       \
     X(auth_cmds, "authentication commands")                                                       \
     X(auth_errors, "failed authentications")                                                      \
+    X(refused_read, "requests refused because their clients may not read")                        \
+    X(refused_write, "requests refused because their clients may not write")                      \
+    X(refused_admin, "requests refused because their clients may not administrate")               \
+    X(refused_stats, "requests refused because their clients may not see statistics")             \
     X(idle_kicks, "connections closed by idle_timeout")                                           \
     X(bytes_read, "bytes received from clients")                                                  \
     X(bytes_written, "bytes sent to clients")                                                     \
