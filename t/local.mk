@@ -84,6 +84,12 @@ t_unit_protocol_frame_bad_SOURCES = t/unit/protocol/frame_bad.cc $(frame_headers
 t_unit_protocol_handshake_SOURCES = t/unit/protocol/handshake.cc $(frame_headers)
 t_unit_protocol_auth_SOURCES = t/unit/protocol/auth.cc t/lib/tap.h
 
+check_PROGRAMS += t/unit/protocol/command_needs t/unit/daemon/permissions
+TESTS += t/unit/protocol/command_needs t/unit/daemon/permissions
+t_unit_protocol_command_needs_SOURCES = t/unit/protocol/command_needs.cc t/lib/tap.h
+t_unit_daemon_permissions_SOURCES = t/unit/daemon/permissions.cc t/unit/daemon/binary_fixture.h t/unit/daemon/text_fixture.h \
+	t/unit/protocol/binary_packets.h t/lib/sent_bytes.h t/lib/tap.h
+
 check_PROGRAMS += t/unit/daemon/metrics
 TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
@@ -240,7 +246,7 @@ include $(top_srcdir)/t/clients/local.mk
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 
 test_scripts += t/conversation/cli.py t/conversation/process.py t/conversation/notify.py t/conversation/sockets.py \
-	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/reload.py \
+	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/permissions.py t/conversation/permissions_tls.py t/conversation/permissions_sasl.py t/conversation/reload.py \
 	t/conversation/restart.py t/source/completion.py
 
 # farnode, and a proxy's conversation with it.

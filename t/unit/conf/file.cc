@@ -146,6 +146,30 @@ void sweep_text(const Daemon& daemon, const Option& option) {
     if (!option.kind.choices.empty()) refuses(daemon, option, "\"no such word\"");
 }
 
+void sweep_permissions(const Daemon& daemon, const Option& option) {
+    for (const char* wrong : {"1", "\"a\"", "true", "[]", "{}"}) refuses(daemon, option, wrong);
+    accepts(daemon, option, "{b = [\"write\", \"read\"], \"*\" = [], \"CN=x, O=y\" = [\"stats\", \"admin\"]}",
+            "*=\nCN=x, O=y=admin,stats\nb=read,write\n");
+    const std::string longest(255, 'i'), any = "an array of read, write, admin, stats";
+    accepts(daemon, option, "{" + longest + " = []}", longest + "=\n");
+    const struct {
+        std::string value, complaint;
+    } wrong[] = {{"{a = [\"reed\"]}", ".a: unknown class 'reed', did you mean 'read'? Allowed: read, write, admin, stats"},
+                 {"{a = [\"read\", \"read\"]}", ".a: class 'read' given twice"},
+                 {"{a = \"read\"}", ".a: found the text 'read'; allowed: " + any},
+                 {"{a = [1]}", ".a: found an array; allowed: " + any},
+                 {"{a = {b = 1}}", ".a: found a table; allowed: " + any},
+                 {"{a = [\"read,write\"]}", ".a: found an array; allowed: " + any},
+                 {"{\"\" = []}", ".: an identity is empty"},
+                 {"{\"a\\nb\" = []}", ".a?b: an identity has a control character"},
+                 {"{" + longest + "i = []}", "." + longest.substr(0, 64) + ": an identity is longer than 255 bytes"}};
+    for (const auto& one : wrong) {
+        const std::string errors = read(daemon, line_of(option, one.value)).errors;
+        tap::ok(errors.starts_with("f:1:") && errors.ends_with(": permissions" + one.complaint + "\n"), "refused: " + one.value);
+        tap::note("%s", errors.c_str());
+    }
+}
+
 void sweep_key(const Daemon& daemon, const Option& option) {
     switch (option.kind.value) {
         case Value::integer: return sweep_number(daemon, option);
@@ -160,6 +184,7 @@ void sweep_key(const Daemon& daemon, const Option& option) {
         case Value::tables:
             for (const char* wrong : {"1", "\"a\"", "true"}) refuses(daemon, option, wrong);
             return;
+        case Value::permissions: return sweep_permissions(daemon, option);
         case Value::none: break;
     }
     tap::ok(false, daemon.name + ": a key without a value");
@@ -223,7 +248,7 @@ void test_round_trip() {
     for (const Daemon& daemon : daemons()) {
         std::string all;
         for (const Option& option : daemon.table) {
-            if (!is_key(option) || option.kind.value == Value::tables) continue;
+            if (!is_key(option) || option.kind.value == Value::tables || option.kind.value == Value::permissions) continue;
             const std::string value = other_value(option);
             const Read one = read(daemon, line_of(option, value));
             tap::is(one.errors, "", daemon.name + ": " + line_of(option, value));
@@ -231,7 +256,7 @@ void test_round_trip() {
             if (key_of(option) != "udp-port") all += line_of(option, value);  // excludes enable-ssl and auth-file
         }
         if (daemon.name == "farcached")
-            all += "[[node]]\nname = \"a\"\naddress = \"shm:/x y\"\n[[node]]\nname = \"b\"\naddress = \"tcp:[::1]:5\"\n"
+            all += "[permissions]\n\"*\" = []\n\"a b\" = [\"read\", \"stats\"]\n[[node]]\nname = \"a\"\naddress = \"shm:/x y\"\n[[node]]\nname = \"b\"\naddress = \"tcp:[::1]:5\"\n"
                    "weight = 3\nhash_as = \"h:1\"\n";
         for (const std::string& text : {std::string(), all}) {
             const Read first = read(daemon, text);
@@ -427,6 +452,11 @@ void test_reload() {
     tap::is(listed_keys(got.waiting), "node", "as does it that none is left");
     got = plan(daemon, node_a, node_a);
     tap::is(listed_keys(got.changed) + listed_keys(got.waiting), "", "the same changes nothing");
+    got = plan(daemon, "[permissions]\na = [\"read\"]\n", "[permissions]\nb = []\n");
+    tap::is(listed_keys(got.changed), "permissions", "permissions");
+    tap::ok(got.settings.permissions.classes_of.size() == 1 && got.settings.permissions.classes_of.contains("b"), "are replaced");
+    got = plan(daemon, "[permissions]\na = []\n", "");
+    tap::ok(got.settings.permissions.classes_of.empty(), "or gone");
     got = plan(daemon, "", "hot_lru_pct = 10\nnapi-ids = 2\n");
     tap::is(listed_keys(got.changed), "hot_lru_pct napi_ids", "what is only shown");
     got = plan(daemon, "napi-ids = 2\nhash_tag = \"<>\"\n", "");
