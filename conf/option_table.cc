@@ -326,7 +326,14 @@ constexpr Option table[] = {
              "request, with their frame headers; at most 1 MiB. A longer\n"
              "reply is replaced by an error. A forged request makes the\n"
              "server send that much to a third host"},
-    permissions_option(security),
+    {.name = "permissions", .argument = "<id>=<list>", .kind = permissions_kind, .section = security, .live = true,
+     .exit_status = exit_usage, .allowed = "a table of identities, each with an array of read, write, admin, stats",
+     .help = "classes of commands that a client identity may use: read,\n"
+             "write, admin, stats, separated by commas, or none; repeated\n"
+             "for several. The identity is the user of -Y or -S, else the\n"
+             "CN of the client's certificate, else anonymous; * is for all\n"
+             "that are not named. In the file: [permissions] with an array\n"
+             "for each. Without it every client may use all commands"},
     log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",

@@ -25,18 +25,7 @@ std::string listed_classes(CommandClasses classes);
 extern Set set_permission;
 extern Show write_permissions;
 
-constexpr Option permissions_option(Section section) {
-    return {.name = "permissions", .argument = "<name>=<classes>",
-            .kind = {.set = set_permission, .value = Value::permissions, .write = write_permissions,
-                     .copy = [](const Settings& from, Settings& to) { to.permissions = from.permissions; }},
-            .section = section, .live = true, .exit_status = exit_usage,
-            .allowed = "a table of identities, each with an array of read, write, admin, stats",
-            .help = "classes of commands that a client identity may use: read,\n"
-                    "write, admin, stats, separated by commas, or none; repeated\n"
-                    "for several. The identity is the user of -Y or -S, else the\n"
-                    "CN of the client's certificate, else anonymous; * is for all\n"
-                    "that are not named. In the file: [permissions] with an array\n"
-                    "for each. Without it every client may use all commands"};
-}
+constexpr Kind permissions_kind{.set = set_permission, .value = Value::permissions, .write = write_permissions,
+                                .copy = [](const Settings& from, Settings& to) { to.permissions = from.permissions; }};
 
 }  // namespace farcached::conf

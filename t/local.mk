@@ -243,10 +243,12 @@ EXTRA_DIST += t/guest/clean_root.py
 
 include $(top_srcdir)/t/clients/local.mk
 
+test_scripts += t/conversation/permissions.py t/conversation/permissions_tls.py t/conversation/permissions_sasl.py
+
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 
 test_scripts += t/conversation/cli.py t/conversation/process.py t/conversation/notify.py t/conversation/sockets.py \
-	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/permissions.py t/conversation/permissions_tls.py t/conversation/permissions_sasl.py t/conversation/reload.py \
+	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/reload.py \
 	t/conversation/restart.py t/source/completion.py
 
 # farnode, and a proxy's conversation with it.

@@ -63,8 +63,9 @@ void note_refusal(Context& context, const SessionState& session, const protocol:
         const std::string_view identity = session.rights.identity(), name = command_class_name(which);
         if (watched) context.watch.refusal(refusal_line(identity, name, needs.command, peer, session.fd));
         if (context.permissions != nullptr)
-            context.permissions->lines_.say(process::Level::notice, "permission denied",
-                                            {{"identity", identity}, {"class", name}, {"command", needs.command}, {"client", peer}});
+            context.permissions->lines_.say(
+                process::Level::notice, "permission denied",
+                {{"identity", identity}, {"class", name}, {"command", needs.command}, {"client", peer}});
     } catch (const std::bad_alloc&) {
         process::lose_line();
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""[permissions] with TLS (-Z): the identity is the common name in a client's verified certificate, also in a resumed session. A user
-of -Y replaces it. Clients without a certificate are anonymous."""
+"""[permissions] with TLS (-Z): the identity is the common name in a client's verified certificate, also in a resumed session. A
+user of -Y replaces it. Clients without a certificate are anonymous."""
 import os
 import sys
 import tempfile

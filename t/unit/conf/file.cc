@@ -256,7 +256,8 @@ void test_round_trip() {
             if (key_of(option) != "udp-port") all += line_of(option, value);  // excludes enable-ssl and auth-file
         }
         if (daemon.name == "farcached")
-            all += "[permissions]\n\"*\" = []\n\"a b\" = [\"read\", \"stats\"]\n[[node]]\nname = \"a\"\naddress = \"shm:/x y\"\n[[node]]\nname = \"b\"\naddress = \"tcp:[::1]:5\"\n"
+            all += "[permissions]\n\"*\" = []\n\"a b\" = [\"read\", \"stats\"]\n"
+                   "[[node]]\nname = \"a\"\naddress = \"shm:/x y\"\n[[node]]\nname = \"b\"\naddress = \"tcp:[::1]:5\"\n"
                    "weight = 3\nhash_as = \"h:1\"\n";
         for (const std::string& text : {std::string(), all}) {
             const Read first = read(daemon, text);
