@@ -133,7 +133,8 @@ def frames(folder):
         with d.client() as c:
             large = b"v" * 300_000
             c.send(b"set a 0 0 300000\r\n", large, b"\r\nget a\r\nset a 0 0 3 noreply\r\nabc\r\ndelete a noreply\r\n"
-                   b"incr a 1 noreply\r\ntouch a 0 noreply\r\nflush_all noreply\r\nverbosity 1 noreply\r\nget b\r\nms a 3 q\r\nabc\r\nmd a q\r\nmn\r\n")
+                   b"incr a 1 noreply\r\ntouch a 0 noreply\r\nflush_all noreply\r\n"
+                   b"verbosity 1 noreply\r\nget b\r\nms a 3 q\r\nabc\r\nmd a q\r\nmn\r\n")
             tap.is_([c.line() for _ in range(6)],
                     [b"CLIENT_ERROR permission denied\r\n", b"END\r\n", b"END\r\n"] + [b"CLIENT_ERROR permission denied\r\n"] * 2 +
                     [b"MN\r\n"], "a pipeline: values are discarded, noreply has no reply, quiet has errors")
