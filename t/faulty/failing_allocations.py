@@ -73,7 +73,7 @@ STATS = ("", "settings", "items", "slabs", "conns", "sizes", "nodes", "latency",
          "route kept", "node n0", "node n0 all", "node n0 leases", "node n0 classes", "node n0 connections")
 for group in STATS:
     COMMANDS[("stats " + group).strip()] = text(b"stats %s\r\n" % group.encode())
-STREAMS = "fetchers mutations evictions connevents deletions proxyreqs proxyevents"
+STREAMS = "fetchers mutations evictions connevents deletions proxyreqs proxyevents refusals"
 
 
 def watching(trial):
@@ -497,6 +497,7 @@ def reloads(folder):
     def write(which, idle):
         with open(path + ".new", "w") as f:
             f.write('idle_timeout = "%dh"\nslow_log_ms = %d\n' % (idle, idle))
+            f.write('[permissions]\nanonymous = ["read", "write", "admin", "stats"]\nuser%d = ["read"]\n' % idle)
             for node in which:
                 f.write('[[node]]\nname = "%s"\naddress = "%s"\n' % (node.name, node.address()))
         os.rename(path + ".new", path)
