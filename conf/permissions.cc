@@ -9,13 +9,13 @@ namespace farcached::conf {
 
 namespace {
 
-bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+bool is_unprintable(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 
 std::string wrong_identity(std::string_view identity) {
     if (identity.empty()) return "an identity is empty";
     if (identity.size() > identity_bytes_max)
         return "an identity is longer than " + std::to_string(identity_bytes_max) + " bytes";
-    return std::any_of(identity.begin(), identity.end(), is_control) ? "an identity has a control character" : "";
+    return std::any_of(identity.begin(), identity.end(), is_unprintable) ? "an identity has a control character" : "";
 }
 
 }  // namespace

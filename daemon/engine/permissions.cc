@@ -14,7 +14,7 @@ namespace farcached::daemon {
 namespace {
 
 // As in the lines of connections: "127.0.0.1:40950". A datagram's socket has no peer.
-std::string peer_of(const SessionState& session) {
+std::string client_of(const SessionState& session) {
     if (session.datagram) return "udp";
     fabric::SocketAddress peer;
     peer.size = sizeof peer.storage;
@@ -22,7 +22,7 @@ std::string peer_of(const SessionState& session) {
     return fabric::to_string(peer);
 }
 
-Counter& refused(WorkerCounters& counters, CommandClass which) {
+Counter& counter_of(WorkerCounters& counters, CommandClass which) {
     switch (which) {
         case CommandClass::read: return counters.refused_read;
         case CommandClass::write: return counters.refused_write;
@@ -55,11 +55,11 @@ void identify(const Context& context, SessionState& session, std::string_view id
 void note_refusal(Context& context, const SessionState& session, const protocol::CommandNeeds& needs) noexcept {
     const CommandClasses missing = needs.classes & CommandClasses(~session.rights.classes());
     const auto which = CommandClass(std::countr_zero(missing));
-    refused(context.counters, which).add(1);
+    counter_of(context.counters, which).add(1);
     const bool watched = context.watch.wants(watch_refusals);
     if (!watched && !process::is_said(process::Level::notice)) return;
     try {
-        const std::string peer = peer_of(session);
+        const std::string peer = client_of(session);
         const std::string_view identity = session.rights.identity(), name = command_class_name(which);
         if (watched) context.watch.refusal(refusal_line(identity, name, needs.command, peer, session.fd));
         if (context.permissions != nullptr)
