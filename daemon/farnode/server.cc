@@ -252,8 +252,9 @@ Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fa
 }
 
 Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
-                                                            const fabric::Region& region) {
+                                                            const fabric::Region& region, bool authenticates) {
     fabric::ShmOptions options;
+    options.withholds = authenticates;
     options.group = settings.shm_group;
     auto listener = fabric::ShmListener::listen(owner, &region, options, backlog);
     if (const auto* no = std::get_if<Problem>(&listener)) return problem(no->text);

@@ -109,9 +109,10 @@ Result<TcpListeners> listen_tcp(const conf::NodeSettings& settings, const std::v
 // Registers the offered memory. The offer and the devices outlive the listeners.
 Result<VerbsListeners> listen_verbs(const conf::NodeSettings& settings, const fabric::VerbsOffer& offer,
                                     fabric::VerbsDevices& devices);
-// Holds the name's lock, so an existing socket of that name belongs to a dead node.
+// Holds the name's lock, so an existing socket of that name belongs to a dead node. authenticates: proxies map the region when they
+// have proved a key.
 Result<std::unique_ptr<fabric::ChannelListener>> listen_shm(const conf::NodeSettings& settings, const fabric::Owner& owner,
-                                                            const fabric::Region& region);
+                                                            const fabric::Region& region, bool authenticates);
 
 // The bound ports; writes their numbers to $FARNODE_PORT_FILENAME.
 std::vector<process::BoundPort> write_ports(const TcpListeners& tcp, const VerbsListeners& verbs);

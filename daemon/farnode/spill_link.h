@@ -36,7 +36,7 @@ namespace farcached::node {
 
 class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
   public:
-    // key: nullptr: the peer need not authenticate. own_incarnation: of this node's memory, which is no peer of itself. A problem: the host of the address is not known. Throws
+    // own_incarnation: of this node's memory, which is no peer of itself. A problem: the host of the address is not known. Throws
     // std::bad_alloc.
     static Result<std::unique_ptr<SpillLink>> make(PeerStore& store, const conf::Settings& settings, uint64_t own_incarnation,
                                                     const daemon::PeerTrust& trust);

@@ -74,6 +74,7 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
                         const HostAddresses::LookUp& look_up, const PeerTrust& trust) {
     std::unique_ptr<Nodes> nodes(new Nodes);
     nodes->tls_ = trust.tls;
+    nodes->authenticates_ = trust.key != nullptr;
     nodes->item_bytes_max_ = memory.item_bytes_max;
     nodes->shm_group_ = settings.shm_group;
     nodes->cas_ = memory.cas;
@@ -260,7 +261,9 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
 
 proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                            const fabric::RpcWish& rpc) {
-    auto make = plain_maker(std::move(node), memories, rpc);
+    fabric::VerbsMemories offered = memories;
+    offered.withholds = authenticates_;
+    auto make = plain_maker(std::move(node), offered, rpc);
     if constexpr (!broken::build) return make;
     return [make](fabric::ChannelEvents& events) {
         return fabric::FaultChannel::wrap(fabric::fault_plan_of_process(), events, make);
@@ -273,6 +276,7 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
         return [this, node](fabric::ChannelEvents& events) {
             fabric::ShmOptions options;
             options.group = shm_group_;
+            options.withholds = authenticates_;
             return fabric::connect_shm(node->place, regions_, events, options);
         };
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would

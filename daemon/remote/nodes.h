@@ -203,6 +203,7 @@ class Nodes final : public NodesView {
     WatchLog* watch_ = nullptr;
     uint64_t item_bytes_max_ = 0;
     const fabric::PeerTls* tls_ = nullptr;
+    bool authenticates_ = false;  // both ends withhold their memory until the other has proved its key
     bool shm_group_ = false;  // also trust nodes of this process's group
     bool cas_ = true;
     uint32_t next_number_ = 0;  // main's
