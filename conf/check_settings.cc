@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "conf/addresses.h"
 #include "conf/disk_options.h"
+#include "conf/exposure.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -31,6 +32,19 @@ Refusal check_admin_path(const Settings& settings, std::string_view other_path, 
     const std::string& path = settings.admin.socket_path;
     if (path.empty() || path != other_path) return {};
     return Problem{exit_usage, "--admin and " + std::string(other_option) + " name the same path: " + path + "\n"};
+}
+
+Refusal check_http_options(const AdminSettings& settings) {
+    const auto refused = [](const std::string& why) { return Problem{exit_usage, why + "\n"}; };
+#ifndef FARCACHED_OPENSSL
+    if (!settings.http_cert.empty())
+        return refused("--http-cert: this program is built without OpenSSL; build it with OpenSSL, or omit the option");
+#endif
+    if (!settings.http_key.empty() && settings.http_cert.empty())
+        return refused("--http-key has no effect without --http-cert; give the file of the certificate chain, too");
+    if (settings.http_host.empty() && !(settings.http_token_file.empty() && settings.http_cert.empty()))
+        return refused("--http-token-file and --http-cert protect --http, which is not given; give it, or omit them");
+    return {};
 }
 
 namespace {
@@ -154,6 +168,8 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_tls(settings), {"enable-ssl", "ssl_chain_cert", "port"});
     add(check_sasl(settings), {"protocol", "listen", "enable-sasl"});
     add(check_passwords(settings), {"auth-file", "protocol", "enable-sasl"});
+    add(check_http_place(settings), {"http"});
+    add(check_http_options(settings.admin), {"http-key", "http-token-file", "http-cert"});
     add(check_udp(settings), {"udp-port", "auth-file", "enable-sasl", "enable-ssl", "listen"});
     return conflicts;
 }

@@ -27,6 +27,7 @@ std::string conflict_text(const Conflict& conflict, const Origins& origins);
 Refusal check_admin_path(const Settings& settings, std::string_view other_path, std::string_view other_option);
 Refusal check_peer_tls(const Settings& settings);
 Refusal check_item_size(const Settings& settings);  // the part that all daemons need
+Refusal check_http_options(const AdminSettings& settings);
 
 // Warnings for stderr; empty if none.
 std::string remarks(const Settings& settings);

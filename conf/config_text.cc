@@ -154,6 +154,10 @@ std::string sample_value(const Option& option) {
     if (name == "unix-socket") return quoted("/run/farcached/clients.sock");
     if (name == "pidfile") return quoted("/run/farcached/a.pid");
     if (name == "http") return quoted("127.0.0.1:9150");
+    if (name == "http-health") return quoted("0.0.0.0:9152");
+    if (name == "http-token-file") return quoted("/etc/farcached/http-tokens");
+    if (name == "http-cert") return quoted("/etc/farcached/http.pem");
+    if (name == "http-key") return quoted("/etc/farcached/http.key");
     if (name == "http-names") return quoted("cache.example.org");
     if (name == "user") return quoted("nobody");
     if (name == "listen") return "[\"127.0.0.1\", \"[::1]:11212\"]";

@@ -396,11 +396,23 @@ std::string show_or_bracketed_null(const Option& option, const Settings& setting
     return text.empty() ? "(null)" : text;
 }
 
-Refusal set_http(const Option& option, Settings& settings, const char* text, std::string&) {
+namespace {
+
+// PORT alone is one of 127.0.0.1.
+Refusal take_http_address(const Option& option, const char* text, std::string& host, uint16_t& port) {
     const std::string_view given = text;
     const bool only_port = !given.empty() && given.find_first_not_of("0123456789") == given.npos;
-    const std::string full = only_port ? "127.0.0.1:" + std::string(given) : std::string(given);
-    return take_listen_address(option, text, full, settings.admin.http_host, settings.admin.http_port);
+    return take_listen_address(option, text, only_port ? "127.0.0.1:" + std::string(given) : std::string(given), host, port);
+}
+
+}  // namespace
+
+Refusal set_http(const Option& option, Settings& settings, const char* text, std::string&) {
+    return take_http_address(option, text, settings.admin.http_host, settings.admin.http_port);
+}
+
+Refusal set_http_health(const Option& option, Settings& settings, const char* text, std::string&) {
+    return take_http_address(option, text, settings.admin.health_host, settings.admin.health_port);
 }
 
 Refusal take_listen_address(const Option& option, const char* given, std::string_view full, std::string& host, uint16_t& port) {
@@ -411,6 +423,10 @@ Refusal take_listen_address(const Option& option, const char* given, std::string
 
 std::string show_http(const Option&, const Settings& settings) {
     return host_and_port(settings.admin.http_host, settings.admin.http_port);
+}
+
+std::string show_http_health(const Option&, const Settings& settings) {
+    return host_and_port(settings.admin.health_host, settings.admin.health_port);
 }
 
 }  // namespace farcached::conf

@@ -206,9 +206,9 @@ double compat_real_value(const Settings& settings, std::string_view name);
 
 Set set_tcp_port, set_udp_port, set_interfaces, set_unix_mode, set_protocol, set_item_size, set_delimiter, set_louder,
     set_hash_algorithm, set_slab_automove, set_temporary_ttl, set_tls, set_sasl, set_no_chunked_items,
-    set_modern, set_deprecated, set_unavailable, set_http;
-Show show_http, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented, show_initial,
-    show_tls_version, show_tls_verification, write_protocol, write_delimiter, write_temporary_ttl;
+    set_modern, set_deprecated, set_unavailable, set_http, set_http_health;
+Show show_http, show_http_health, show_unix_mode, show_protocol, show_evictions, show_threads_per_udp, show_lru_segmented,
+    show_initial, show_tls_version, show_tls_verification, write_protocol, write_delimiter, write_temporary_ttl;
 // The result of kind.show, or memcached's word for an unset value; it has two such words.
 Show show_or_no, show_or_null, show_or_bracketed_null;
 
@@ -305,6 +305,43 @@ constexpr Option http_names_option(Section section) {
                     "requests may have. IP addresses, localhost, the kernel's\n"
                     "name of the host and the name in --http are always\n"
                     "allowed; other names get status 403"};
+}
+
+// Protection of --http, and --http-health, of both daemons.
+constexpr Option http_token_file_option(Section section) {
+    return {.name = "http-token-file", .argument = "<path>",
+            .kind = text<&Settings::admin, &AdminSettings::http_token_file>(), .section = section, .exit_status = exit_usage,
+            .help = "file of 1 to 8 lines, each a token of 16 to 256 printable\n"
+                    "characters; other users may not read it. Requests to --http\n"
+                    "need one as `Authorization: Bearer`, or as the password of\n"
+                    "any user in a browser; /healthz and /readyz need none. A\n"
+                    "reload reads the file again"};
+}
+constexpr Option http_cert_option(Section section) {
+    return {.name = "http-cert", .argument = "<path>",
+            .kind = text<&Settings::admin, &AdminSettings::http_cert>(), .section = section, .exit_status = exit_usage,
+            .help = "file of a certificate chain in PEM: --http then speaks TLS\n"
+                    "(1.2 or later) only. A reload reads it and --http-key again"};
+}
+constexpr Option http_key_option(Section section) {
+    return {.name = "http-key", .argument = "<path>",
+            .kind = text<&Settings::admin, &AdminSettings::http_key>(), .section = section, .exit_status = exit_usage,
+            .help = "file of the key of --http-cert; unless given, the key is in\n"
+                    "the file of the chain"};
+}
+constexpr Option http_health_option(Section section) {
+    return {.name = "http-health", .argument = "<addr>",
+            .kind = {.set = set_http_health, .show = show_http_health, .value = Value::text},
+            .section = section, .exit_status = exit_usage,
+            .allowed = "PORT, of 127.0.0.1, or ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535",
+            .help = "another HTTP address, as in --http, for /healthz and /readyz\n"
+                    "only: without token and TLS, and of any interface"};
+}
+
+// --insecure, of both daemons.
+constexpr Option insecure_option(Section section, std::string_view help) {
+    return {.name = "insecure", .initial = "no", .kind = toggle<&Settings::process, &ProcessSettings::insecure>(),
+            .section = section, .exit_status = exit_usage, .help = help};
 }
 
 // --admin, of both daemons.

@@ -15,6 +15,8 @@ conf_libconf_a_SOURCES = \
 	conf/config_text.cc \
 	conf/disk_options.cc \
 	conf/disk_options.h \
+	conf/exposure.cc \
+	conf/exposure.h \
 	conf/help.cc \
 	conf/help.h \
 	conf/kinds.cc \

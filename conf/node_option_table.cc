@@ -9,6 +9,7 @@
 #include "conf/addresses.h"
 #include "conf/check_settings.h"
 #include "conf/disk_options.h"
+#include "conf/exposure.h"
 #include "conf/kinds.h"
 #include "conf/program.h"
 
@@ -131,6 +132,11 @@ constexpr Option table[] = {
     http_option(Section::network),
     http_names_option(Section::network),
     peer_cert_option(Section::network), peer_key_option(Section::network), peer_ca_option(Section::network),
+    http_token_file_option(Section::network), http_cert_option(Section::network), http_key_option(Section::network),
+    http_health_option(Section::network),
+    insecure_option(Section::network, "accept addresses in --tcp, --verbs and --http that other\n"
+                                      "machines reach without authentication. For trusted networks\n"
+                                      "only: those machines can read and change all items"),
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = counted_in(Unit::megabytes, number<&S::memory, &M::bytes_max>(1, megabytes_max, 1 << 20)),
      .section = Section::memory, .live = true,
@@ -287,6 +293,15 @@ std::vector<Conflict> check_node_settings(const Settings& settings) {
     add(check_terms(settings), {"lease-ms-max", "lease-ms-min"});
     add(check_listens(settings), {});
     add(check_peer_tls(settings), {"peer-cert", "peer-key", "peer-ca"});
+    const NodeSettings& at = settings.node;
+    const auto check_place = [&](NodeChannel channel, std::string_view key, const std::string& host, uint16_t port) {
+        if (host.empty()) return;
+        add(check_node_place(settings, channel, "--" + std::string(key) + " " + host_and_port(host, port), host), {key});
+    };
+    check_place(NodeChannel::tcp, "tcp", at.tcp_host, at.tcp_port);
+    check_place(NodeChannel::verbs, "verbs", at.verbs_host, at.verbs_port);
+    add(check_http_place(settings), {"http"});
+    add(check_http_options(settings.admin), {"http-key", "http-token-file", "http-cert"});
     return conflicts;
 }
 

@@ -301,6 +301,10 @@ constexpr Option table[] = {
     http_option(network),
     http_names_option(network),
     peer_cert_option(Section::nodes), peer_key_option(Section::nodes), peer_ca_option(Section::nodes),
+    http_token_file_option(network), http_cert_option(network), http_key_option(network), http_health_option(network),
+    insecure_option(network, "accept an address in --http that other machines reach\n"
+                             "without a token. No warning about clients without\n"
+                             "authentication. For trusted networks only"),
     {.where = suboption, .name = "latency_stats", .negatable = true, .initial = "yes",
      .kind = toggle<&S::admin, &A::latency>(), .section = extended, .live = true,
      .help = "request latency measurement, for `stats latency` and\n"

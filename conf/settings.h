@@ -96,6 +96,7 @@ struct ProcessSettings {
     bool lock_memory = false;
     bool core_dumps = false;
     bool drop_privileges = false;  // forbid system calls that the daemon does not need
+    bool insecure = false;       // listen beyond this host without authentication
     bool crash_request = false;  // crash reports show bytes of the current request
     uint32_t verbosity = 0;
     LogLevel log_level = LogLevel::error;
@@ -117,6 +118,11 @@ struct AdminSettings {
     std::string http_host;               // a name, an address without brackets, "*": all; empty: no HTTP
     uint16_t http_port = 0;              // 0: chosen by the kernel
     std::string http_names;              // a list for own_host_names(); empty: none
+    std::string http_token_file;         // tokens of HTTP clients; empty: they need none
+    std::string http_cert;               // certificate chain of HTTP, PEM; empty: HTTP without TLS
+    std::string http_key;                // its key; empty: in the file of the chain
+    std::string health_host;             // as http_host, of --http-health
+    uint16_t health_port = 0;
     std::string prefix_delimiter;        // one character
     uint64_t watcher_log_bytes = 0;
     uint64_t worker_log_bytes = 0;

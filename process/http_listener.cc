@@ -27,6 +27,11 @@
 #include "process/process.h"
 #include "process/socket_holder.h"
 
+#ifdef FARCACHED_OPENSSL
+#include <event2/bufferevent_ssl.h>
+#include <openssl/ssl.h>
+#endif
+
 namespace farcached::process {
 
 namespace {
@@ -84,9 +89,8 @@ constexpr uint32_t accepted_per_turn = 8;
 constexpr ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
                                 EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT | EVHTTP_REQ_PATCH;
 
-Problem refusal(const std::string& host, uint16_t port, const std::string& why) {
-    const std::string shown = host.find(':') == host.npos ? host : "[" + host + "]";
-    return {conf::exit_system, "--http " + shown + ":" + std::to_string(port) + ": " + why + "\n"};
+Problem refusal(const std::string& option, const std::string& host, uint16_t port, const std::string& why) {
+    return {conf::exit_system, option + " " + conf::host_and_port(host, port) + ": " + why + "\n"};
 }
 
 // A listening socket; -1 and errno on failure.
@@ -114,6 +118,9 @@ std::string path_of(const char* uri) {
     return std::string(text.substr(0, text.find_first_of("?#")));
 }
 
+// H8
+bool is_health_path(std::string_view path) { return path == "/healthz" || path == "/readyz"; }
+
 // Callbacks are removed once evhttp released the stream.
 bool is_over(bufferevent* stream) {
     bufferevent_data_cb read = nullptr, write = nullptr;
@@ -124,15 +131,15 @@ bool is_over(bufferevent* stream) {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpListener>> HttpListener::listen(const std::string& host, uint16_t port,
-                                                                                std::vector<std::string> names) {
+Result<std::unique_ptr<HttpListener>> HttpListener::listen(const std::string& option, const std::string& host, uint16_t port,
+                                                           Options options) {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
     wanted.ai_flags = AI_PASSIVE;
     addrinfo* found = nullptr;
     const std::string service = std::to_string(port);
     const int failed = getaddrinfo(host == "*" ? nullptr : host.c_str(), service.c_str(), &wanted, &found);
-    if (failed != 0) return refusal(host, port, gai_strerror(failed));
+    if (failed != 0) return refusal(option, host, port, gai_strerror(failed));
     const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
     int fd = -1;
     std::string why;
@@ -144,11 +151,11 @@ Result<std::unique_ptr<HttpListener>> HttpListener::listen(const std::string& ho
             if (fd < 0) why = bind_error(errno, at->ai_addr);
         }
     }
-    if (fd < 0) return refusal(host, port, why);
-    return std::unique_ptr<HttpListener>(new HttpListener(fd, std::move(names)));
+    if (fd < 0) return refusal(option, host, port, why);
+    return std::unique_ptr<HttpListener>(new HttpListener(fd, std::move(options)));
 }
 
-HttpListener::HttpListener(int fd, std::vector<std::string> names) : fd_(fd), names_(std::move(names)) {
+HttpListener::HttpListener(int fd, Options options) : fd_(fd), options_(std::move(options)) {
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     (void)getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
@@ -201,7 +208,7 @@ void HttpListener::start(Handler handler) {
     evconnlistener_set_error_cb(accepting_, on_accept_error);
     CHECK(evhttp_bind_listener(http_, accepting_) != nullptr);
     thread_ = std::thread([this] {
-        Recorder recorder("http");
+        Recorder recorder(options_.thread);
         const Recorder::Running running(recorder);
         event_base_dispatch(base_.get());
     });
@@ -227,13 +234,29 @@ void HttpListener::stop() {
     handler_ = nullptr;
 }
 
+bufferevent* HttpListener::new_stream(event_base* base) const {
+#ifdef FARCACHED_OPENSSL
+    if (const std::shared_ptr<ssl_ctx_st> context = options_.access == nullptr ? nullptr : options_.access->tls()) {
+        SSL* const ssl = SSL_new(context.get());
+        if (ssl == nullptr) return nullptr;
+        SSL_up_ref(ssl);  // libevent's versions differ in whether a failed call frees it
+        bufferevent* const stream =
+            bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+        SSL_free(ssl);
+        if (stream != nullptr) bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
+        return stream;
+    }
+#endif
+    return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+}
+
 // H1. Called for each connection that evhttp accepts.
 bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     HttpListener& listener = *static_cast<HttpListener*>(argument);
     // evhttp would close the descriptor while the stream, kept by the reference, still reads from it. The number may
     // then belong to a worker's client, whose bytes would be lost. So the stream closes it, with its last reference.
     if (listener.connections_.size() == listener.connections_.capacity()) return nullptr;  // not while accepting pauses
-    bufferevent* stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    bufferevent* stream = listener.new_stream(base);
     if (stream == nullptr) return nullptr;
     bufferevent_setwatermark(stream, EV_READ, 0, unread_bytes_max);
     bufferevent_incref(stream);
@@ -312,23 +335,47 @@ void HttpListener::on_request(evhttp_request* request, void* argument) {
     }
 }
 
-std::optional<HttpAnswer> HttpListener::refusal_of(evhttp_request* request) const {
+std::optional<HttpAnswer> HttpListener::refusal_of(evhttp_request* request, std::string_view path) {
     const evhttp_cmd_type method = evhttp_request_get_command(request);
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
         return HttpAnswer{405, {}, "only GET and HEAD are served here\n", {{"Allow", "GET, HEAD"}}};
     // H6. Only old programs send no Host; browsers always do.
-    const char* host = evhttp_find_header(evhttp_request_get_input_headers(request), "Host");
-    if (host == nullptr || is_own_host(host, names_)) return {};
-    return HttpAnswer{
-        403, {}, "the Host header names another host; use an IP address or localhost, or add the name to --http-names\n", {}};
+    const evkeyvalq* headers = evhttp_request_get_input_headers(request);
+    const char* host = evhttp_find_header(headers, "Host");
+    if (!options_.any_host && host != nullptr && !is_own_host(host, options_.names))
+        return HttpAnswer{
+            403, {}, "the Host header names another host; use an IP address or localhost, or add the name to --http-names\n", {}};
+    if (options_.access == nullptr || !options_.access->needs_token() || is_health_path(path)) return {};
+    const char* authorization = evhttp_find_header(headers, "Authorization");
+    if (options_.access->allows(authorization)) return {};
+    tell_unauthorized(request, authorization != nullptr);
+    return HttpAnswer{401,
+                      {},
+                      "this page needs a token: send the header Authorization: Bearer TOKEN, or in a browser the token as the "
+                      "password of any user (--http-token-file)\n",
+                      {{"WWW-Authenticate", "Bearer realm=\"farcached\""}, {"WWW-Authenticate", "Basic realm=\"farcached\""}}};
+}
+
+// A browser's first request has no header: it asks its user after the answer.
+void HttpListener::tell_unauthorized(evhttp_request* request, bool has_header) {
+    unauthorized_.fetch_add(1, std::memory_order_relaxed);
+    const Level level = has_header ? Level::warning : Level::info;
+    if (!is_said(level)) return;
+    char* address = nullptr;
+    ev_uint16_t port = 0;
+    evhttp_connection_get_peer(evhttp_request_get_connection(request), &address, &port);
+    const std::string of = std::string("http: a request of ") + (address == nullptr ? "an unknown peer" : address);
+    unauthorized_lines_.say(
+        level, of + (has_header ? " has no valid token and was refused; give its sender a line of the file of --http-token-file"
+                                : " has no token and was refused; give its sender a line of the file of --http-token-file"));
 }
 
 void HttpListener::ask(evhttp_request* request) {
     const bufferevent* stream = evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
     for (Connection& one : connections_) one.requested = one.requested || one.stream == stream;
-    if (const std::optional<HttpAnswer> refusal = refusal_of(request)) return send(request, *refusal);
     HttpRequest asked;
     asked.path = path_of(evhttp_request_get_uri(request));
+    if (const std::optional<HttpAnswer> refusal = refusal_of(request, asked.path)) return send(request, *refusal);
     const char* accept = evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
     if (accept != nullptr) asked.accept = accept;
     std::erase_if(asked_, [](const auto& one) { return one->request == nullptr; });
@@ -375,15 +422,6 @@ void HttpListener::add_headers(evhttp_request* request, const HttpAnswer& answer
     }
     if (!has_policy) evhttp_add_header(headers, "Content-Security-Policy", "default-src 'none'");
     evhttp_add_header(headers, "Content-Length", std::to_string(answer.body.size()).c_str());
-}
-
-std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings) {
-    if (settings.http_host.empty()) return nullptr;
-    std::unique_ptr<HttpListener> http = or_fatal(
-        HttpListener::listen(settings.http_host, settings.http_port, own_host_names(settings.http_host, settings.http_names)));
-    const BoundPort bound{http->ipv6(), http->port()};
-    write_port_file(std::getenv("FARCACHED_HTTP_PORT_FILENAME"), {&bound, 1});
-    return http;
 }
 
 }  // namespace farcached::process

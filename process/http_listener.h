@@ -14,6 +14,8 @@
 //     accepts few per iteration. If none can end, new connections wait in the kernel's queue.
 // H6  A request whose Host header names another host is refused.
 // H7  Without memory for a request, its answer is 503.
+// H8  With an HttpAccess that has TLS, H1's times include the handshake. With tokens, a request without one gets 401, except for
+//     /healthz and /readyz.
 //
 // Owner: main, for listen(), start() and stop(), from one thread. All else runs in the listener's thread.
 #pragma once
@@ -21,6 +23,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -35,6 +38,8 @@
 
 #include "conf/program.h"
 #include "conf/settings.h"
+#include "process/http_access.h"
+#include "process/log.h"
 
 // Checks an HTTP request's Host header against DNS rebinding. The owner of a foreign name can point it to this host.
 // Pages of that name must not read the answers; browsers send the name. Pure functions, except own_host_names().
@@ -74,15 +79,24 @@ class HttpListener {
     using Reply = std::function<void(HttpAnswer)>;
     using Handler = std::function<void(const HttpRequest&, Reply)>;
 
-    // host: a name or an address; "*": all addresses. Port 0: the kernel chooses. names: from own_host_names().
-    static Result<std::unique_ptr<HttpListener>> listen(const std::string& host, uint16_t port,
-                                                                             std::vector<std::string> names);
+    struct Options {
+        std::vector<std::string> names;      // from own_host_names()
+        bool any_host = false;               // ignores Host headers: its pages are for everyone
+        std::unique_ptr<HttpAccess> access;  // nullptr: neither tokens nor TLS
+        const char* thread = "http";
+    };
+    // option: "--http", for messages. host: a name or an address; "*": all addresses. Port 0: the kernel chooses.
+    static Result<std::unique_ptr<HttpListener>> listen(const std::string& option, const std::string& host, uint16_t port,
+                                                        Options options);
     ~HttpListener();  // calls stop()
     HttpListener(const HttpListener&) = delete;
     HttpListener& operator=(const HttpListener&) = delete;
 
     uint16_t port() const { return port_; }
     bool ipv6() const { return ipv6_; }
+    HttpAccess* access() { return options_.access.get(); }
+    // Requests that were refused for lack of a valid token. Any thread.
+    uint64_t unauthorized() const { return unauthorized_.load(std::memory_order_relaxed); }
     // The thread's event loop; the handler may add its own events. The first call opens its descriptors, in the process
     // that stays, and before the first client, who might take the last one. Throws std::system_error.
     event_base* base();
@@ -106,12 +120,14 @@ class HttpListener {
         bool requested = false;  // its request is complete
     };
 
-    HttpListener(int fd, std::vector<std::string> names);
+    HttpListener(int fd, Options options);
     static bufferevent* on_connection(event_base* base, void* listener);
     static void on_request(evhttp_request* request, void* listener);
     static void on_accept_error(evconnlistener* accepting, void*);
     void ask(evhttp_request* request);
-    std::optional<HttpAnswer> refusal_of(evhttp_request* request) const;
+    bufferevent* new_stream(event_base* base) const;
+    std::optional<HttpAnswer> refusal_of(evhttp_request* request, std::string_view path);
+    void tell_unauthorized(evhttp_request* request, bool has_header);
     void sweep();
     void rest();
     void accept_again();
@@ -124,7 +140,9 @@ class HttpListener {
     int fd_;  // -1: owned by evhttp
     uint16_t port_ = 0;
     bool ipv6_ = false;
-    const std::vector<std::string> names_;
+    const Options options_;
+    std::atomic<uint64_t> unauthorized_{0};
+    LimitedLines unauthorized_lines_;
     Handler handler_;
     std::unique_ptr<event_base, FreeBase> base_;
     evhttp* http_ = nullptr;
@@ -136,9 +154,5 @@ class HttpListener {
     std::list<std::shared_ptr<Asked>> asked_;
     std::thread thread_;
 };
-
-// The listener for --http; writes its port to the file $FARCACHED_HTTP_PORT_FILENAME. nullptr if --http is not set.
-// Exits with the reason on failure.
-std::unique_ptr<HttpListener> listen_http(const conf::AdminSettings& settings);
 
 }  // namespace farcached::process

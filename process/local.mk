@@ -5,12 +5,18 @@ folder_libraries += process/libprocess.a
 process_libprocess_a_SOURCES = \
 	process/admin_socket.cc \
 	process/admin_socket.h \
+	process/certificate.cc \
+	process/certificate.h \
 	process/crash_report.cc \
 	process/crash_report.h \
 	process/fatal.cc \
 	process/fatal.h \
+	process/http_access.cc \
+	process/http_access.h \
 	process/http_listener.cc \
 	process/http_listener.h \
+	process/http_servers.cc \
+	process/http_servers.h \
 	process/json_text.cc \
 	process/json_text.h \
 	process/log.cc \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/service_manager.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -199,7 +200,17 @@ void learn_address(PassedSocket& socket) {
     socklen_t size = sizeof address;
     if (getsockname(socket.fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
     socket.ipv6 = address.ss_family == AF_INET6;
-    if (address.ss_family == AF_UNIX) socket.unix_path = unix_path_of(reinterpret_cast<const sockaddr_un&>(address), size);
+    if (address.ss_family == AF_UNIX) {
+        socket.unix_path = unix_path_of(reinterpret_cast<const sockaddr_un&>(address), size);
+        return;
+    }
+    char text[INET6_ADDRSTRLEN] = "";
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    const void* bytes = &four.sin_addr;
+    if (socket.ipv6) bytes = &six.sin6_addr;
+    if (inet_ntop(address.ss_family, bytes, text, sizeof text) != nullptr) socket.host = text;
+    socket.port = ntohs(socket.ipv6 ? six.sin6_port : four.sin_port);
 }
 
 bool prepare(int fd) {

@@ -90,6 +90,8 @@ struct PassedSocket {
     int fd = -1;            // non-blocking, closed on exec
     std::string name;       // FileDescriptorName= of its unit; may be empty
     std::string unix_path;  // as in the kernel, "@name" without a file; empty: TCP
+    std::string host;       // of TCP: its address in digits
+    uint16_t port = 0;      // of TCP
     bool ipv6 = false;
 
     bool is_unix() const { return !unix_path.empty(); }

@@ -123,6 +123,10 @@ check_PROGRAMS += t/unit/conf/conf
 TESTS += t/unit/conf/conf
 t_unit_conf_conf_SOURCES = t/unit/conf/conf.cc t/unit/conf/words.h t/lib/tap.h
 
+check_PROGRAMS += t/unit/conf/exposure
+TESTS += t/unit/conf/exposure
+t_unit_conf_exposure_SOURCES = t/unit/conf/exposure.cc t/lib/tap.h
+
 check_PROGRAMS += t/unit/conf/listen
 TESTS += t/unit/conf/listen
 t_unit_conf_listen_SOURCES = t/unit/conf/listen.cc t/lib/tap.h
@@ -138,6 +142,10 @@ t_unit_process_system_calls_SOURCES = t/unit/process/system_calls.cc t/lib/tap.h
 check_PROGRAMS += t/unit/base/loaded_library
 TESTS += t/unit/base/loaded_library
 t_unit_base_loaded_library_SOURCES = t/unit/base/loaded_library.cc t/lib/tap.h
+
+check_PROGRAMS += t/unit/process/http_access
+TESTS += t/unit/process/http_access
+t_unit_process_http_access_SOURCES = t/unit/process/http_access.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/process/log
 TESTS += t/unit/process/log
@@ -258,6 +266,7 @@ test_scripts += t/conversation/farnode.py
 
 # The operator's sockets, and his program.
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
+	t/conversation/http_access.py \
 	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
 	t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools

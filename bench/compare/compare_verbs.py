@@ -77,7 +77,8 @@ def guests(o, setup, told, measurements):
     """The command that boots both guests."""
     here = os.path.dirname(os.path.realpath(__file__))
     address = "$FARCACHED_RDMA_ADDRESS"
-    back = "%s -u root -l %s -p %d -U 0 -t %d -m %d & exec %s -u root --name far --verbs %s:%d --lease-ms %d -t %d -m %d" % (
+    back = "%s -u root -l %s -p %d -U 0 -t %d -m %d & " \
+           "exec %s -u root --name far --insecure --verbs %s:%d --lease-ms %d -t %d -m %d" % (
         shlex.quote(setup.memcached), address, MEMCACHED_PORT, o.threads, MEGABYTES,
         shlex.quote(setup.farnode), address, NODE_PORT, LEASE_MS, o.threads, MEGABYTES)
     seconds = SECONDS_BEFORE + measurements * (2 * o.seconds + o.warmup + SECONDS_FOR_EACH)

@@ -106,7 +106,7 @@ class Cluster:
     def start_node(self):
         path, ports = os.path.join(self.folder, "node.sock"), os.path.join(self.folder, "node.ports")
         over_rdma = self.setup.address is not None
-        where = ["--verbs", self.setup.address + ":0"] if over_rdma else ["--shm", path]
+        where = ["--insecure", "--verbs", self.setup.address + ":0"] if over_rdma else ["--shm", path]
         command = [os.path.join(self.build, "farnode"), *as_whom(), *where, "--tcp", "127.0.0.1:0", "--name", "node", "-m",
                    str(self.setup.megabytes), *self.setup.node_words()]
         self.node = Process("node", command, None, self.folder, {"FARNODE_PORT_FILENAME": ports})

@@ -80,7 +80,7 @@ void NodeProcess::run(const NodeToStart& start, std::vector<std::string> argumen
     std::vector<std::string> words = {program, "-m", memory_megabytes, "-t", std::to_string(start.threads),
                                       "--lease-ms", std::to_string(start.lease_ms), "--tcp", "127.0.0.1:0"};
     if (geteuid() == 0) words.insert(words.end(), {"-u", "root"});
-    if (start.via == Via::verbs) words.insert(words.end(), {"--verbs", host + ":0"});
+    if (start.via == Via::verbs) words.insert(words.end(), {"--insecure", "--verbs", host + ":0"});
     if (start.via == Via::shm) words.insert(words.end(), {"--shm", folder_ + "/node.sock"});
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;

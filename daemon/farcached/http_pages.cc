@@ -94,8 +94,8 @@ std::string ServiceStatus::started(std::string_view http) const {
 
 void HttpPages::FreeStream::operator()(bufferevent* stream) const { bufferevent_free(stream); }
 
-HttpPages::HttpPages(const Parts& parts) : parts_(parts), history_(parts.base, [this] { return read_history(); }) {
-    event_assign(&late_event_, parts_.base, -1, 0, on_late, this);
+HttpPages::HttpPages(const Parts& parts) : parts_(parts), history_(parts.http.base(), [this] { return read_history(); }) {
+    event_assign(&late_event_, parts_.http.base(), -1, 0, on_late, this);
 }
 
 HttpPages::~HttpPages() {
@@ -146,6 +146,8 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
     MetricsText text("farcached_");
     write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
     text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as in /readyz", not_ready().empty() ? 1 : 0);
+    text.number(MetricsText::Kind::counter, "http_unauthorized", "requests to --http that had no valid token and were refused",
+                parts_.http.unauthorized());
     const MetricsText::Format format = MetricsText::negotiate(accept);
     return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
 }
@@ -229,7 +231,7 @@ void HttpPages::with_memory(Do&& body) noexcept {
 bool HttpPages::open_stream() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return false;
-    stream_.reset(bufferevent_socket_new(parts_.base, ends[0], BEV_OPT_CLOSE_ON_FREE));
+    stream_.reset(bufferevent_socket_new(parts_.http.base(), ends[0], BEV_OPT_CLOSE_ON_FREE));
     if (stream_ == nullptr) {
         close(ends[0]);
         close(ends[1]);

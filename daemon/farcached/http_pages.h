@@ -31,6 +31,7 @@
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "process/http_listener.h"
+#include "process/http_servers.h"
 
 struct bufferevent;
 
@@ -58,12 +59,12 @@ class ServiceStatus {
 
 class HttpPages {
   public:
-    // All outlive this; `base` is the listener's.
+    // All outlive this.
     struct Parts {
         const Embedded* embedded;  // nullptr in front of nodes
         Server& server;
         const WatchHub& watch;
-        event_base* base;
+        process::HttpServers& http;
         std::string version;
     };
     explicit HttpPages(const Parts& parts);

@@ -20,6 +20,7 @@
 #include "conf/addresses.h"
 #include "conf/command_line.h"
 #include "conf/disk_options.h"
+#include "conf/exposure.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"
@@ -34,7 +35,7 @@
 #include "node/store/restart.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
-#include "process/http_listener.h"
+#include "process/http_servers.h"
 #include "process/log.h"
 #include "process/node_time.h"
 #include "process/process.h"
@@ -58,7 +59,7 @@ namespace {
 
 // Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
 constexpr uint64_t files_per_thread = 7;  // two of these for reads of the disk
-constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + process::HttpListener::connections_max;
+constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + 2 * process::HttpListener::connections_max;
 constexpr uint64_t files_per_udp = 2;   // IPv4 and IPv6
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
 
@@ -165,6 +166,19 @@ void take_passed_sockets(ServerOptions& options) {
     options.unix_path.clear();
     process::say(Level::info, "listening at " + std::to_string(options.passed.size()) +
                                   " sockets from the service manager; -p, -l and -s are ignored");
+}
+
+// Once, at the start.
+void warn_of_open_places(const conf::Settings& settings, const ServerOptions& options) {
+    std::vector<conf::ClientPlace> places;
+    if (options.passed.empty()) places = conf::client_places(settings);
+    for (const process::PassedSocket& socket : options.passed) {
+        if (socket.is_unix()) continue;
+        const bool verified = settings.tls.enabled && settings.tls.verify_mode >= 2;
+        places.push_back({"tcp:" + conf::host_and_port(socket.host, socket.port), socket.host, verified});
+    }
+    const std::string warning = conf::exposure_warning(settings, places);
+    if (!warning.empty()) process::say(Level::warning, warning);
 }
 
 node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, node::MemoryFile* file) {
@@ -392,13 +406,16 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
-void reload(process::Reloader& reloader, const Running& running, WatchLog& watch) {
+void reload(process::Reloader& reloader, const Running& running, process::HttpServers& http, WatchLog& watch) {
     const auto tell = [&](std::string_view status) {
         if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
     };
     tell("start");
     NewFiles files(running.files);
-    if (std::vector<std::string> refused = files.load(); !refused.empty()) {
+    process::HttpServers::NewFiles of_http(http);
+    std::vector<std::string> refused = files.load();
+    if (refused.empty()) refused = of_http.load();
+    if (!refused.empty()) {
         reloader.refuse(refused);
         return tell("failed");
     }
@@ -409,13 +426,16 @@ void reload(process::Reloader& reloader, const Running& running, WatchLog& watch
         return change(running, from, to, files);
     };
     const bool done = reloader.reload(apply, load);
-    if (done) files.use();
+    if (done) {
+        files.use();
+        of_http.use();
+    }
     tell(done ? "done" : "failed");
 }
 
 // From here on this is the final process.
 void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& server,
-           process::HttpListener* http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
+           process::HttpServers& http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
@@ -437,15 +457,14 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     process::write_port_file(std::getenv("MEMCACHED_PORT_FILENAME"), server.ports());
     if (embedded != nullptr) embedded->node.observe(&watch);
     ServiceStatus status(server, nodes);
-    const std::string http_at = http == nullptr ? "" : conf::host_and_port(settings.admin.http_host, http->port());
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); },
-                                             [&] { return status.started(http_at); }});
+                                             [&] { return status.started(http.place()); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
     std::unique_ptr<HttpPages> pages;
     start_or_exit([&] {
-        if (http != nullptr)
-            pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http->base(),
+        if (http.listen())
+            pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http,
                                                                  std::string(conf::farcached_version())});
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
@@ -453,19 +472,18 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
         limit_or_exit(settings, server);  // before the service manager gets the ready notification
         supervisor.start(server.watched());
     });
-    if (http != nullptr)
-        start_or_exit([&] { http->start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
+    start_or_exit([&] { http.start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
 
     starting.over();
     const Running running{embedded.get(), nodes, server, engine, admin, files};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, running, watch);
+        reload(reloader, running, http, watch);
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
     server.stop();
-    if (http != nullptr) http->stop();
+    http.stop();
     if (embedded != nullptr) embedded->crawler.stop();
     watch.stop();
     if (disk != nullptr) (void)disk->flush();  // it has told of errors
@@ -501,10 +519,11 @@ int run(int argc, char** argv) {
     options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
     Server server(options);
     or_fatal(server.listen());
-    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
+    process::HttpServers http(settings.admin);
+    warn_of_open_places(settings, options);
     files.find_or_exit(settings);
     settle(settings.process, options.identity, manager);
-    serve(reloader, files, nodes.get(), server, http.get(), signals, manager, starting);
+    serve(reloader, files, nodes.get(), server, http, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -59,7 +59,7 @@ void add_denials(JsonText& out, const Stats& s) {
 
 }  // namespace
 
-FarnodeHttp::FarnodeHttp(const Parts& parts) : parts_(parts), history_(parts.base, [this] { return read_history(); }) {}
+FarnodeHttp::FarnodeHttp(const Parts& parts) : parts_(parts), history_(parts.http.base(), [this] { return read_history(); }) {}
 
 void FarnodeHttp::answer(const process::HttpRequest& request, const process::HttpListener::Reply& reply) const {
     const bool stopping = stopping_;
@@ -79,6 +79,8 @@ HttpAnswer FarnodeHttp::metrics(const std::string& accept) const {
     http::write_process_metrics(text);
     text.number(MetricsText::Kind::gauge, "ready", "1: proxies are served, as in /readyz", stopping_ ? 0 : 1);
     text.number(MetricsText::Kind::counter, "log_lines_lost", "lines for stderr that were lost", process::log_lines_lost());
+    text.number(MetricsText::Kind::counter, "http_unauthorized", "requests to --http that had no valid token and were refused",
+                parts_.http.unauthorized());
     parts_.stats.append_metrics(parts_.clock().seconds, text);
     const MetricsText::Format format = MetricsText::negotiate(accept);
     return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};

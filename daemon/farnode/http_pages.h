@@ -23,18 +23,19 @@
 #include "node/service/connection.h"
 #include "node/service/node_stats.h"
 #include "process/http_listener.h"
+#include "process/http_servers.h"
 
 namespace farcached::node {
 
 class FarnodeHttp {
   public:
-    // All outlive this; `base` is the listener's.
+    // All outlive this.
     struct Parts {
         const Node& node;
         const NodeStats& stats;
         const NodeFacts& facts;
         NodeReading (*clock)();
-        event_base* base;
+        process::HttpServers& http;
         uint16_t port;  // for proxies over TCP; 0: none
     };
     explicit FarnodeHttp(const Parts& parts);

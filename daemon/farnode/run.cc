@@ -23,6 +23,7 @@
 #include "conf/addresses.h"
 #include "conf/command_line.h"
 #include "conf/disk_options.h"
+#include "conf/exposure.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "daemon/farnode/admin.h"
@@ -44,7 +45,7 @@
 #include "process/admin_socket.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
-#include "process/http_listener.h"
+#include "process/http_servers.h"
 #include "process/log.h"
 #include "process/node_time.h"
 #include "process/process.h"
@@ -65,7 +66,7 @@ using process::or_fatal;
 using AdminSocket = std::unique_ptr<process::AdminSocket>;
 constexpr uint64_t files_per_connection = 6;  // socket, poller, and the event descriptors of both ends of a channel
 constexpr uint64_t files_at_door = uint64_t(Seats::door_max_default) * 2;  // socket and poller
-constexpr uint64_t files_other = 256 + files_at_door + process::HttpListener::connections_max;
+constexpr uint64_t files_other = 256 + files_at_door + 2 * process::HttpListener::connections_max;
 constexpr uint64_t files_of_peer = 8;        // of --spill-to: the link's descriptors and events
 constexpr uint64_t files_per_thread = 2;     // for reads of values in tiers
 constexpr uint32_t patience_ms = 1000;           // for proxies to disconnect when the node stops
@@ -111,6 +112,17 @@ void find_files(const conf::Settings& settings, Files& files) {
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
+}
+
+// Of sockets from the service manager, which replace --tcp.
+conf::Refusal check_places(const conf::Settings& settings, const std::vector<process::PassedSocket>& passed) {
+    for (const process::PassedSocket& socket : passed) {
+        if (socket.is_unix()) continue;
+        const std::string place = process::describe(socket) + " at " + conf::host_and_port(socket.host, socket.port);
+        if (const conf::Refusal refused = conf::check_node_place(settings, conf::NodeChannel::tcp, place, socket.host))
+            return conf::Problem{conf::exit_system, refused->text};  // as for its other faults
+    }
+    return {};
 }
 
 // -- Configuration ---------------------------------------------------------------------------------------
@@ -299,9 +311,21 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
     return {};
 }
 
-void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeServer& server, Files& files,
-            SpillLink* to_peer) {
-    Result<Keys> read = read_keys(files.auth_keys, to_peer != nullptr);
+// All outlive the calls.
+struct Running {
+    Node& node;
+    NodeFacts& facts;
+    FarnodeServer& server;
+    Files& files;
+    SpillLink* to_peer;  // nullptr: none
+    process::HttpServers& http;
+};
+
+void reload(process::Reloader& reloader, const Running& running) {
+    Files& files = running.files;
+    process::HttpServers::NewFiles of_http(running.http);
+    if (const std::vector<std::string> refused = of_http.load(); !refused.empty()) return reloader.refuse(refused);
+    Result<Keys> read = read_keys(files.auth_keys, running.to_peer != nullptr);
     if (const auto* problem = std::get_if<Problem>(&read))
         return reloader.refuse({problem->text + "; the former keys stay in use"});
     const Keys keys = std::get<Keys>(std::move(read));
@@ -312,13 +336,14 @@ void reload(process::Reloader& reloader, Node& node, NodeFacts& facts, FarnodeSe
         peers = std::get<0>(std::move(loaded));
     }
     const bool done = reloader.reload([&](const conf::Settings& from, const conf::Settings& to) {
-        return change(node, facts, server, from, to);
+        return change(running.node, running.facts, running.server, from, to);
     });
     if (!done) return;
+    of_http.use();
     if (peers != nullptr) files.peers.use(std::move(peers));
     if (keys == nullptr) return;
-    server.use_keys(keys);
-    if (to_peer != nullptr) to_peer->use_key(keys->first(protocol::AuthRole::proxy));
+    running.server.use_keys(keys);
+    if (running.to_peer != nullptr) running.to_peer->use_key(keys->first(protocol::AuthRole::proxy));
 }
 
 // -- The process --------------------------------------------------------------------------------------------
@@ -368,7 +393,7 @@ std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_pe
 
 // Runs in the final process, as the final user.
 void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, AdminSocket admin,
-           process::HttpListener* http, process::Background& background, Signals& signals, process::ServiceManager& manager,
+           process::HttpServers& http, process::Background& background, Signals& signals, process::ServiceManager& manager,
            process::StartGuard& starting) {
     const conf::Settings settings = reloader.running();
     std::unique_ptr<fabric::NameLock> name = take_name(settings.node.shm_path);
@@ -412,15 +437,15 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     }
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
-    if (http != nullptr)
+    if (http.listen())
         pages = std::make_unique<FarnodeHttp>(
-            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http->base(), tcp_port});
+            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
     limit_or_exit(settings);  // before readiness is reported
-    if (http != nullptr) http->start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
+    http.start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(watched_of(*server, to_peer.get()));
     const process::PidFile pid_file(settings.process.pid_file);
     starting.over();
@@ -428,13 +453,13 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, node, facts, *server, files, to_peer.get());
+        reload(reloader, {node, facts, *server, files, to_peer.get(), http});
     });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
-    if (http != nullptr) http->stop();
+    http.stop();
     crawler.stop();
     if (to_peer != nullptr) to_peer->stop();
     if (disk != nullptr) (void)disk->flush();  // it has told of errors
@@ -468,11 +493,13 @@ int run(int argc, char** argv) {
     find_files(settings, files);
     process::Background background;
     if (process::may_leave(settings.process.daemonize, manager)) or_fatal(background.start());
-    TcpListeners listeners = or_fatal(listen_tcp(settings.node, passed.take_rest(), files.tls()));
+    const std::vector<process::PassedSocket> sockets = passed.take_rest();
+    or_fatal(check_places(settings, sockets));
+    TcpListeners listeners = or_fatal(listen_tcp(settings.node, sockets, files.tls()));
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
-    const std::unique_ptr<process::HttpListener> http = process::listen_http(settings.admin);
+    process::HttpServers http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
-    serve(reloader, files, std::move(listeners), std::move(admin), http.get(), background, signals, manager, starting);
+    serve(reloader, files, std::move(listeners), std::move(admin), http, background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

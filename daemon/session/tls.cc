@@ -8,6 +8,7 @@
 
 #include "conf/program.h"
 #include "daemon/session/session.h"
+#include "process/certificate.h"
 #include "process/log.h"
 #include "process/node_time.h"
 
@@ -113,53 +114,12 @@ constexpr size_t kept_bytes_max = 16 << 10;            // capacity beyond a reco
 // Of a client that is not known yet: OpenSSL allocates what these messages announce.
 constexpr size_t hello_bytes_max = 32 << 10, client_chain_bytes_max = 32 << 10;
 
-// The oldest error of this thread, in OpenSSL's words; the others are discarded.
-std::string library_error() {
-    char text[256] = "unknown error";
-    if (const unsigned long error = ERR_get_error(); error != 0) ERR_error_string_n(error, text, sizeof text);
-    ERR_clear_error();
-    return text;
-}
-
 // Errors that a successful call has left would be those of the next. Clearing none takes longer than looking.
 void clear_errors() {
     if (ERR_peek_error() != 0) [[unlikely]] ERR_clear_error();
 }
 
-Problem failed(const std::string& what, const std::string& why = library_error()) {
-    return {conf::exit_usage, what + ": " + why + "\n"};
-}
-
-int64_t unix_time_of(const ASN1_TIME* time) {
-    tm broken_down{};
-    return ASN1_TIME_to_tm(time, &broken_down) == 1 ? int64_t(timegm(&broken_down)) : INT64_MAX;
-}
-
-std::string date_of(const ASN1_TIME* time) {
-    tm broken_down{};
-    char text[40] = "?";
-    if (ASN1_TIME_to_tm(time, &broken_down) == 1) strftime(text, sizeof text, "%FT%TZ", &broken_down);
-    return text;
-}
-
-// A refusal would keep the other options of a reload out of use, and a daemon that ended from starting again.
-std::string validity_warning(const std::string& path, const X509* certificate) {
-    const int64_t now = int64_t(time(nullptr));
-    const ASN1_TIME* const begin = X509_get0_notBefore(certificate);
-    const ASN1_TIME* const end = X509_get0_notAfter(certificate);
-    std::string what;
-    if (unix_time_of(end) < now)
-        what = ": the certificate expired at " + date_of(end);
-    else if (const int64_t begins = unix_time_of(begin); begins > now && begins != INT64_MAX)
-        what = ": the certificate is not valid before " + date_of(begin);
-    if (what.empty()) return what;
-    return path + what + "; clients refuse it; replace the file, then reload";
-}
-
 const BIO_METHOD* bio_method();  // nullptr: no memory
-
-// Instead of a question at the terminal.
-int no_password(char*, int, int, void*) { return -1; }
 
 constexpr int verify_flags[] = {
     SSL_VERIFY_NONE,
@@ -175,7 +135,6 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_max_cert_list(context, client_chain_bytes_max);
-    SSL_CTX_set_default_passwd_cb(context, no_password);
     if (settings.kernel) SSL_CTX_set_options(context, SSL_OP_ENABLE_KTLS);
     if (settings.session_cache) {
         SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_SERVER);
@@ -200,29 +159,23 @@ void parse_extensions(SSL_CTX* context) {
 Refusal load_issuers(SSL_CTX* context, const std::string& path) {
     STACK_OF(X509_NAME)* names = nullptr;
     if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) == 1) names = SSL_load_client_CA_file(path.c_str());
-    if (names == nullptr) return failed("Error loading the CA certificate: " + path + " ");
+    if (names == nullptr) return process::tls_problem("Error loading the CA certificate: " + path + " ");
     SSL_CTX_set_client_CA_list(context, names);  // takes the names
     parse_extensions(context);
     return {};
 }
 
 Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, TlsKeys::Loaded& loaded) {
-    const std::string& chain = settings.chain_path;
-    const std::string& key = settings.key_path.empty() ? chain : settings.key_path;
-    if (SSL_CTX_use_certificate_chain_file(context, chain.c_str()) != 1)
-        return failed("Error loading the certificate chain: " + chain + " ");
-    if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), int(settings.key_format)) != 1)
-        return failed("Error loading the key: " + key + " ");
-    if (SSL_CTX_check_private_key(context) != 1) return failed("Error validating the certificate");
-    const X509* certificate = SSL_CTX_get0_certificate(context);
-    CHECK(certificate != nullptr);
-    loaded.expires_unix = unix_time_of(X509_get0_notAfter(certificate));
-    loaded.warning = validity_warning(chain, certificate);
+    const std::string& key = settings.key_path.empty() ? settings.chain_path : settings.key_path;
+    Result<process::Certificate> used = process::use_certificate(context, settings.chain_path, key, int(settings.key_format));
+    if (auto* problem = std::get_if<Problem>(&used)) return std::move(*problem);
+    loaded.expires_unix = std::get<0>(used).expires_unix;
+    loaded.warning = std::move(std::get<0>(used).warning);
     if (!settings.ca_path.empty())
         if (Refusal refusal = load_issuers(context, settings.ca_path)) return refusal;
     if (!settings.ciphers.empty() && SSL_CTX_set_cipher_list(context, settings.ciphers.c_str()) != 1) {
         ERR_clear_error();
-        return failed("Error setting the provided cipher(s)", settings.ciphers);
+        return process::tls_problem("Error setting the provided cipher(s)", settings.ciphers);
     }
     return {};
 }
@@ -232,7 +185,7 @@ Refusal load_files(SSL_CTX* context, const conf::TlsSettings& settings, TlsKeys:
 Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings& settings) {
     ERR_clear_error();
     Loaded loaded{settings, {SSL_CTX_new(TLS_server_method()), &SSL_CTX_free}, 0, {}};
-    if (loaded.context == nullptr || bio_method() == nullptr) return failed("Error making the TLS context");
+    if (loaded.context == nullptr || bio_method() == nullptr) return process::tls_problem("Error making the TLS context");
     set_options(loaded.context.get(), settings);
     if (Refusal refusal = load_files(loaded.context.get(), settings, loaded)) return *refusal;
     return loaded;

@@ -36,7 +36,7 @@ def test_options():
                                  ("127.0.0.1", 64, "needs a host and a port"), ("70000", 64, "--http 70000"),
                                  ("", 64, "--http"), ("[::1]", 64, "--http [::1]")):
         for binary, more in ((None, ["-p", "0"]), (farnode_binary(), ["--tcp", "127.0.0.1:0"])):
-            got, _, err = run_binary("--http", given, *more, binary=binary)
+            got, _, err = run_binary("--http", given, "--insecure", *more, binary=binary)
             tap.ok(got == status and words in err.decode(), "--http '%s' is refused in words" % given, str(got), err)
     for given in ("", "a,", "a b", "[::1]", "a:80"):
         got, _, err = run_binary("--http-names", given, "-p", "0")

@@ -31,6 +31,21 @@ class InJournal(Daemon):
         return ["bash", "-c", AS_JOURNAL, *super().command()]
 
 
+def reachable():
+    """farcached listens as memcached does, and warns once if clients of other machines need no authentication."""
+    words = "can be reached from other machines, and clients need no authentication there"
+    with InJournal("-l", "0.0.0.0", "-U", "0", "-t", "1") as d:
+        lines = [line for line in d.stderr().decode().splitlines() if words in line]
+        tap.is_([line[:line.index(" can be")] for line in lines], ["<4>tcp:0.0.0.0:0"], "one warning, with the address")
+    with tempfile.NamedTemporaryFile("w", prefix="farcached-log-") as passwords:
+        passwords.write("user:password\n")
+        passwords.flush()
+        os.chmod(passwords.name, 0o644)
+        for more in (["--insecure"], ["-Y", passwords.name], ["-l", "127.0.0.1"]):
+            with Daemon("-l", "0.0.0.0", *more, "-t", "1") if more[0] != "-l" else Daemon(*more, "-t", "1") as d:
+                tap.ok(words not in d.stderr().decode(), "none with " + more[0])
+
+
 def nobody_listens():
     with contextlib.closing(socket.socket()) as s:
         s.bind(("127.0.0.1", 0))
@@ -158,6 +173,7 @@ def chosen_levels():
 
 def main():
     levels()
+    reachable()
     starts()
     forms()
     chosen_levels()

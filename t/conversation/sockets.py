@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sockets passed by the service manager (socket activation): service on them, invalid ones, and connections that wait while the
 daemon restarts again and again under load."""
+import contextlib
 import os
 import shutil
 import signal
@@ -123,6 +124,17 @@ def refusals():
                 "an operator's socket over TCP")
         refused([(unix, "a")], "socket 3 (a)%sis a Unix socket: proxies connect over TCP, or at the path of --shm, which the node "
                 "creates itself" % by, "farnode: a Unix socket", program="farnode", arguments=["--tcp", "127.0.0.1:0"])
+        with contextlib.closing(socket.create_server(("0.0.0.0", 0))) as reachable:
+            place = "socket 3 (a) from the service manager at 0.0.0.0:%d can be reached from other machines" % (
+                reachable.getsockname()[1])
+            refused([(reachable, "a")], place + ", and peers need no key there: set --auth-key-file FILE, or --insecure if the "
+                    "network is trusted", "farnode: a socket for other machines",
+                    program="farnode", arguments=["--tcp", "127.0.0.1:0"])
+            with Service(None, "--tcp", "127.0.0.1:0", "--insecure", sockets=[(reachable, "a")], program="farnode") as d:
+                tap.is_(d.ports, [("TCP INET", reachable.getsockname()[1])], "which --insecure accepts")
+            with Service(None, sockets=[(reachable, "a")]) as d:
+                tap.like(d.stderr().decode(), r"(?m)^tcp:0\.0\.0\.0:%d can be reached from other machines, and clients need no "
+                         "authentication there: " % reachable.getsockname()[1], "farcached warns of such a socket")
         with Service(None, "-l", "127.0.0.1", "-p", "-1", sockets=[(other, "a")], listen_env={"LISTEN_PID": "1"}) as d:
             tap.ok(d.port != other.getsockname()[1], "sockets passed to another process are ignored")
 

@@ -47,6 +47,8 @@ class Farnode(Daemon):
             self.path = args[args.index("--shm") + 1]
         elif not {"--tcp", "--verbs", "--config"} & set(args):
             args += ["--tcp", "127.0.0.1:0"]
+        if "--verbs" in args:
+            args += ["--insecure"]  # an RDMA device has no loopback address
         if self.threads is not None:
             args += ["-t", str(self.threads)]
         return [self.binary] + self.user + args

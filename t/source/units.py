@@ -156,7 +156,7 @@ def check_numbers(folder):
     with open(path, "w") as f:
         f.write('memory-limit = "1GB"\nthreads = 9\n')
     tap.is_(limits_of("farcached", "--config", path), limits_of("farcached", "-m", "1024", "-t", "9"), "a file's options count")
-    plain, counting = limits_of("farnode", "--tcp", "h:1"), limits_of("farnode", "--tcp", "h:1", "--access_tracking", "atomic")
+    plain, counting = limits_of("farnode", "--shm", "/x"), limits_of("farnode", "--shm", "/x", "--access_tracking", "atomic")
     tap.ok(counting["MemoryMax"] > plain["MemoryMax"], "counters of reads count")
     for program in ("farcached", "farnode"):
         tap.ok(run(os.path.join(BUILD, program), "-m", "many", "--print-limits")[0] != 0, program + ": wrong options are refused")

@@ -59,9 +59,9 @@ void defaults_and_flags() {
             "--access_tracking");
     tap::ok(s.node.dead_share_percent == 6 && a.node.dead_share_percent == 7, "--dead-share");
     tap::ok(s.node.report_share_percent == 25 && a.node.report_share_percent == 50, "--report-share");
-    tap::is(parse({"--tcp", "*:1", "--access_tracking=report"}).settings.node.access_tracking, AccessTracking::report,
+    tap::is(parse({"--tcp", "127.0.0.1:1", "--access_tracking=report"}).settings.node.access_tracking, AccessTracking::report,
             "--access_tracking report");
-    tap::is(parse({"--tcp", "*:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
+    tap::is(parse({"--tcp", "127.0.0.1:1", "--access-tracking=report"}).settings.node.access_tracking, AccessTracking::report,
             "--access-tracking, its old name");
     tap::is(a.session.connections_max, 7u, "-c");
     tap::ok(s.node.greeting_timeout_ms == 10'000 && a.node.greeting_timeout_ms == 200, "--greeting-timeout-ms");
@@ -69,7 +69,7 @@ void defaults_and_flags() {
     tap::ok(a.memory.huge_pages && a.process.daemonize, "-L and -d");
     tap::is(a.process.pid_file + " " + a.process.user, "/tmp/p nobody", "-P and -u");
     tap::is(a.process.verbosity, 2u, "-vv");
-    const DiskSettings d = parse({"--tcp", "*:1", "-e", "/e", "--ext_path=/f:64G", "--ext_page_size=32", "--ext_wbuf_size=8",
+    const DiskSettings d = parse({"--tcp", "[::1]:1", "-e", "/e", "--ext_path=/f:64G", "--ext_page_size=32", "--ext_wbuf_size=8",
                                   "--ext_threads=2", "--ext_io_depth=64", "--ext_item_size=1k", "--ext_item_age=2m",
                                   "--ext_recache_rate=0", "--no_ext_drop_unread"}).settings.disk;
     tap::ok(d.path == "/f" && d.bytes == UINT64_C(64) << 30 && d.page_bytes == 32u << 20 && d.write_buffer_bytes == 8u << 20,
@@ -77,11 +77,11 @@ void defaults_and_flags() {
     tap::ok(d.threads == 2 && d.io_depth == 64 && d.item_bytes_min == 1024 && d.item_age_s == 120 && d.recache_rate == 0,
             "numbers of the disk tier");
     tap::ok(s.disk.path.empty() && s.disk.drop_unread && !d.drop_unread, "--no_ext_drop_unread");
-    tap::ok(parse({"--tcp", "*:1", "--no_ext_drop_unread", "--ext_drop_unread"}).settings.disk.drop_unread, "--ext_drop_unread");
-    const CommandLine rdma = parse({"--verbs", "10.0.0.1:7"});
+    tap::ok(parse({"--shm", "/a", "--no_ext_drop_unread", "--ext_drop_unread"}).settings.disk.drop_unread, "--ext_drop_unread");
+    const CommandLine rdma = parse({"--verbs", "10.0.0.1:7", "--insecure"});
     tap::is(rdma.err + rdma.settings.node.verbs_host + " " + std::to_string(rdma.settings.node.verbs_port),
             "10.0.0.1 7", "--verbs");
-    tap::is(parse({"--tcp", "*:11300"}).settings.node.tcp_host, "*", "all addresses");
+    tap::is(parse({"--tcp", "*:11300", "--insecure"}).settings.node.tcp_host, "*", "all addresses");
     tap::is(parse({"-V"}).out.substr(0, 8), "farnode ", "-V names the program");
 }
 
@@ -153,7 +153,8 @@ void files() {
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is out of range: 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, conn_limit, greeting_timeout_ms, admin, "
-            "http, http_names, peer_cert, peer_key, peer_ca, memory_limit, "
+            "http, http_names, peer_cert, peer_key, peer_ca, http_token_file, http_cert, http_key, http_health, insecure, "
+            "memory_limit, "
             "disable_evictions, max_item_size, memory_file, ext_path, ext_page_size, ext_wbuf_size, ext_threads, "
             "ext_io_depth, ext_item_size, ext_item_age, ext_recache_rate, ext_drop_unread, spill_to, spill_share, "
             "enable_largepages, policy, lease_ms, lease_ms_min, "

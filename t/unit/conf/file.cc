@@ -226,7 +226,7 @@ std::string other_value(const Option& option) {
     if (key == "hash_tag") return "\"<>\"";
     if (key == "pointer_table.path") return "\"/other\"";
     if (key == "listen") return "[\"127.0.0.1\", \"[::1]:5\"]";
-    if (key == "tcp" || key == "verbs" || key == "http") return "\"[::1]:7\"";
+    if (key == "tcp" || key == "verbs" || key == "http" || key == "http-health") return "\"[::1]:7\"";
     if (key == "http-names") return "\"a.example,b\"";
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "worker-cpus") return "\"0-3,8\"";
