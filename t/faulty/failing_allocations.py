@@ -496,8 +496,7 @@ def reloads(folder):
 
     def write(which, idle):
         with open(path + ".new", "w") as f:
-            f.write('idle_timeout = "%dh"\nslow_log_ms = %d\n' % (idle, idle))
-            f.write('[permissions]\nanonymous = ["read", "write", "admin", "stats"]\nuser%d = ["read"]\n' % idle)
+            f.write('idle_timeout = "%dh"\nslow_log_ms = %d\npermissions={u%d=[], "*"=["read","write","stats"]}\n' % ((idle,) * 3))
             for node in which:
                 f.write('[[node]]\nname = "%s"\naddress = "%s"\n' % (node.name, node.address()))
         os.rename(path + ".new", path)
