@@ -22,7 +22,6 @@ bool is_loopback_host(std::string_view host) {
     return host_name_of(host) == "localhost";
 }
 
-
 bool peers_authenticate(const NodeSettings& settings) { return !settings.auth_key_file.empty(); }
 
 Refusal check_node_place(const Settings& settings, NodeChannel channel, const std::string& place, std::string_view host) {

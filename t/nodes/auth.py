@@ -155,13 +155,10 @@ def rotation(channel, folder):
             load.start()
         node_file.write(a, b)
         reload(node)
+        until(node.stderr, lambda said: b"reload: nothing changed" in said)  # before, the node does not know the new key
         proxy_file.write(b)
-
-        def both():  # the node's reload may still be under way: a key that it does not know yet would be refused
-            reload(proxy)
-            return keys_at(proxy)
-        until(lambda: "0" if b"reload" not in node.stderr() else "1", lambda done: True)
-        until(both, lambda shown: shown == {"proxy:b": "2"})
+        reload(proxy)
+        until(lambda: keys_at(proxy), lambda shown: shown == {"proxy:b": "2"})
         tap.is_(keys_at(proxy), {"proxy:b": "2"}, channel + ": all connections have the new key")
         node_file.write(b)
         reload(node)
@@ -169,7 +166,7 @@ def rotation(channel, folder):
         until(lambda: [load.rounds for load in loads], lambda now: all(n > s + 20 for n, s in zip(now, seen)))
         for load in loads:
             load.end()
-        tap.is_([load.wrong for load in loads], [[]] * 3, channel + ": no request failed meanwhile")
+        tap.is_([load.wrong[:3] for load in loads], [[]] * 3, channel + ": no request failed meanwhile")
         tap.is_(counted(proxy, "auth_keys_removed"), 0, channel + ": no connection had the removed key")
 
 
