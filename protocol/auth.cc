@@ -16,8 +16,8 @@ namespace farcached::protocol {
 
 namespace {
 
-constexpr std::string_view label_of_proxy = "farcached proxy to node 1";
-constexpr std::string_view label_of_node = "farcached node to proxy 1";
+constexpr std::string_view label_of_proxy = "farcached-proxy-to-node-1";
+constexpr std::string_view label_of_node = "farcached-node-to-proxy-1";
 
 // ---- OpenSSL -----------------------------------------------------------------------------------------
 

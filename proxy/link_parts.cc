@@ -100,8 +100,8 @@ FrameError Greeting::take_welcome(const protocol::Frame& frame, fabric::Channel&
         return FrameError::none;
     };
     if (proof_frame_.empty())
-        return unproved("the node asks for no proof of a key: it has no --auth-key-file, or is older. Set it there, or remove " +
-                        std::string("auth_key_file here"));
+        return unproved("the node asks for no proof of a key: it has no --auth-key-file, or is older. Set it there, or remove "
+                        "auth_key_file here");
     if (!protocol::welcome_is_proved(frame, *key_, hello_frame_, challenge_frame_, proof_frame_) &&
         !broken::s16_trust_any_node)
         return unproved("the node did not prove that it holds the " + key_->describe());

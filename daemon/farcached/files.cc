@@ -23,7 +23,7 @@ Result<std::shared_ptr<const protocol::AuthKey>> read_node_key(const std::string
     std::shared_ptr<const protocol::AuthKey> key = std::get<0>(read)->of_proxy();
     if (key == nullptr) return system_problem("--auth-key-file " + path + ": it has no key of role proxy or reader");
     if (key->role() == protocol::AuthRole::reader)
-        process::say(process::Level::warning, "--auth-key-file " + path + ": it has no key of role proxy: with that of a reader, " +
+        process::say(process::Level::warning, "--auth-key-file " + path + ": it has no key of role proxy: with that of a reader, "
                                                   "nodes answer GETs and refuse everything else");
     return key;
 }

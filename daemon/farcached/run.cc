@@ -363,8 +363,8 @@ void change_commands(EngineOptions& engine, const conf::AdminSettings& from, con
 }
 
 // From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
-// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, files.use_keys()
-// lets a worker in `refresh_certs` go on.
+// commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, use_keys() of
+// `files` lets a worker in `refresh_certs` go on.
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to,
                                 NewFiles& files) {
     // All that can be refused comes first.

@@ -87,7 +87,8 @@ using Keys = std::shared_ptr<const protocol::AuthKeys>;
 Result<Keys> read_keys(const std::string& path, bool spills) {
     if (path.empty()) return nullptr;
     auto read = daemon::read_auth_keys(path);
-    if (const auto* keys = std::get_if<Keys>(&read); keys != nullptr && spills && (*keys)->first(protocol::AuthRole::proxy) == nullptr)
+    const auto* keys = std::get_if<Keys>(&read);
+    if (keys != nullptr && spills && (*keys)->first(protocol::AuthRole::proxy) == nullptr)
         return system_problem("--auth-key-file " + path + ": it has no key of role proxy, which --spill-to needs");
     return read;
 }
@@ -98,6 +99,10 @@ struct Files {
     fabric::PeerTls::Paths peer_paths;    // as they
     fabric::PeerTls peers;                // TLS of tcp links, if there are paths
 
+    // How this node and the node of --spill-to know each other.
+    daemon::PeerTrust of_peer() const {
+        return {tls(), keys != nullptr ? keys->first(protocol::AuthRole::proxy) : nullptr};
+    }
     const fabric::PeerTls* tls() const { return peer_paths.certificate.empty() ? nullptr : &peers; }
 };
 
@@ -402,9 +407,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     const std::unique_ptr<PeerStore> peer = peer_or_exit(settings);
     const std::unique_ptr<Node> owned = node_or_exit(settings, *restart, peer.get(), disk.get());
     Node& node = *owned;
-    const std::unique_ptr<SpillLink> to_peer = link_or_exit(
-        peer.get(), settings, node,
-        {files.tls(), files.keys != nullptr ? files.keys->first(protocol::AuthRole::proxy) : nullptr});
+    const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node, files.of_peer());
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     const bool authenticates = files.keys != nullptr;

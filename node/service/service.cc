@@ -289,7 +289,7 @@ void NodeService::hello(const Frame& frame) {
         if (demand_proof(frame, std::get<protocol::Welcome>(answer))) state_ = State::proving;
     } else if (hello_.nonce.has_value()) {
         fail_authentication(connection_.counters.auth_failed_no_key,
-                            node + " has no keys, and proxy " + hello_.name + " demands authentication: set --auth-key-file of " +
+                            node + " has no keys, and proxy " + hello_.name + " demands authentication: set --auth-key-file of "
                                 "the farnode, or remove auth_key_file of the farcached");
     } else {
         welcome();

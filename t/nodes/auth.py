@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keys of --auth-key-file (S16), over tcp and shm: the right key serves; a wrong one, none, or one at one end alone do not, and both
-daemons say why. Keys change under load without a failed request, and a removed key ends its connections at once. Hostile ends that
+"""Keys of --auth-key-file (S16), over tcp and shm: the right key serves; a wrong one, none, or one at one end alone do not, and
+both daemons say why. Keys change under load without a failed request, and a removed key ends its connections at once. Hostile ends that
 prove nothing learn nothing, take no seat, and end at the greeting timeout."""
 import os
 import secrets
@@ -62,7 +62,8 @@ def serves(client):
 
 def right_key(channel, folder):
     keys = KeyFile(folder, "right", line("proxy", "a"))
-    with Cluster(channel, proxies=1, threads=2, node_args=keys.args(), proxy_args=keys.args()) as c, c.proxies[0].client() as client:
+    with Cluster(channel, proxies=1, threads=2, node_args=keys.args(), proxy_args=keys.args()) as c, \
+            c.proxies[0].client() as client:
         proxy = c.proxies[0]
         tap.ok(serves(client), channel + ": with the same key proxy and node serve")
         tap.ok(counted(proxy, "authentications") >= 2, channel + ": each connection has authenticated")
@@ -97,8 +98,8 @@ def wrong_keys(channel, folder):
         tap.ok(proxy.client().set("k", "v") == "STORED", channel + ": the other proxy is served")
     with Cluster(channel, proxies=0, threads=1) as c:
         why, state, _ = down_reason(c.nodes[0].option(), same.args())
-        tap.like(why, "node n0 has no keys, and proxy farcached demands authentication: set --auth-key-file of the farnode, or remove "
-                      "auth_key_file of the farcached", channel + ": a key in front of a node without one")
+        tap.like(why, "node n0 has no keys, and proxy farcached demands authentication: set --auth-key-file of the farnode, or "
+                      "remove auth_key_file of the farcached", channel + ": a key in front of a node without one")
 
 
 def reader(channel, folder):
@@ -269,7 +270,8 @@ def hostile(folder):
             tap.is_(kind_of(frame_from(peer)), REFUSE, "the challenge itself is no proof")
         for words, bytes_ in (("a second hello", hello), ("requests", FRAME.pack(16, 4, 1, 1) + bytes(16)),
                               ("a ping", FRAME.pack(0, 7, 0, 1)), ("a grant", FRAME.pack(8, 18, 0, 0) + bytes(8)),
-                              ("a long proof", FRAME.pack(4000, PROOF, 0, 0)), ("a short proof", FRAME.pack(8, PROOF, 0, 0) + bytes(8)),
+                              ("a long proof", FRAME.pack(4000, PROOF, 0, 0)),
+                              ("a short proof", FRAME.pack(8, PROOF, 0, 0) + bytes(8)),
                               ("a report", FRAME.pack(16, 14, 1, 0) + bytes(16))):
             _, rest = after_hello(port, hello, bytes_)
             tap.is_(rest, b"", words + " instead of the proof ends the connection without a word")
@@ -305,10 +307,12 @@ def hostile(folder):
 
 def false_nodes(folder):
     keys = KeyFile(folder, "keys", line("proxy", "known"))
-    answers = (("a welcome without a challenge", lambda hello: FRAME.pack(96, WELCOME, 0, 0) + bytes(96), "asks for no proof of a key"),
+    answers = (("a welcome without a challenge", lambda hello: FRAME.pack(96, WELCOME, 0, 0) + bytes(96),
+                "asks for no proof of a key"),
                ("a challenge, then a welcome", lambda hello: FRAME.pack(40, CHALLENGE, 0, 0) + b"fachchal" + bytes(32)
                 + FRAME.pack(140, WELCOME, 0, 0) + bytes(140), "did not prove that it holds the proxy key known"),
-               ("two challenges", lambda hello: (FRAME.pack(40, CHALLENGE, 0, 0) + b"fachchal" + bytes(32)) * 2, "not for this moment"))
+               ("two challenges", lambda hello: (FRAME.pack(40, CHALLENGE, 0, 0) + b"fachchal" + bytes(32)) * 2,
+                "not for this moment"))
     for words, answer, reason in answers:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(deadline())

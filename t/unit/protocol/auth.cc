@@ -34,7 +34,8 @@ void files() {
             "3", "comments, blanks, hexadecimal and base64");
     tap::is(outcome(""), "it has no key", "no line");
     tap::is(outcome("# a\n \n"), "it has no key", "no key");
-    tap::is(outcome("\nwriter a " + hex_a), "line 2: the first word must be reader, proxy or operator, followed by a name and a key",
+    tap::is(outcome("\nwriter a " + hex_a),
+            "line 2: the first word must be reader, proxy or operator, followed by a name and a key",
             "an unknown role");
     tap::is(outcome("none a " + hex_a), "line 1: the first word must be reader, proxy or operator, followed by a name and a key",
             "none is no role");
@@ -50,7 +51,8 @@ void files() {
     tap::is(outcome("proxy a " + std::string(130, 'a')), "line 1: the key is longer than 64 bytes", "65 bytes");
     tap::is(outcome("proxy a " + std::string(3000, 'z')), "line 1: the key is longer than 64 bytes", "far more");
     tap::is(outcome("proxy a " + std::string(41, 'z')), "line 1: the key is neither hexadecimal nor base64", "half a byte");
-    tap::is(outcome("proxy a " + std::string(63, 'a') + "!"), "line 1: the key is neither hexadecimal nor base64", "another letter");
+    tap::is(outcome("proxy a " + std::string(63, 'a') + "!"), "line 1: the key is neither hexadecimal nor base64",
+            "another letter");
     tap::is(outcome("proxy a " + hex_a + " b"), "line 1: there is more than role, name and key", "a fourth word");
     tap::is(outcome("proxy a " + hex_a + "\nreader a " + hex_b), "line 2: another key has the same name", "a name twice");
     std::string many;
@@ -160,7 +162,8 @@ void every_byte_counts() {
     tap::is(proxy_taken, size_t(0), "and of these or the welcome the node's");
 
     tap::ok(!node_accepts(*list->find("b"), right) && !proxy_accepts(*list->find("b"), right), "another key accepts neither");
-    const AuthKey renamed(AuthRole::proxy, "z", std::string(32, '\xaa')), other_role(AuthRole::reader, "a", std::string(32, '\xaa'));
+    const AuthKey renamed(AuthRole::proxy, "z", std::string(32, '\xaa')), other_role(AuthRole::reader, "a", std::string(32,
+            '\xaa'));
     tap::ok(!node_accepts(renamed, right) && !node_accepts(other_role, right), "nor the same secret by another name or role");
 }
 
