@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keys of --auth-key-file (S16), over tcp and shm: the right key serves; a wrong one, none, or one at one end alone do not, and
-both daemons say why. Keys change under load without a failed request, and a removed key ends its connections at once. Hostile ends that
-prove nothing learn nothing, take no seat, and end at the greeting timeout."""
+both daemons say why. Keys change under load without a failed request, and a removed key ends its connections at once. Hostile
+ends that prove nothing learn nothing, take no seat, and end at the greeting timeout."""
 import os
 import secrets
 import signal
