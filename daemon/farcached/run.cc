@@ -428,7 +428,7 @@ void reload(process::Reloader& reloader, const Running& running, process::HttpSe
     bool done = reloader.reload(apply, load);
     // Without a changed option nothing was applied; a new key reaches the nodes all the same.
     if (done && running.nodes != nullptr && !same_key(running.nodes->set()->options.key, files.node_key())) {
-        const std::vector<std::string> refused = change(running, reloader.running(), reloader.running(), files);
+        refused = change(running, reloader.running(), reloader.running(), files);
         if (!refused.empty()) reloader.refuse(refused);
         done = refused.empty();
     }

@@ -410,14 +410,13 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     const std::unique_ptr<SpillLink> to_peer = link_or_exit(peer.get(), settings, node, files.of_peer());
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
-    const bool authenticates = files.keys != nullptr;
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
     fabric::VerbsDevices devices(verbs_config(settings.node),
                                  [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
-    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get(), authenticates), devices));
+    VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get(), files.keys != nullptr), devices));
     const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
 
     std::unique_ptr<fabric::Owner> owner;
@@ -436,7 +435,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
     if (name != nullptr) {
         owner = std::make_unique<fabric::Owner>(region.header(), std::move(name));
-        server->add(or_fatal(listen_shm(settings.node, *owner, region, authenticates)), protocol::RegionAccess::mapped);
+        server->add(or_fatal(listen_shm(settings.node, *owner, region, files.keys != nullptr)), protocol::RegionAccess::mapped);
     }
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
