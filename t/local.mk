@@ -483,10 +483,8 @@ t_unit_daemon_borrowed_links_SOURCES = t/unit/daemon/borrowed_links.cc t/unit/da
 	t/unit/daemon/text_fixture.h t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 
 # Channels: one suite over every transport, and what each adds.
-check_PROGRAMS += t/unit/fabric/channel t/unit/fabric/region
-TESTS += t/unit/fabric/channel t/unit/fabric/region
-check_PROGRAMS += t/unit/fabric/peer_tls
-TESTS += t/unit/fabric/peer_tls
+check_PROGRAMS += t/unit/fabric/channel t/unit/fabric/region t/unit/fabric/peer_tls
+TESTS += t/unit/fabric/channel t/unit/fabric/region t/unit/fabric/peer_tls
 t_unit_fabric_peer_tls_SOURCES = t/unit/fabric/peer_tls.cc t/unit/fabric/channel_fixture.h t/unit/fabric/tls_fixture.h \
 	t/lib/tap.h
 t_unit_fabric_region_SOURCES = t/unit/fabric/region.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
