@@ -409,12 +409,15 @@ check_PROGRAMS += t/unit/node/lease
 t_unit_node_lease_SOURCES = t/unit/node/lease.cc t/unit/node/invariants.h t/lib/tap.h
 
 # The node's side of a connection.
-check_PROGRAMS += t/unit/node/service t/unit/node/service_at_once t/unit/node/service_bad t/unit/node/service_clock \
+check_PROGRAMS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
+	t/unit/node/service_bad t/unit/node/service_clock \
 	t/unit/node/service_order t/unit/node/service_reports
-TESTS += t/unit/node/service t/unit/node/service_at_once t/unit/node/service_bad t/unit/node/service_clock \
+TESTS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
+	t/unit/node/service_bad t/unit/node/service_clock \
 	t/unit/node/service_order t/unit/node/service_reports
 service_headers = t/unit/node/service_fixture.h t/unit/protocol/frame_words.h t/lib/tap.h
 t_unit_node_service_at_once_SOURCES = t/unit/node/service_at_once.cc $(service_headers)
+t_unit_node_service_auth_SOURCES = t/unit/node/service_auth.cc $(service_headers)
 t_unit_node_service_clock_SOURCES = t/unit/node/service_clock.cc $(service_headers)
 t_unit_node_service_order_SOURCES = t/unit/node/service_order.cc $(service_headers)
 t_unit_node_service_reports_SOURCES = t/unit/node/service_reports.cc t/unit/node/service_fixture.h \

@@ -363,7 +363,7 @@ def broken(folder):
         with Daemon(*c.nodes[0].option(), "-t", "1", *wrong.args(), **faulty("farcached", Faults("", "S16_NODE"))) as d:
             up = until(lambda: nodes_shown(d)["n0"]["links_up"], lambda up: up == "1")
             tap.is_((up, d.client().set("k", "v")), ("1", "STORED"), "with both checks broken, the wrong key serves")
-    hello = captured_hello(folder, a.args())
+    hello = captured_hello(folder, [])
     with Cluster("tcp", proxies=0, threads=1, node_args=a.args(), faults=[Faults("", "S16_EARLY")]) as c:
         with socket.create_connection(("127.0.0.1", c.nodes[0].port), deadline()) as peer:
             peer.sendall(hello)
