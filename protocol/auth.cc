@@ -97,7 +97,7 @@ bool take_base64(std::string_view text, SecretBytes& key) {
     return count < 6;
 }
 
-std::string_view take_word(std::string_view& line) {
+std::string_view next_word(std::string_view& line) {
     const size_t start = std::min(line.find_first_not_of(" \t"), line.size());
     line.remove_prefix(start);
     const std::string_view word = line.substr(0, line.find_first_of(" \t"));
@@ -113,11 +113,11 @@ AuthRole role_of(std::string_view word) {
 
 // The key of a line, or what is wrong with it.
 std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::string_view line) {
-    const AuthRole role = role_of(take_word(line));
+    const AuthRole role = role_of(next_word(line));
     if (role == AuthRole::none) return "the first word must be reader, proxy or operator, followed by a name and a key";
-    const std::string_view name = take_word(line);
+    const std::string_view name = next_word(line);
     if (!is_auth_name(name)) return "the second word must be a name of 1 to 64 printable characters without #";
-    const std::string_view text = take_word(line);
+    const std::string_view text = next_word(line);
     SecretBytes key;
     if (text.empty()) return "the key is missing: the third word must be 32 to 64 bytes in hexadecimal or base64";
     if (!take_hex(text, key)) {
@@ -127,7 +127,7 @@ std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::strin
     }
     if (key.size < auth_key_bytes_min) return "the key is shorter than 32 bytes";
     if (key.size > auth_key_bytes_max) return "the key is longer than 64 bytes";
-    if (!take_word(line).empty()) return "there is more than role, name and key";
+    if (!next_word(line).empty()) return "there is more than role, name and key";
     return std::make_shared<const AuthKey>(role, std::string(name), key.view());
 }
 

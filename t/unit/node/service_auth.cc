@@ -102,7 +102,8 @@ void failures() {
     twice.greet();
     tap::is(twice.say(twice.hello_frame), "", "a second hello ends it without a word");
     Proxy plain(served);
-    tap::ok(plain.refused.has_value() && plain.refused->reason == protocol::Refusal::authentication, "so is one without a key refused");
+    tap::ok(plain.refused.has_value() && plain.refused->reason == protocol::Refusal::authentication,
+            "so is one without a key refused");
     ServedNode open;
     Greeter demanding(open);
     const std::string refused = demanding.greet();
