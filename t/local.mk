@@ -124,8 +124,8 @@ check_PROGRAMS += t/unit/conf/conf
 TESTS += t/unit/conf/conf
 t_unit_conf_conf_SOURCES = t/unit/conf/conf.cc t/unit/conf/words.h t/lib/tap.h
 
-check_PROGRAMS += t/unit/conf/exposure
-TESTS += t/unit/conf/exposure
+check_PROGRAMS += t/unit/conf/exposure t/unit/process/http_access
+TESTS += t/unit/conf/exposure t/unit/process/http_access
 t_unit_conf_exposure_SOURCES = t/unit/conf/exposure.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/conf/listen
@@ -143,9 +143,6 @@ t_unit_process_system_calls_SOURCES = t/unit/process/system_calls.cc t/lib/tap.h
 check_PROGRAMS += t/unit/base/loaded_library
 TESTS += t/unit/base/loaded_library
 t_unit_base_loaded_library_SOURCES = t/unit/base/loaded_library.cc t/lib/tap.h
-
-check_PROGRAMS += t/unit/process/http_access
-TESTS += t/unit/process/http_access
 t_unit_process_http_access_SOURCES = t/unit/process/http_access.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/process/log
