@@ -485,11 +485,9 @@ t_unit_daemon_borrowed_links_SOURCES = t/unit/daemon/borrowed_links.cc t/unit/da
 # Channels: one suite over every transport, and what each adds.
 check_PROGRAMS += t/unit/fabric/channel t/unit/fabric/region t/unit/fabric/peer_tls
 TESTS += t/unit/fabric/channel t/unit/fabric/region t/unit/fabric/peer_tls
-t_unit_fabric_peer_tls_SOURCES = t/unit/fabric/peer_tls.cc t/unit/fabric/channel_fixture.h t/unit/fabric/tls_fixture.h \
-	t/lib/tap.h
+t_unit_fabric_peer_tls_SOURCES = t/unit/fabric/peer_tls.cc t/unit/fabric/channel_fixture.h t/unit/fabric/tls_fixture.h t/lib/tap.h
 t_unit_fabric_region_SOURCES = t/unit/fabric/region.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
-t_unit_fabric_channel_SOURCES = t/unit/fabric/channel.cc t/unit/fabric/channel_fixture.h t/unit/fabric/tls_fixture.h \
-	t/lib/tap.h
+t_unit_fabric_channel_SOURCES = t/unit/fabric/channel.cc t/unit/fabric/channel_fixture.h t/unit/fabric/tls_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/fabric/shm t/unit/fabric/shm_containers t/unit/fabric/owner t/unit/fabric/fault t/unit/fabric/verbs \
 	t/unit/fabric/verbs_device t/unit/fabric/verbs_containers t/unit/fabric/verbs_slots \
 	t/unit/fabric/verbs_rpc t/unit/fabric/verbs_rpc_lies t/unit/fabric/verbs_rights t/unit/fabric/shm_rights
