@@ -304,8 +304,8 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
 
 // nullptr: only the embedded node.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, Files& files) {
-    if (settings.proxy.nodes.empty()) return nullptr;
     const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, files.node_key_or_exit(settings)};
+    if (settings.proxy.nodes.empty()) return nullptr;
     return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
 }
 
