@@ -329,8 +329,8 @@ bool read_or_fail(const std::string& path, std::string& text, CommandLine& line)
     return true;
 }
 
-// Applies the files' options, then the words again, so that the command line overrides files. Addresses accumulate within files
-// or within words, not across both. False: a file cannot be read; `line` has the error.
+// Applies the files' options, then the words again, so that the command line overrides files. Addresses and permissions accumulate
+// within files or within words, not across both. False: a file cannot be read; `line` has the error.
 bool take_files(std::span<const char* const> argv, const Grammar& grammar, CommandLine& line, Errors& errors) {
     const ProcessSettings named = line.settings.process;
     if (named.memcached_conf_path.empty() && named.config_path.empty()) return true;
@@ -351,9 +351,11 @@ bool take_files(std::span<const char* const> argv, const Grammar& grammar, Comma
         line.settings.listen.auto_given = auto_given;  // a sample's protocol is the default
     }
     std::string interfaces = std::exchange(line.settings.listen.interfaces, {});
+    PermissionSettings permissions = std::exchange(line.settings.permissions, {});
     const bool taken = take_words(argv, grammar, line);
     CHECK(taken);  // it succeeded the first time
     if (line.settings.listen.interfaces.empty()) line.settings.listen.interfaces = std::move(interfaces);
+    if (line.settings.permissions.classes_of.empty()) line.settings.permissions = std::move(permissions);
     return true;
 }
 

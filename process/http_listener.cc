@@ -243,11 +243,22 @@ bufferevent* HttpListener::new_stream(event_base* base) const {
         bufferevent* const stream =
             bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
         SSL_free(ssl);
-        if (stream != nullptr) bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
+        if (stream == nullptr) return nullptr;
+        bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
         return stream;
     }
 #endif
     return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+}
+
+// Of a connection for which there was no memory, or of evhttp's own.
+bool HttpListener::lacks_tls([[maybe_unused]] evhttp_request* request) const {
+#ifdef FARCACHED_OPENSSL
+    if (options_.access == nullptr || options_.access->tls() == nullptr) return false;
+    return bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(request))) == nullptr;
+#else
+    return false;
+#endif
 }
 
 // H1. Called for each connection that evhttp accepts.
@@ -257,6 +268,8 @@ bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     // then belong to a worker's client, whose bytes would be lost. So the stream closes it, with its last reference.
     if (listener.connections_.size() == listener.connections_.capacity()) return nullptr;  // not while accepting pauses
     bufferevent* stream = listener.new_stream(base);
+    // evhttp would make a stream of its own for nullptr. Without TLS each request of this one is refused (lacks_tls()).
+    if (stream == nullptr) stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (stream == nullptr) return nullptr;
     bufferevent_setwatermark(stream, EV_READ, 0, unread_bytes_max);
     bufferevent_incref(stream);
@@ -336,6 +349,7 @@ void HttpListener::on_request(evhttp_request* request, void* argument) {
 }
 
 std::optional<HttpAnswer> HttpListener::refusal_of(evhttp_request* request, std::string_view path) {
+    if (lacks_tls(request)) return HttpAnswer{503, {}, "out of memory for TLS; try again\n", {}};
     const evhttp_cmd_type method = evhttp_request_get_command(request);
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
         return HttpAnswer{405, {}, "only GET and HEAD are served here\n", {{"Allow", "GET, HEAD"}}};

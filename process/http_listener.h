@@ -126,6 +126,7 @@ class HttpListener {
     static void on_accept_error(evconnlistener* accepting, void*);
     void ask(evhttp_request* request);
     bufferevent* new_stream(event_base* base) const;
+    bool lacks_tls(evhttp_request* request) const;
     std::optional<HttpAnswer> refusal_of(evhttp_request* request, std::string_view path);
     void tell_unauthorized(evhttp_request* request, bool has_header);
     void sweep();

@@ -58,6 +58,8 @@ class Reloader {
     bool reload(Apply apply, Read read);
     // Instead of reload(), when another file that belongs to it is wrong: logs and counts a reload that failed.
     void refuse(const std::vector<std::string>& errors) { failed(errors); }
+    // Instead of reload() or behind it, for a lack of memory beside it: logs and counts a reload that failed.
+    void starved() noexcept;
 
     const conf::Settings& running() const { return running_; }  // for main's thread
 
@@ -66,7 +68,6 @@ class Reloader {
 
   private:
     bool try_reload(Apply apply, Read read);
-    void starved() noexcept;
     void succeeded(conf::ReloadPlan plan, const std::vector<std::string>& errors);
     void failed(const std::vector<std::string>& errors);
 

@@ -86,8 +86,8 @@ constexpr Row<BinaryVerb> binary_rows[] = {
     {BinaryVerb::sasl_step, {"sasl_step", nothing}},
 };
 
-// The flags of an mg that change the item: its expiry, or by creating it with a chosen CAS unique.
-constexpr std::string_view changing_flags = "TNE";
+// The flags of an mg that change the item: its expiry, its token for a refill, or by creating it with a chosen CAS unique.
+constexpr std::string_view changing_flags = "TNER";
 
 // Groups of statistics that change the server, or list keys of items.
 constexpr std::string_view admin_groups[] = {"reset", "detail", "cachedump"};

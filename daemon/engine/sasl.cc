@@ -23,7 +23,7 @@ namespace farcached::daemon {
 
 #ifndef FARCACHED_LIBSASL2
 
-SaslExchange::SaslExchange(const std::string&, SessionMemory* memory) : charge_(memory) {}
+SaslExchange::SaslExchange(const std::string& host, SessionMemory* memory) : charge_(memory), host_(host) {}
 SaslExchange::~SaslExchange() = default;
 std::string_view SaslExchange::mechanisms() { return {}; }
 SaslExchange::Outcome SaslExchange::start(std::string_view, std::string_view) { return Outcome::refused; }
@@ -198,7 +198,7 @@ void Sasl::complain_of_passwords(const std::string& what) const {
 
 // ---- one client -------------------------------------------------------------------------------------------
 
-SaslExchange::SaslExchange(const std::string& host, SessionMemory* memory) : charge_(memory) {
+SaslExchange::SaslExchange(const std::string& host, SessionMemory* memory) : charge_(memory), host_(host) {
     const char* const name = host.empty() ? nullptr : host.c_str();
     int result = sasl_server_new(service, name, /* user_realm= */ nullptr, nullptr, nullptr, nullptr, /* flags= */ 0, &connection_);
     // memcached admits by ANONYMOUS, which the library's default list has.
@@ -257,7 +257,12 @@ std::string_view SaslExchange::user() const {
     const void* name = nullptr;
     const int result = sasl_getprop(connection_, SASL_USERNAME, &name);
     if (result == SASL_NOMEM) throw std::bad_alloc();
-    return result == SASL_OK && name != nullptr ? std::string_view(static_cast<const char*>(name)) : std::string_view();
+    if (result != SASL_OK || name == nullptr) return {};
+    std::string_view user = static_cast<const char*>(name);
+    // alice@HOST and alice are one account of sasldb: they get the same permissions.
+    const size_t at = user.rfind('@');
+    if (at != user.npos && !host_.empty() && user.substr(at + 1) == host_) user = user.substr(0, at);
+    return user;
 }
 
 std::string SaslExchange::reason() const {

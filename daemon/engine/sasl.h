@@ -32,7 +32,7 @@ class SaslExchange {
     static constexpr size_t response_bytes_max = 64 << 10;  // a Kerberos ticket is the longest
     static constexpr size_t charged_bytes = 16 << 10;      // more than the library takes (docs/results.md)
 
-    // memory: nullptr: uncounted. Throws SessionMemorySpent, too.
+    // memory: nullptr: uncounted. Throws SessionMemorySpent, too. host: outlives this.
     SaslExchange(const std::string& host, SessionMemory* memory);
     ~SaslExchange();
     SaslExchange(const SaslExchange&) = delete;
@@ -44,7 +44,7 @@ class SaslExchange {
     Outcome step(std::string_view response);
     // After goes_on: the client's; valid until the next call.
     std::string_view challenge() const { return challenge_; }
-    // After authenticated: the client's name; valid until the exchange ends.
+    // After authenticated: the client's name, without the realm of this host; valid until the exchange ends.
     std::string_view user() const;
     // After refused: the library's reason, for the log.
     std::string reason() const;
@@ -63,6 +63,7 @@ class SaslExchange {
     };
 
     const Charge charge_;
+    const std::string_view host_;  // the library's realm of users without one; empty: not known
     sasl_conn* connection_ = nullptr;
     std::string_view challenge_;
     bool nameless_ = false;  // the mechanism's name is impossible

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -406,18 +407,15 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
-void reload(process::Reloader& reloader, const Running& running, process::HttpServers& http, WatchLog& watch) {
-    const auto tell = [&](std::string_view status) {
-        if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
-    };
-    tell("start");
+// False: refused.
+bool try_reload(process::Reloader& reloader, const Running& running, process::HttpServers& http) {
     NewFiles files(running.files);
     process::HttpServers::NewFiles of_http(http);
     std::vector<std::string> refused = files.load();
     if (refused.empty()) refused = of_http.load();
     if (!refused.empty()) {
         reloader.refuse(refused);
-        return tell("failed");
+        return false;
     }
     const auto load = [&](const conf::Settings& next, conf::Settings& wanted) {
         return files.load_keys(reloader.running(), next, wanted);
@@ -436,7 +434,19 @@ void reload(process::Reloader& reloader, const Running& running, process::HttpSe
         files.use();
         of_http.use();
     }
-    tell(done ? "done" : "failed");
+    return done;
+}
+
+void reload(process::Reloader& reloader, const Running& running, process::HttpServers& http, WatchLog& watch) {
+    const auto show = [&](std::string_view status) {
+        if (watch.wants(watch_proxyevents)) watch.proxy_event(reload_line(status));
+    };
+    try {
+        show("start");
+        show(try_reload(reloader, running, http) ? "done" : "failed");
+    } catch (const std::bad_alloc&) {
+        reloader.starved();
+    }
 }
 
 // From here on this is the final process.

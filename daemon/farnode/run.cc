@@ -14,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -326,7 +327,7 @@ struct Running {
     process::HttpServers& http;
 };
 
-void reload(process::Reloader& reloader, const Running& running) {
+void reload(process::Reloader& reloader, const Running& running) try {
     Files& files = running.files;
     process::HttpServers::NewFiles of_http(running.http);
     if (const std::vector<std::string> refused = of_http.load(); !refused.empty()) return reloader.refuse(refused);
@@ -349,6 +350,8 @@ void reload(process::Reloader& reloader, const Running& running) {
     if (keys == nullptr) return;
     running.server.use_keys(keys);
     if (running.to_peer != nullptr) running.to_peer->use_key(keys->first(protocol::AuthRole::proxy));
+} catch (const std::bad_alloc&) {
+    reloader.starved();
 }
 
 // -- The process --------------------------------------------------------------------------------------------

@@ -330,6 +330,7 @@ void Datagrams::take_turns() {
 
 // Sends an error instead of its replies, if that has room (G3). Answers to its requests under way are still counted.
 void Datagrams::refuse(Datagram& datagram, BinaryStatus status, std::string_view why) {
+    if (context_.recorder != nullptr) context_.recorder->put_down();  // its view is of the input
     out_.clear(0);
     datagram.out.clear(0);
     discharge(datagram);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "conf/permissions.h"
 #include "conf/program.h"
 #include "daemon/session/session.h"
 #include "process/certificate.h"
@@ -305,7 +306,7 @@ std::string common_name(const X509_NAME* subject) {
     if (bytes < 0) return {};
     const std::unique_ptr<unsigned char, FreeText> owned(text);
     const std::string name(reinterpret_cast<const char*>(text), size_t(bytes));
-    return name.find('\0') == name.npos ? name : std::string();
+    return name.find('\0') == name.npos && name.size() <= conf::identity_bytes_max ? name : std::string();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr Line lines[] = {
     {"set a 0 0 1", "write"}, {"add a 0 0 1", "write"}, {"replace a 0 0 1", "write"}, {"append a 0 0 1", "write"},
     {"prepend a 0 0 1", "write"}, {"cas a 0 0 1 1", "write"}, {"set a  0 0 1 noreply", "write"},
     {"delete a", "write"}, {"incr a 1", "write"}, {"decr a 1", "write"}, {"touch a 1", "write"},
-    {"mg a", "read"}, {"mg a v t k OTNE", "read"}, {"mg TNE v", "read"}, {"mg a R30", "read"}, {"mg a T30", "read write"},
+    {"mg a", "read"}, {"mg a v t k OTNE", "read"}, {"mg TNE v", "read"}, {"mg a R30", "read write"}, {"mg a T30", "read write"},
     {"mg a v N30", "read write"}, {"mg a v E5", "read write"}, {"mg a  v   T0 k", "read write"},
     {"ms a 1", "write"}, {"md a", "write"}, {"ma a", "write"}, {"me a", "read"}, {"mn", ""},
     {"version", ""}, {"quit", ""}, {"verbosity 1", "admin"}, {"flush_all", "admin"}, {"flush_all 10 noreply", "admin"},
