@@ -68,6 +68,7 @@ SpillLink::SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uin
       options_(nodes_->set()->options),
       own_incarnation_(own_incarnation),
       has_disk_(has_disk),
+      key_(options_.key),
       table_(std::move(table)),
       landing_(landing_bytes),
       link_(nodes_->link_config(*peer_, options_, 0),
@@ -88,6 +89,7 @@ void SpillLink::stop() {
 void SpillLink::use_key(std::shared_ptr<const protocol::AuthKey> key) {
     {
         std::lock_guard hold(key_lock_);
+        if (daemon::same_key(key_, key)) return;
         key_ = std::move(key);
     }
     key_changed_ = true;
