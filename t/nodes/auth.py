@@ -207,6 +207,45 @@ def removed_key(channel, folder):
                load.wrong[:3])
 
 
+def spills(folder):
+    """A farnode proves its key to the farnode of --spill-to, as a farcached does."""
+    a, b, other = line("proxy", "a"), line("proxy", "b"), line("proxy", "other")
+    keys, of_lender = KeyFile(folder, "spill", a), KeyFile(folder, "lender", a)
+    with Cluster("tcp tcp", proxies=1, threads=1, node_args=["-m", "4", *keys.args()], proxy_args=keys.args(),
+                 spill=["--ext_recache_rate", "0", "--no_ext_drop_unread"], lender_args=["-m", "64", "--spill-share", "90", *of_lender.args()]) as c, c.proxies[0].client() as client:
+        proxy, home, lender = c.proxies[0], c.nodes[0].process, c.nodes[1].process
+        values = {c.key(c.nodes[0], "s%d" % i): b"%04d " % i * 500 for i in range(3000)}  # 7.5 MB
+
+        def up(wanted):
+            return until(lambda: proxy.stats("node n0")["spill_up"], lambda shown: shown == wanted)
+
+        def wrong():
+            before = counted(proxy, "spill_records_stored")
+            said = [key for key, value in values.items() if client.set(key, value) != "STORED"]
+            until(lambda: counted(proxy, "spill_records_stored"), lambda stored: stored > before + 20)
+            return said + [key for key, value in values.items() if client.get(key) not in (None, value)]
+
+        tap.is_((up("1"), wrong()), ("1", []), "spill: values move to a farnode of the same key, and come back")
+        tap.ok(counted(proxy, "spill_reads") > 0, "spill: some were read there", proxy.stats("node n0"))
+        proofs = counted(proxy, "authentications", "n1")
+        keys.write(a, "# again")
+        reload(home)
+        until(home.stderr, lambda said: b"reload: nothing changed" in said)
+        tap.is_((wrong(), counted(proxy, "authentications", "n1")), ([], proofs),
+                "spill: a reload without another key keeps the connection")
+        of_lender.write(a, b)
+        reload(lender)
+        until(lender.stderr, lambda said: b"reload: nothing changed" in said)
+        keys.write(b, a)
+        reload(home)
+        until(lambda: counted(proxy, "authentications", "n1"), lambda now: now > proofs)
+        tap.is_((up("1"), wrong()), ("1", []), "spill: one with another key proves that")
+        of_lender.write(other)
+        reload(lender)
+        tap.is_(up("0"), "0", "spill: a removed key ends it")
+        tap.ok(all(client.get(key) in (None, value) for key, value in values.items()), "spill: and no value is wrong then")
+
+
 # ---- hostile ends ---------------------------------------------------------------------------------------
 
 def captured_hello(folder, args):
@@ -387,6 +426,7 @@ def main():
             rotation(channel, folder)
             removed_key(channel, folder)
         if not sys.argv[1:]:
+            spills(folder)
             hostile(folder)
             false_nodes(folder)
             files(folder)
