@@ -51,3 +51,6 @@ t_fuzz_datagrams_LDFLAGS = $(fuzz_ldflags)
 fuzz_targets += t/fuzz/tls
 t_fuzz_tls_SOURCES = t/fuzz/tls.cc t/unit/daemon/text_fixture.h t/lib/sent_bytes.h $(fuzz_main)
 t_fuzz_tls_LDFLAGS = $(fuzz_ldflags)
+fuzz_targets += t/fuzz/auth
+t_fuzz_auth_SOURCES = t/fuzz/auth.cc $(fuzz_main)
+t_fuzz_auth_LDFLAGS = $(fuzz_ldflags)
