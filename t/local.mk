@@ -534,10 +534,10 @@ faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/lib
 endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
-	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/verbs_slots
+	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
-check_PROGRAMS += t/faulty/farcached t/faulty/farnode
+check_PROGRAMS += t/faulty/farcached t/faulty/farnode t/faulty/container_vandal t/faulty/pointer_vandal
 t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
 t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_safety_LDADD = $(faulty_ldadd)
@@ -565,16 +565,17 @@ t_faulty_node_reads_LDADD = $(faulty_ldadd)
 t_faulty_owner_SOURCES = $(t_unit_fabric_owner_SOURCES)
 t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
 t_faulty_owner_LDADD = $(faulty_ldadd)
+t_faulty_service_auth_SOURCES = $(t_unit_node_service_auth_SOURCES)
+t_faulty_service_auth_CPPFLAGS = $(faulty_cppflags)
+t_faulty_service_auth_LDADD = $(faulty_ldadd)
 t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
 t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
 t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
-check_PROGRAMS += t/faulty/node_restart
-TESTS += t/faulty/node_restart
 t_faulty_node_restart_SOURCES = t/unit/node/restart.cc t/unit/node/restart_fixture.h t/lib/tap.h
 t_faulty_node_restart_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_restart_LDADD = $(faulty_ldadd)
-check_PROGRAMS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer
-TESTS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer
+check_PROGRAMS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer t/faulty/node_restart
+TESTS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer t/faulty/node_restart
 t_faulty_node_peer_SOURCES = $(t_unit_node_peer_SOURCES)
 t_faulty_node_peer_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_peer_LDADD = $(faulty_ldadd)
@@ -590,10 +591,8 @@ t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
 t_faulty_farnode_SOURCES = $(farnode_SOURCES)
 t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
 t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
-check_PROGRAMS += t/faulty/container_vandal
 t_faulty_container_vandal_SOURCES = t/faulty/container_vandal.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h \
 	t/lib/tap.h
-check_PROGRAMS += t/faulty/pointer_vandal
 t_faulty_pointer_vandal_SOURCES = t/faulty/pointer_vandal.cc t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
 test_scripts += t/faulty/broken_rules.py
 t/faulty/broken_rules.log: $(faulty_programs)

@@ -21,21 +21,27 @@ CHECKERS = {
     "faulty/node_peer": "S15",
     "faulty/node_restart": "S7_RESTART",
     "faulty/owner": "S9_OWNER",
+    "faulty/service_auth": "S16 S16_EARLY S16_NODE",
     "faulty/verbs_slots": "S12_SLOTS",
 }
 
 
 def sees(program, rule):
-    """([was a violation caught?] for each verdict of the checker, end of its output)."""
+    """([was a violation caught?] for each verdict of the checker, end of its output). None: it cannot run here."""
     done = subprocess.run([test_program(program)], env={**os.environ, "FARCACHED_BREAK": rule}, stdin=subprocess.DEVNULL,
                           capture_output=True, timeout=deadline() * 10)
     lines = done.stdout.decode("utf-8", "replace").splitlines()
+    if any(" # SKIP" in line for line in lines) and len(lines) == 2:
+        return None, lines[0]
     found = [line.startswith("ok") for line in lines if line.endswith(" is caught")]
     return found, "\n".join(lines[-5:]) + done.stderr.decode("utf-8", "replace")[-2000:]
 
 
 for program, rules in CHECKERS.items():
     found, said = sees(program, "")
+    if found is None:
+        tap.skip(program, said.partition("# SKIP ")[2])
+        continue
     tap.ok(found and not any(found), "%s sees nothing where no rule is broken" % program, said)
     for rule in rules.split():
         found, said = sees(program, rule)

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node with keys (S16): what a proxy may do by its role, and that nothing is told before its proof.
+// A node with keys (S16): what a proxy may do by its role, and that nothing is told before its proof. Ends that hold another key
+// or none, against a node and against a proxy: the faulty build runs these alone.
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/broken.h"
+#include "proxy/link_parts.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
 
@@ -110,6 +114,59 @@ void failures() {
     tap::ok(parsed(refused).kind == FrameKind::refuse, "a node without keys refuses a proxy with one");
 }
 
+// ---- ends without the key --------------------------------------------------------------------------------
+
+int violations = 0;
+
+void is_no_welcome(const std::string& bytes) { violations += parsed(bytes).kind == FrameKind::welcome ? 1 : 0; }
+
+void strangers_at_a_node() {
+    ServedNode served;
+    served.shared.keys.use(keys_of(file_text));
+    const auto others = keys_of("proxy p " + std::string(64, 'd'));
+    Greeter wrong(served);
+    wrong.greet();
+    is_no_welcome(wrong.prove(*others->find("p")));
+    Greeter without(served);
+    Hello hello;
+    hello.name = "p";
+    hello.host = "h";
+    OutBuffer out;
+    append_hello(out, hello);
+    is_no_welcome(without.say(out.own()));
+}
+
+// The node proves a key that is not the proxy's.
+void stranger_at_a_proxy() {
+    ServedNode served;
+    Greeter node(served);  // lends its channel
+    Hello hello;
+    hello.name = "p";
+    hello.host = "h";
+    proxy::NodeClockEstimate clock(0);
+    proxy::Greeting greeting(hello, clock, keys_of(file_text)->find("p"));
+    OutBuffer said, challenge, welcome;
+    greeting.send(said, 1);
+    AuthNonce nonce;
+    nonce.fill('c');
+    append_challenge(challenge, nonce);
+    std::optional<proxy::Down> down;
+    const std::string challenge_bytes(challenge.own());
+    greeting.take(parsed(challenge_bytes), node.channel, 2, down);
+    tap::ok(!down.has_value(), "a proxy answers a challenge");
+    node.channel.flush();
+    const std::string proof = node.channel.take_sent();
+    Welcome facts;
+    facts.name = "n0";
+    facts.incarnation = 1;
+    facts.item_bytes_max = 1;
+    const AuthKey other(AuthRole::proxy, "p", std::string(auth_key_bytes_min, 'd'));
+    tap::ok(append_proved_welcome(welcome, facts, "", other, said.own(), challenge_bytes, proof), "a proof is made");
+    const std::string welcome_bytes(welcome.own());
+    greeting.take(parsed(welcome_bytes), node.channel, 3, down);
+    violations += greeting.welcome().incarnation == facts.incarnation ? 1 : 0;
+}
+
 }  // namespace
 
 int main() {
@@ -117,7 +174,14 @@ int main() {
         tap::skip(1, *auth_unavailable());
         return tap::done();
     }
-    roles();
-    failures();
+    strangers_at_a_node();
+    stranger_at_a_proxy();
+    if constexpr (broken::build) {
+        tap::ok(violations > 0, "the rule that was broken on purpose is caught");
+    } else {
+        tap::is(violations, 0, "an end without the key gets nothing");
+        roles();
+        failures();
+    }
     return tap::done();
 }
