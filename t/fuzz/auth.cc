@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: authentication of proxies and nodes (protocol/auth.h). The first byte of the input selects what the rest is: the
-// text of a key file (k), a frame (h hello, c challenge, p proof, w welcome, g grant), or changes to a good greeting (a). Checked:
-// a frame that was read and written again is the same; no proof in the input is accepted; a greeting with any changed byte proves
-// nothing, and one without changes proves both keys.
+// Fuzz target: authentication of proxies and nodes (protocol/auth.h). The first byte of the input selects what the rest is:
+//   k                a key file's text
+//   h, c, p, w or g  a frame: hello, challenge, proof, welcome or grant
+//   a                changes to a good greeting
+// Checked: a frame that was read and written again is the same. No proof in the input is accepted. A greeting with any changed
+// byte proves nothing, and one without changes proves both keys.
 #include <algorithm>
 #include <array>
 #include <cstddef>
