@@ -93,6 +93,7 @@ Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
         return refused(paths.certificate, ": no certificate can be read");
     if (SSL_CTX_use_PrivateKey_file(raw, paths.key.c_str(), SSL_FILETYPE_PEM) != 1)
         return refused(paths.key, ": no key of that certificate can be read");
+    if (SSL_CTX_check_private_key(raw) != 1) return refused(paths.key, ": no key of that certificate can be read");
     if (SSL_CTX_load_verify_locations(raw, paths.issuers.c_str(), nullptr) != 1)
         return refused(paths.issuers, ": no issuer's certificate can be read");
     parse_extensions(raw);

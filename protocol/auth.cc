@@ -121,6 +121,8 @@ std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::strin
     SecretBytes key;
     if (text.empty()) return "the key is missing: the third word must be 32 to 64 bytes in hexadecimal or base64";
     if (!take_hex(text, key)) {
+        if (text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos && text.size() % 2 != 0)
+            return "the key has an odd number of hexadecimal digits";
         wipe(key.bytes.data(), key.size);
         key.size = 0;
         if (!take_base64(text, key)) return "the key is neither hexadecimal nor base64";
@@ -162,8 +164,11 @@ AuthKey::~AuthKey() { wipe(secret_.data(), secret_.size()); }
 std::string AuthKey::describe() const { return std::string(auth_role_name(role_)) + " key " + name_; }
 
 bool AuthKey::same(const AuthKey& other) const {
-    if (role_ != other.role_ || name_ != other.name_ || size_ != other.size_) return false;
-    return equal_bytes(secret_.data(), other.secret_.data(), size_);
+    return role_ == other.role_ && name_ == other.name_ && has_bytes_of(other);
+}
+
+bool AuthKey::has_bytes_of(const AuthKey& other) const {
+    return size_ == other.size_ && equal_bytes(secret_.data(), other.secret_.data(), size_);
 }
 
 std::optional<AuthProof> AuthKey::sign(std::string_view label, std::initializer_list<std::string_view> parts) const {
@@ -192,11 +197,16 @@ AuthKeys::Parsed AuthKeys::parse(std::string_view text) {
         if (const auto* why = std::get_if<const char*>(&made)) return wrong(*why);
         auto& key = std::get<0>(made);
         if (keys->find(key->name()) != nullptr) return wrong("another key has the same name");
+        if (keys->has_bytes_of(*key)) return wrong("another name has the same key");
         if (keys->size() == auth_keys_max) return wrong("there are more than 1024 keys");
         keys->keys_.push_back(std::move(key));
     }
     if (keys->keys_.empty()) return system_problem("it has no key");
     return std::shared_ptr<const AuthKeys>(keys);
+}
+
+bool AuthKeys::has_bytes_of(const AuthKey& key) const {
+    return std::any_of(keys_.begin(), keys_.end(), [&](const auto& one) { return one->has_bytes_of(key); });
 }
 
 std::shared_ptr<const AuthKey> AuthKeys::find(std::string_view name) const {

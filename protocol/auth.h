@@ -79,6 +79,7 @@ class AuthKey {
     // "proxy key fleet-1", for messages
     std::string describe() const;
     bool same(const AuthKey& other) const;
+    bool has_bytes_of(const AuthKey& other) const;  // whatever its name and role
     // Nothing if OpenSSL fails.
     std::optional<AuthProof> sign(std::string_view label, std::initializer_list<std::string_view> parts) const;
 
@@ -96,6 +97,7 @@ class AuthKeys {
     // in base64. A problem is the end of a sentence, "line 3: ...", and shows no part of a key.
     static Parsed parse(std::string_view text);
 
+    bool has_bytes_of(const AuthKey& key) const;  // has one of them?
     // nullptr: none.
     std::shared_ptr<const AuthKey> find(std::string_view name) const;
     // The first of that role in the file; nullptr: none.

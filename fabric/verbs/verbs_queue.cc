@@ -98,6 +98,7 @@ void VerbsQueue::bind_slots() {
 
 // B3
 void VerbsQueue::drop_windows() {
+    dropped_ = true;
     if (sends_.collected() && !failure_.any()) (void)went_well("ibv_post_send", post_chain());
     rpc_.drop_windows();
     reach_.drop_window();
@@ -316,7 +317,7 @@ void VerbsQueue::completed_badly(const ibv_wc& completion) {
     if (failure_.bad().has_value()) return;
     const WorkId id = WorkId::unpack(completion.wr_id);
     const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
-    if (id.kind == WorkKind::bind && !flushed && !revoked_) device_->set_windowless();
+    if (id.kind == WorkKind::bind && !flushed && !dropped_) device_->set_windowless();
     if (!failure_.completed_badly(id, flushed, verbs_completed_badly(device_->name(), id.kind, completion.status))) return;
     sends_.add_beat(/* last= */ true);
     failure_.look_for(sends_.last_number());

@@ -145,6 +145,7 @@ class VerbsQueue {
     uint64_t completed_ = 0;
     bool awaits_reads_ = false;  // after leave(): the proxy may still READ replies
     bool permitted_ = true, revoked_ = false;
+    bool dropped_ = false;  // the windows: a binding that has not run yet may fail
     ChannelCounters unread_;  // used without count_in() and after leave()
     ChannelCounters* counters_ = &unread_;
 };

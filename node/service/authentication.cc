@@ -39,17 +39,17 @@ std::shared_ptr<const protocol::AuthKeys> KeyRing::keys() const {
     return keys_;
 }
 
-void KeyRing::entered(const AuthKey& key) {
-    const std::string name = shown_key(key);
+KeyRing::InUse::iterator KeyRing::entered(const AuthKey& key) {
+    std::string name = shown_key(key);
     std::lock_guard hold(lock_);
-    in_use_[name]++;
+    const auto at = in_use_.try_emplace(std::move(name)).first;
+    at->second++;
+    return at;
 }
 
-void KeyRing::left(const AuthKey& key) {
-    const std::string name = shown_key(key);
+void KeyRing::left(InUse::iterator key) noexcept {
     std::lock_guard hold(lock_);
-    const auto at = in_use_.find(name);
-    if (--at->second == 0) in_use_.erase(at);
+    if (--key->second == 0) in_use_.erase(key);
 }
 
 bool allows(AuthRole role, const protocol::RequestOp& op) {
@@ -70,7 +70,7 @@ bool allows(AuthRole role, const protocol::RequestOp& op) {
 // ---- a connection ---------------------------------------------------------------------------------------
 
 Authentication::~Authentication() {
-    if (entered_) ring_.left(*key_);
+    if (entered_.has_value()) ring_.left(*entered_);
 }
 
 void Authentication::challenge(const protocol::Frame& hello, OutBuffer& out) {
@@ -108,8 +108,7 @@ bool Authentication::welcome(OutBuffer& out, const protocol::Welcome& welcome, s
     const bool made = protocol::append_proved_welcome(out, welcome, grant, *key_, hello_, challenge_, proof_);
     for (std::string* frame : {&hello_, &challenge_, &proof_}) std::string().swap(*frame);
     if (!made) return false;
-    ring_.entered(*key_);
-    entered_ = true;
+    entered_ = ring_.entered(*key_);
     return true;
 }
 

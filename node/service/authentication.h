@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,9 +33,10 @@ class KeyRing {
     std::shared_ptr<const protocol::AuthKeys> keys() const;
     bool demanded() const { return demanded_.load(std::memory_order_relaxed); }
 
-    // Connections by key, for statistics.
-    void entered(const protocol::AuthKey& key);
-    void left(const protocol::AuthKey& key);
+    // Connections by key, "role:name", for statistics.
+    using InUse = std::map<std::string, uint64_t>;
+    InUse::iterator entered(const protocol::AuthKey& key);
+    void left(InUse::iterator key) noexcept;
     // visit(name and role, number of connections)
     template <class Visit>
     void each_in_use(Visit visit) const {
@@ -45,7 +47,7 @@ class KeyRing {
   private:
     mutable std::mutex lock_;
     std::shared_ptr<const protocol::AuthKeys> keys_;  // under lock_, as in_use_
-    std::map<std::string, uint64_t> in_use_;          // "role:name"
+    InUse in_use_;
     std::atomic<bool> demanded_{false};
 };
 
@@ -76,7 +78,7 @@ class Authentication {
     KeyRing& ring_;
     std::string hello_, challenge_, proof_;  // whole frames
     std::shared_ptr<const protocol::AuthKey> key_;
-    bool entered_ = false;
+    std::optional<KeyRing::InUse::iterator> entered_;  // none: not yet
 };
 
 }  // namespace farcached::node

@@ -332,7 +332,6 @@ void NodeService::proof(const Frame& frame) {
     welcome();
 }
 
-// The proxy's name does not go into the text of an end: each of many connections could have another.
 void NodeService::fail_authentication(Counter& why, std::string text) {
     why.add(1);
     connection_.counters.refusals[size_t(Refusal::authentication)].add(1);

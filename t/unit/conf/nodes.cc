@@ -457,7 +457,8 @@ std::string nodes_settings(const Settings& settings) {
 void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
-            "nodes a,b\nauth-key-file NULL\ndistribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
+            "nodes a,b\nauth-key-file NULL\n"
+            "distribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",

@@ -17,7 +17,7 @@ namespace {
 using namespace farcached;
 using namespace farcached::protocol;
 
-const std::string hex_a(64, 'a'), hex_b(128, 'b');
+const std::string hex_a(64, 'a'), hex_b(128, 'b'), hex_c(64, 'c'), hex_d(64, 'd');
 const std::string base64_32 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 std::string outcome(std::string_view text) {
@@ -55,13 +55,16 @@ void files() {
             "another letter");
     tap::is(outcome("proxy a " + hex_a + " b"), "line 1: there is more than role, name and key", "a fourth word");
     tap::is(outcome("proxy a " + hex_a + "\nreader a " + hex_b), "line 2: another key has the same name", "a name twice");
+    tap::is(outcome("proxy a " + hex_a + "\nreader b " + hex_a), "line 2: another name has the same key", "a key twice");
+    tap::is(outcome("proxy a " + std::string(63, 'a')), "line 1: the key has an odd number of hexadecimal digits", "a lost digit");
     std::string many;
-    for (size_t i = 0; i <= auth_keys_max; i++) many += "proxy k" + std::to_string(i) + " " + hex_a + "\n";
+    for (size_t i = 0; i <= auth_keys_max; i++)
+        many += "proxy k" + std::to_string(i) + " " + std::to_string(100'000 + i) + hex_a.substr(6) + "\n";
     tap::is(outcome(many), "line 1025: there are more than 1024 keys", "too many");
 
-    const auto list = keys("operator o " + hex_a + "\nreader r " + hex_a + "\nproxy p1 " + hex_a + "\nproxy p2 " + hex_b);
+    const auto list = keys("operator o " + hex_c + "\nreader r " + hex_d + "\nproxy p1 " + hex_a + "\nproxy p2 " + hex_b);
     tap::is(list->of_proxy()->name(), "p1", "a proxy uses its first key of role proxy");
-    tap::is(keys("operator o " + hex_a + "\nreader r " + hex_a)->of_proxy()->name(), "r", "else a reader's");
+    tap::is(keys("operator o " + hex_a + "\nreader r " + hex_b)->of_proxy()->name(), "r", "else a reader's");
     tap::ok(keys("operator o " + hex_a)->of_proxy() == nullptr, "never an operator's");
     tap::ok(list->find("p3") == nullptr && list->find("p2")->role() == AuthRole::proxy, "a name finds its key");
     tap::is(list->find("o")->describe(), "operator key o", "which names itself");
@@ -137,7 +140,7 @@ bool proxy_accepts(const AuthKey& key, const Exchange& of) {
 }
 
 void every_byte_counts() {
-    const auto list = keys("proxy a " + hex_a + "\nproxy b " + hex_b + "\nreader c " + hex_a);
+    const auto list = keys("proxy a " + hex_a + "\nproxy b " + hex_b + "\nreader c " + hex_c);
     const AuthKey& key = *list->find("a");
     const Exchange right = exchange(key, 1, 2);
     tap::ok(node_accepts(key, right), "the node accepts the proof");
