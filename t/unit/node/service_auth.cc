@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node with keys (S16): what a proxy may do by its role, and that the node sends it nothing before its proof. Ends that
+// A node with keys (S16): what a proxy may do by its role, and that before its proof it gets a nonce alone. Ends that
 // hold another key or none, against a node and against a proxy: the faulty build runs these alone.
 #include <memory>
 #include <optional>
