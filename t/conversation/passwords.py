@@ -5,13 +5,15 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from farcached import Client, Daemon, run_binary, tap, until  # noqa: E402
+from farcached import Client, Daemon, deadline, run_binary, tap, until  # noqa: E402
 
 FAILURE = "CLIENT_ERROR authentication failure"
 UNAUTHENTICATED = "CLIENT_ERROR unauthenticated"
 FORMAT = "CLIENT_ERROR bad authentication token format"
+RELOADS = 20
 
 
 def write(path, text):
@@ -88,6 +90,43 @@ def reloads(d, path):
             tap.is_(authenticated(d, "ann new")[1], "STORED", "a reload that fails keeps the old list: %r" % text[:8])
 
 
+class Logins(threading.Thread):
+    """Logs in again and again, and asks on each connection and on one that stays."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon=True)
+        self.target, self.stopping, self.rounds, self.wrong = daemon, False, 0, []
+
+    def run(self):
+        try:
+            stays, _ = authenticated(self.target)
+            with stays:
+                while not self.stopping and not self.wrong:
+                    c, said = authenticated(self.target)
+                    with c:
+                        replies = said, stays.set("k", "%d" % self.rounds), c.get("k"), stays.get("k")
+                    if replies != ("STORED", "STORED", b"%d" % self.rounds, b"%d" % self.rounds):
+                        self.wrong.append(replies)
+                    self.rounds += 1
+        except Exception as e:  # a lost connection, too
+            self.wrong.append(repr(e))
+
+
+def reloads_under_load(d, path):
+    logins = Logins(d)
+    logins.start()
+    for i in range(RELOADS):
+        write(path, "user%d:other\njohn:secret\n" % i)
+        before = d.stderr().count(b"reload: ")
+        d.signal(signal.SIGHUP)
+        until(d.stderr, lambda said, before=before: said.count(b"reload: ") > before)
+    rounds = logins.rounds
+    until(lambda: logins.rounds, lambda now: now > rounds + 5 or logins.wrong)
+    logins.stopping = True
+    logins.join(deadline())
+    tap.ok(logins.rounds > 5 and not logins.wrong, "%d reloads under load fail no login and no request" % RELOADS, logins.wrong[:3])
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="farcached-passwords-") as folder:
         path = os.path.join(folder, "passwords")
@@ -102,6 +141,9 @@ def main():
             with c:
                 c.set("a", b"1")
             reloads(d, path)
+        write(path, "john:secret\n")
+        with Daemon("-Y", path, "-v") as d:
+            reloads_under_load(d, path)
         write(path, "john:secret\n")
         with Daemon("-Y", path, "-s", os.path.join(folder, "unix"), "--admin", os.path.join(folder, "admin")) as d:
             with d.client() as c:
