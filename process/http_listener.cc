@@ -251,7 +251,7 @@ bufferevent* HttpListener::new_stream(event_base* base) const {
     return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 }
 
-// Of a connection for which there was no memory, or of evhttp's own.
+// True: OpenSSL had no memory for this connection.
 bool HttpListener::lacks_tls([[maybe_unused]] evhttp_request* request) const {
 #ifdef FARCACHED_OPENSSL
     if (options_.access == nullptr || options_.access->tls() == nullptr) return false;
@@ -268,7 +268,7 @@ bufferevent* HttpListener::on_connection(event_base* base, void* argument) {
     // then belong to a worker's client, whose bytes would be lost. So the stream closes it, with its last reference.
     if (listener.connections_.size() == listener.connections_.capacity()) return nullptr;  // not while accepting pauses
     bufferevent* stream = listener.new_stream(base);
-    // evhttp would make a stream of its own for nullptr. Without TLS each request of this one is refused (lacks_tls()).
+    // For nullptr evhttp makes a stream of its own, so this makes one without TLS. Its requests are refused (lacks_tls()).
     if (stream == nullptr) stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (stream == nullptr) return nullptr;
     bufferevent_setwatermark(stream, EV_READ, 0, unread_bytes_max);

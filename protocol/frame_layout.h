@@ -30,7 +30,7 @@ constexpr uint32_t version_with_prefix_deletes = 3;  // before it, flush_prefix 
 // of reads is unsafe where items are written in place (S18).
 constexpr uint32_t version_with_in_place = 4;
 constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
-constexpr uint32_t version_with_auth = 6;     // before it, nobody authenticates (protocol/auth.h)
+constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
 
 // ---- every frame ------------------------------------------------------------------------------------
 //

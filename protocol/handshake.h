@@ -148,7 +148,7 @@ FrameLimits agreed_limits(const Welcome& welcome, Sender sender);
 
 // ---- authentication (protocol/auth.h) --------------------------------------------------------------------
 
-// What a proxy says of its key.
+// A proxy's claims of its key.
 struct Proof {
     AuthRole role = AuthRole::none;
     std::string_view name;

@@ -29,7 +29,7 @@ class KeyRing {
   public:
     // The first call, before any connection, demands proofs from then on.
     void use(std::shared_ptr<const protocol::AuthKeys> keys);
-    // nullptr: nobody authenticates.
+    // nullptr: no proxy authenticates.
     std::shared_ptr<const protocol::AuthKeys> keys() const;
     bool demanded() const { return demanded_.load(std::memory_order_relaxed); }
 
@@ -64,7 +64,7 @@ class Authentication {
     bool demanded() const { return ring_.demanded(); }
     // Appends the challenge for this hello.
     void challenge(const protocol::Frame& hello, OutBuffer& out);
-    // What the proxy proved. A malformed frame is `bad`.
+    // Checks the proxy's proof. A malformed frame is `bad`.
     enum class Outcome : uint8_t { proved, bad, key_unknown, proof_wrong, role_wrong };
     Outcome take(const protocol::Frame& proof, protocol::FrameError& error);
     // The key that was proved; nullptr: none.

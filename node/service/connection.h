@@ -107,7 +107,7 @@ struct Connection {
     protocol::FrameLimits limits = {};  // as agreed
     bool stopping = false;              // no new request is executed
 
-    protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: nobody authenticates
+    protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates
 
     // Does the proxy's key allow it?
     bool may(const protocol::RequestOp& op) const { return role == protocol::AuthRole::none || allows(role, op); }

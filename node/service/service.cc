@@ -394,7 +394,7 @@ bool NodeService::send_welcome(const protocol::Welcome& welcome) {
 
 bool NodeService::may_report() const { return connection_.role != protocol::AuthRole::operating; }
 
-// What the proxy grants: once, from one that may have the node's memory.
+// The proxy's grant of its memory: once, from one that may have the node's memory.
 FrameError NodeService::grant(const Frame& frame) {
     if (key() == nullptr || !may_report() || std::exchange(grant_taken_, true)) return FrameError::kind_unexpected;
     return connection_.channel->take_grant(frame.body).has_value() ? FrameError::facts_invalid : FrameError::none;
