@@ -82,7 +82,8 @@ def right_key(channel, folder):
 
 def down_reason(node_option, args):
     """Why a farcached with these arguments has no connection."""
-    with Daemon(*node_option, "-t", "1", *args) as proxy:
+    patience = ["-o", "node_timeout_ms=30000"]  # a guest may take longer than the default for a greeting
+    with Daemon(*node_option, "-t", "1", *patience, *args) as proxy:
         shown = until(lambda: nodes_shown(proxy)["n0"], lambda s: s.get("down_reason"))
         return shown.get("down_reason", ""), shown["state"], proxy.client().set("k", "v")
 
