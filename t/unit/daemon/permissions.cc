@@ -113,7 +113,8 @@ void test_own_sessions() {
     const auto nobody = table({{"alice", r}});
     for (const bool operators : {true, false}) {
         Talk t;
-        (operators ? t.session.admin : t.session.own) = true;
+        t.session.admin = operators;
+        t.session.own = !operators;
         use(t, nobody);
         tap::is(t.say("set a 0 0 1\r\n1\r\nget a\r\n"), "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n", "the operator, and this process");
     }
