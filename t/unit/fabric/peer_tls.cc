@@ -45,6 +45,8 @@ Met meet(const PeerTls* proxy, const PeerTls* node, const std::string& host = "1
         end.channel->out().append("pong");
         return bytes.size();
     };
+    // An end that is over closes its socket, which the other end notices.
+    client.on_end = server.on_end = [](End& end) { end.channel.reset(); };
     client.channel = value_of(connect_tcp(listener->address(), client, {.tls = proxy, .host = host}));
     client.channel->out().append("ping, without a word of TLS");
     client.channel->flush();
