@@ -76,10 +76,13 @@ int base64_digit(char c) {
     return -1;
 }
 
-bool take_hex(std::string_view text, SecretBytes& key) {
-    if (text.size() % 2 != 0 || !std::all_of(text.begin(), text.end(), [](char c) { return hex_digit(c) >= 0; })) return false;
+bool is_hex(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return hex_digit(c) >= 0; });
+}
+
+// Of an even number of digits.
+void take_hex(std::string_view text, SecretBytes& key) {
     for (size_t i = 0; i < text.size(); i += 2) key.add(unsigned(hex_digit(text[i]) * 16 + hex_digit(text[i + 1])));
-    return true;
 }
 
 bool take_base64(std::string_view text, SecretBytes& key) {
@@ -120,12 +123,11 @@ std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::strin
     const std::string_view text = next_word(line);
     SecretBytes key;
     if (text.empty()) return "the key is missing: the third word must be 32 to 64 bytes in hexadecimal or base64";
-    if (!take_hex(text, key)) {
-        if (text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos && text.size() % 2 != 0)
-            return "the key has an odd number of hexadecimal digits";
-        wipe(key.bytes.data(), key.size);
-        key.size = 0;
-        if (!take_base64(text, key)) return "the key is neither hexadecimal nor base64";
+    if (is_hex(text)) {
+        if (text.size() % 2 != 0) return "the key has an odd number of hexadecimal digits";
+        take_hex(text, key);
+    } else if (!take_base64(text, key)) {
+        return "the key is neither hexadecimal nor base64";
     }
     if (key.size < auth_key_bytes_min) return "the key is shorter than 32 bytes";
     if (key.size > auth_key_bytes_max) return "the key is longer than 64 bytes";
