@@ -56,16 +56,6 @@ Problem refused(const std::string& path, const char* what) {
 // Instead of a question at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
-// Parses the issuers' extensions in the thread that loads them. Else libcrypto parses them in the first handshake, and shows the
-// result to other threads by an atomic word that TSan does not see.
-void parse_extensions(SSL_CTX* context) {
-    const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
-    for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
-        X509* const certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
-        if (certificate != nullptr) X509_get_extension_flags(certificate);
-    }
-}
-
 bool demand_host(SSL* ssl, const std::string& host) {
     X509_VERIFY_PARAM* const rules = SSL_get0_param(ssl);
     if (X509_VERIFY_PARAM_set1_ip_asc(rules, host.c_str()) == 1) return true;
@@ -75,6 +65,14 @@ bool demand_host(SSL* ssl, const std::string& host) {
 }
 
 }  // namespace
+
+void parse_extensions(SSL_CTX* context) {
+    const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+    for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
+        X509* const certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+        if (certificate != nullptr) X509_get_extension_flags(certificate);
+    }
+}
 
 Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
     ERR_clear_error();
@@ -91,9 +89,9 @@ Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
     SSL_CTX_set_default_passwd_cb(raw, no_password);
     if (SSL_CTX_use_certificate_chain_file(raw, paths.certificate.c_str()) != 1)
         return refused(paths.certificate, ": no certificate can be read");
-    if (SSL_CTX_use_PrivateKey_file(raw, paths.key.c_str(), SSL_FILETYPE_PEM) != 1)
+    // The first call accepts a key of another type than the certificate's.
+    if (SSL_CTX_use_PrivateKey_file(raw, paths.key.c_str(), SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(raw) != 1)
         return refused(paths.key, ": no key of that certificate can be read");
-    if (SSL_CTX_check_private_key(raw) != 1) return refused(paths.key, ": no key of that certificate can be read");
     if (SSL_CTX_load_verify_locations(raw, paths.issuers.c_str(), nullptr) != 1)
         return refused(paths.issuers, ": no issuer's certificate can be read");
     parse_extensions(raw);

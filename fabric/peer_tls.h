@@ -24,6 +24,10 @@ struct ssl_st;
 
 namespace farcached::fabric {
 
+// Parses the extensions of the context's issuers in the thread that loads them. Else libcrypto parses them in the first handshake,
+// and shows the result to other threads by an atomic word that TSan does not see. Only with OpenSSL.
+void parse_extensions(ssl_ctx_st* context);
+
 class TlsStream {
   public:
     enum class Outcome : unsigned char { done, wants_input, wants_output, ended, failed };

@@ -9,6 +9,7 @@
 #include "conf/permissions.h"
 #include "conf/program.h"
 #include "daemon/session/session.h"
+#include "fabric/peer_tls.h"
 #include "process/certificate.h"
 #include "process/log.h"
 #include "process/node_time.h"
@@ -17,7 +18,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <ctime>
@@ -147,22 +147,12 @@ void set_options(SSL_CTX* context, const conf::TlsSettings& settings) {
     SSL_CTX_set_num_tickets(context, 0);
 }
 
-// Parses the issuers' extensions in the thread that loads them. libcrypto would parse them in the first handshake, keep the
-// result in the certificate, and show it to other threads by an atomic word that TSan does not see.
-void parse_extensions(SSL_CTX* context) {
-    const auto* const objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
-    for (int i = 0; i < sk_X509_OBJECT_num(objects); ++i) {
-        X509* const certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
-        if (certificate != nullptr) X509_get_extension_flags(certificate);
-    }
-}
-
 Refusal load_issuers(SSL_CTX* context, const std::string& path) {
     STACK_OF(X509_NAME)* names = nullptr;
     if (SSL_CTX_load_verify_locations(context, path.c_str(), nullptr) == 1) names = SSL_load_client_CA_file(path.c_str());
     if (names == nullptr) return process::tls_problem("Error loading the CA certificate: " + path + " ");
     SSL_CTX_set_client_CA_list(context, names);  // takes the names
-    parse_extensions(context);
+    fabric::parse_extensions(context);
     return {};
 }
 
