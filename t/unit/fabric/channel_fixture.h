@@ -140,6 +140,15 @@ bool pump(std::initializer_list<End*> ends, Condition&& condition) {
     return true;
 }
 
+// Do bytes travel both ways between two ends that are up?
+inline bool talk(End& client, End& server) {
+    client.send("hello");
+    server.send("welcome");
+    const bool all = pump({&client, &server}, [&] { return client.bytes == "welcome" && server.bytes == "hello"; });
+    client.bytes.clear(), server.bytes.clear();
+    return all;
+}
+
 // The wake-ups within that time; first, leftovers of the last exchange are consumed.
 inline uint64_t idle_wakeups(std::initializer_list<End*> ends, int ms) {
     while (turn(ends, 20)) {
