@@ -9,11 +9,11 @@
 # A fuzz target:    fuzz_targets += t/fuzz/z
 #                   t_fuzz_z_SOURCES = t/fuzz/z.cc $(fuzz_main)    t_fuzz_z_LDFLAGS = $(fuzz_ldflags)
 #                   t/fuzz/z.cc defines LLVMFuzzerTestOneInput; seeds are files in t/fuzz/corpus/z/.
-# A broken build:   see "Faulty programs"; each rule that can be broken is a line of t/faulty/broken_rules.py.
+# A broken build:   see t/faulty/local.mk; each rule that can be broken is a line of t/faulty/broken_rules.py.
 test_scripts =
 fuzz_targets =
 
-# The longest tests begin first, so that none runs alone at the end. t/nodes/broken.py is described under "Faulty programs".
+# The longest tests begin first, so that none runs alone at the end. t/nodes/broken.py is described in t/faulty/local.mk.
 TESTS += t/unit/node/failing_node t/nodes/broken.py t/source/headers.py t/unit/node/lease t/unit/node/prefix \
 	t/unit/node/fragmentation
 EXTRA_DIST += t/nodes/broken.py t/source/headers.py
@@ -306,8 +306,9 @@ check_PROGRAMS += $(fuzz_targets)
 TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts)
 
-# Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules. ThreadSanitizer has
-# nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
+# Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules, and the fuzz targets, which
+# `make fuzz` runs for longer. ThreadSanitizer has nothing to find in programs of one thread (t/source/tidy.py looks for
+# threads), and slows them down most.
 one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic \
 	t/unit/conf/resource_limits \
 	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/daemon/datagrams \
@@ -324,8 +325,8 @@ one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hit
 	t/unit/node/service_reports t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/node/policy \
 	t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine t/unit/protocol/text_parse
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
-left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py \
-	$(if $(under_tsan),t/fuzz/fuzz.py $(fuzz_targets) $(one_thread_programs))
+left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py t/fuzz/fuzz.py $(fuzz_targets) \
+	$(if $(under_tsan),$(one_thread_programs))
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
@@ -514,85 +515,4 @@ t_unit_fabric_shm_rights_SOURCES = t/unit/fabric/shm_rights.cc t/unit/fabric/shm
 	t/lib/tap.h
 t_unit_fabric_owner_SOURCES = t/unit/fabric/owner.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 
-# -- Faulty programs --------------------------------------------------------------------------------
-# The libraries once more, for the checkers and the two daemons. The environment selects broken rules, threads that are
-# held up and faults of connections (base/broken.h, t/faulty/faulty.cc). Of base/, conf/ and process/ only the sources
-# that include base/broken.h differ (t/source/tidy.py).
-faulty_cppflags = $(AM_CPPFLAGS) -DFARCACHED_FAULTY
-check_LIBRARIES = t/faulty/libfaulty.a
-t_faulty_libfaulty_a_CPPFLAGS = $(faulty_cppflags)
-t_faulty_libfaulty_a_SOURCES = t/faulty/faulty.cc
-if JUMBO
-t_faulty_libfaulty_a_SOURCES += $(jumbo_alone)
-nodist_t_faulty_libfaulty_a_SOURCES = $(jumbo_faulty)
-faulty_ldadd = t/faulty/libfaulty.a jumbo/libjumbo.a $(system_libraries)
-else
-t_faulty_libfaulty_a_SOURCES += process/crash_report.cc $(daemon_libdaemon_a_SOURCES) $(proxy_libproxy_a_SOURCES) \
-	$(node_libnode_a_SOURCES) $(fabric_libfabric_a_SOURCES) $(protocol_libprotocol_a_SOURCES)
-nodist_t_faulty_libfaulty_a_SOURCES = $(nodist_daemon_libdaemon_a_SOURCES)
-faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/libbase.a $(system_libraries)
-endif
-
-faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
-	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots
-EXTRA_PROGRAMS += $(faulty_programs)
-CLEANFILES += $(faulty_programs)
-check_PROGRAMS += t/faulty/farcached t/faulty/farnode t/faulty/container_vandal t/faulty/pointer_vandal
-t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
-t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_safety_LDADD = $(faulty_ldadd)
-t_faulty_node_in_place_SOURCES = $(t_unit_node_in_place_SOURCES)
-t_faulty_node_in_place_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_in_place_LDADD = $(faulty_ldadd)
-t_faulty_node_held_SOURCES = $(t_unit_node_held_SOURCES)
-t_faulty_node_held_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_held_LDADD = $(faulty_ldadd)
-t_faulty_node_lease_SOURCES = $(t_unit_node_lease_SOURCES)
-t_faulty_node_lease_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_lease_LDADD = $(faulty_ldadd)
-t_faulty_pointer_table_safety_SOURCES = $(t_unit_proxy_pointer_table_safety_SOURCES)
-t_faulty_pointer_table_safety_CPPFLAGS = $(faulty_cppflags)
-t_faulty_pointer_table_safety_LDADD = $(faulty_ldadd)
-t_faulty_node_link_safety_SOURCES = $(t_unit_proxy_node_link_safety_SOURCES)
-t_faulty_node_link_safety_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_link_safety_LDADD = $(faulty_ldadd)
-t_faulty_pointer_read_SOURCES = $(t_unit_proxy_pointer_read_SOURCES)
-t_faulty_pointer_read_CPPFLAGS = $(faulty_cppflags)
-t_faulty_pointer_read_LDADD = $(faulty_ldadd)
-t_faulty_node_reads_SOURCES = $(t_unit_node_reads_SOURCES)
-t_faulty_node_reads_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_reads_LDADD = $(faulty_ldadd)
-t_faulty_owner_SOURCES = $(t_unit_fabric_owner_SOURCES)
-t_faulty_owner_CPPFLAGS = $(faulty_cppflags)
-t_faulty_owner_LDADD = $(faulty_ldadd)
-t_faulty_service_auth_SOURCES = $(t_unit_node_service_auth_SOURCES)
-t_faulty_service_auth_CPPFLAGS = $(faulty_cppflags)
-t_faulty_service_auth_LDADD = $(faulty_ldadd)
-t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
-t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
-t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
-t_faulty_node_restart_SOURCES = t/unit/node/restart.cc t/unit/node/restart_fixture.h t/lib/tap.h
-t_faulty_node_restart_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_restart_LDADD = $(faulty_ldadd)
-check_PROGRAMS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer t/faulty/node_restart
-TESTS += t/faulty/node_disk t/faulty/node_disk_restart t/faulty/node_peer t/faulty/node_restart
-t_faulty_node_peer_SOURCES = $(t_unit_node_peer_SOURCES)
-t_faulty_node_peer_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_peer_LDADD = $(faulty_ldadd)
-t_faulty_node_disk_restart_SOURCES = t/unit/node/disk_restart.cc t/unit/node/disk_fixture.h t/lib/tap.h
-t_faulty_node_disk_restart_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_disk_restart_LDADD = $(faulty_ldadd)
-t_faulty_node_disk_SOURCES = $(t_unit_node_disk_SOURCES)
-t_faulty_node_disk_CPPFLAGS = $(faulty_cppflags)
-t_faulty_node_disk_LDADD = $(faulty_ldadd)
-t_faulty_farcached_SOURCES = $(farcached_SOURCES)
-t_faulty_farcached_CPPFLAGS = $(faulty_cppflags)
-t_faulty_farcached_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
-t_faulty_farnode_SOURCES = $(farnode_SOURCES)
-t_faulty_farnode_CPPFLAGS = $(faulty_cppflags)
-t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
-t_faulty_container_vandal_SOURCES = t/faulty/container_vandal.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h \
-	t/lib/tap.h
-t_faulty_pointer_vandal_SOURCES = t/faulty/pointer_vandal.cc t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
-test_scripts += t/faulty/broken_rules.py
-t/faulty/broken_rules.log: $(faulty_programs)
+include $(top_srcdir)/t/faulty/local.mk

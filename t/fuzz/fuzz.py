@@ -5,6 +5,7 @@ Under make check: a bounded number of inputs ($FUZZ_RUNS, 20000), one test per t
 `make fuzz` sets FUZZ_SECONDS: each target runs that long, and keeps inputs with new coverage in fuzz-work/ of the
 build tree (libFuzzer builds only) for the next run.
 """
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -22,7 +23,8 @@ RUNS_MAX = 2**31 - 1  # libFuzzer stores it in an int; a larger number means no 
 RUNS_MIN = 1000       # in any number of seconds; fewer means that no new input was tried
 
 
-def fuzz(target, new_inputs):
+def run(target, new_inputs):
+    """Returns whether it found nothing, what ran, and its output's lines."""
     corpus = os.path.join(TOP, "t/fuzz/corpus", os.path.basename(target))
     seeds = [corpus] if os.path.isdir(corpus) else []
     # Each long run has another seed; each run of make check has the same inputs.
@@ -35,22 +37,26 @@ def fuzz(target, new_inputs):
     name = "%s: %s" % (target, "%d seconds" % SECONDS if SECONDS else "seeds and %d inputs" % RUNS)
     tried = re.search(r"Done (\d+) runs|(\d+) inputs", "\n".join(lines[-5:]))
     enough = tried and int(tried.group(1) or tried.group(2)) >= min(RUNS, RUNS_MIN)
-    if tap.ok(done.returncode == 0 and seeds and enough, name,
-              *(lines[-60:] if seeds else ["no seeds in " + corpus])):
-        tap.diag(lines[-1])
+    return done.returncode == 0 and seeds and enough, name, lines if seeds else ["no seeds in " + corpus]
+
+
+def fuzz(target):
+    if SECONDS:
+        kept = os.path.join(BUILD, "fuzz-work", os.path.basename(target))
+        os.makedirs(kept, exist_ok=True)
+        return run(target, kept)
+    with tempfile.TemporaryDirectory(prefix="farcached-fuzz-") as fresh:
+        return run(target, fresh)
 
 
 def main():
     targets = os.environ.get("FUZZ_TARGETS", "").split()
     tap.ok(targets, "there are fuzz targets")
-    for target in targets:
-        if SECONDS:
-            kept = os.path.join(BUILD, "fuzz-work", os.path.basename(target))
-            os.makedirs(kept, exist_ok=True)
-            fuzz(target, kept)
-        else:
-            with tempfile.TemporaryDirectory(prefix="farcached-fuzz-") as fresh:
-                fuzz(target, fresh)
+    at_once = min(2, os.cpu_count() or 1) if SECONDS else 1
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for good, name, lines in pool.map(fuzz, targets):
+            if tap.ok(good, name, *lines[-60:]):
+                tap.diag(lines[-1])
     tap.done()
 
 

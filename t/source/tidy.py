@@ -243,8 +243,9 @@ def check_promises(texts):
 
 
 def words_of(variable):
-    """The words of a variable in t/local.mk."""
-    found = re.findall(r"^%s \+?= ((?:.*\\\n)*.*)" % variable, read("t/local.mk"), re.M)
+    """The words of a variable in the lists of t/."""
+    lists = read("t/local.mk") + read("t/faulty/local.mk")
+    found = re.findall(r"^%s \+?= ((?:.*\\\n)*.*)" % variable, lists, re.M)
     return " ".join(found).replace("\\\n", " ").split()
 
 
