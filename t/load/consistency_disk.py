@@ -29,20 +29,25 @@ COUNTED = ("get_extstore", "recache_from_extstore", "miss_from_extstore", "extst
            "extstore_page_evictions", "extstore_dropped_no_buffer", "extstore_write_errors", "extstore_read_errors", "evictions")
 
 
-def run(shape, seed, seconds, admin, **faulty):
+def run(shape, seed, seconds, admin, *, last=False, **faulty):
+    """False: a busy machine moved too few values in these seconds."""
     title, rules, daemon_args, load_args = shape
     with Disk(**{**BUSY, **rules}) as disk, Daemon(*daemon_args, "-o", disk.options(), "--admin", admin, **faulty) as d:
         load.run(title, d.port, "--seed", seed, "--seconds", seconds, "--admin", admin, "--disk", "1", *load_args,
                  timeout=seconds * 10 + deadline() * 3)
         if not tap.ok(d.alive(), "%s: the daemon lives" % title):
-            return
+            return True
         stats = {name: int(d.stats()[name]) for name in COUNTED}
         tap.diag(", ".join("%s %d" % one for one in stats.items()))
-        tap.ok(stats["get_extstore"] > 100 and stats["recache_from_extstore"] > 50, "%s: values moved" % title)
+        moved = stats["get_extstore"] > 100 and stats["recache_from_extstore"] > 50
+        if not moved and not last:
+            return False
+        tap.ok(moved, "%s: values moved" % title)
         if faulty:
             tap.ok(stats["extstore_read_errors"] > 0, "%s: reads failed" % title)
         with d.client() as c:
             tap.ok(c.is_idle(), "%s: the daemon answers" % title)
+    return True
 
 
 def main():
@@ -50,9 +55,10 @@ def main():
     folder = tempfile.mkdtemp(prefix="farcached-consistency-")
     admin = os.path.join(folder, "admin")
     try:
-        for shape in SHAPES:
-            run(shape, seed, seconds, admin)
-        run(FAULTY, seed, seconds, admin, binary=test_program("faulty/farcached"), env=FAULTS)
+        for shape in SHAPES + [FAULTY]:
+            more = {"binary": test_program("faulty/farcached"), "env": FAULTS} if shape is FAULTY else {}
+            if not run(shape, seed, seconds, admin, **more):
+                run(shape, seed, 5 * seconds, admin, last=True, **more)
     finally:
         shutil.rmtree(folder)
     tap.done()
