@@ -132,9 +132,9 @@ def fill(client, size, key_bytes, numbers):
     store_and_read(client, {name: b"f" * (size + key_bytes - len(name)) for name in names})
 
 
-def to_disk(client, sizes, version=1):
+def to_disk(client, sizes, version=1, leave_room=False):
     """Stores a value of each key, and other items until all of them are on the disk; {key: value}. sizes: {key: bytes}. A few
-    are evicted on their way, and stored again."""
+    are evicted on their way, and stored again. leave_room: deletes the other items, so that no more are evicted."""
     values = {key: value(key, size, version) for key, size in sizes.items()}
     numbers = itertools.count()
     for size in sorted(set(sizes.values())):
@@ -151,6 +151,8 @@ def to_disk(client, sizes, version=1):
             if time.monotonic() > end:
                 stay = {key: one for key, one in now.items() if one >= whole}
                 raise AssertionError("values of %d bytes do not leave memory: %s" % (size, stay))
+        if leave_room:
+            client.send(b"".join(b"md fill-%d-%d q\r\n" % (size, i) for i in range(next(numbers))), b"mn\r\n").upto(b"MN\r\n")
     missing = set(sizes) - set(classes(client, sizes))
     if missing:
         raise AssertionError("%d of %d values are lost" % (len(missing), len(sizes)))

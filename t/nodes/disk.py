@@ -147,7 +147,7 @@ def ends(channel):
     """A node that is stopped, ended or killed while it reads its disk."""
     with cluster(channel, True, kept=True, threads=1) as c:
         with c.proxies[0].client() as client:
-            v = to_disk(client, {"e%d" % i: 4000 for i in range(60)})
+            v = to_disk(client, {"e%d" % i: 4000 for i in range(60)}, leave_room=True)
         node = c.nodes[0]
         requests = [b"get %s\r\n" % key.encode() for key in v] * 5
         replies = [hit(key, one) + b"END\r\n" for key, one in v.items()] * 5
