@@ -324,9 +324,10 @@ one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hit
 	t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order \
 	t/unit/node/service_reports t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/node/policy \
 	t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine t/unit/protocol/text_parse
+one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
 left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py t/fuzz/fuzz.py $(fuzz_targets) \
-	$(if $(under_tsan),$(one_thread_programs))
+	$(if $(under_tsan),$(one_thread_programs) $(one_thread_scripts))
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
