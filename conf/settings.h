@@ -136,6 +136,12 @@ struct PermissionSettings {
     std::map<std::string, CommandClasses, std::less<>> classes_of;
 };
 
+// What clients learn of the farcached that they may choose from (`config get cluster`).
+struct ClusterSettings {
+    std::string advertise;  // this farcached, "host:port", or "host" for the port of -p; empty: it has no address for clients
+    std::string members;    // all of a static cluster, "host:port,..."; empty: this one alone, if it has an address
+};
+
 // The background sweep of expired items.
 struct CrawlerSettings {
     bool enabled = false;
@@ -232,6 +238,7 @@ struct Settings {
     ProcessSettings process;
     AdminSettings admin;
     PermissionSettings permissions;
+    ClusterSettings cluster;
     CrawlerSettings crawler;
     ProxySettings proxy;
     NodeSettings node;
