@@ -136,9 +136,9 @@ struct PermissionSettings {
     std::map<std::string, CommandClasses, std::less<>> classes_of;
 };
 
-// What clients learn of the farcached that they may choose from (`config get cluster`).
+// The farcached that clients may use, for their `config get cluster`.
 struct ClusterSettings {
-    std::string advertise;  // this farcached, "host:port", or "host" for the port of -p; empty: it has no address for clients
+    std::string advertise;  // of this one: "host:port", or "host" for the port of -p; empty: none
     std::string members;    // all of a static cluster, "host:port,..."; empty: this one alone, if it has an address
 };
 

@@ -266,8 +266,8 @@ test_scripts += t/conversation/farnode.py
 # The operator's sockets, and his program.
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
 	t/conversation/http_access.py \
-	t/conversation/hotkeys.py t/conversation/cluster.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
-	t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
+	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
+	t/conversation/cluster.py t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
 TESTS += t/unit/ctl/ctl t/unit/ctl/tools
 t_unit_ctl_ctl_SOURCES = t/unit/ctl/ctl.cc t/lib/tap.h

@@ -17,7 +17,7 @@ using ClusterList = std::shared_ptr<const ClusterView::List>;
 constexpr std::string_view cluster_name = "cluster";  // after `config get`
 constexpr std::string_view cluster_key = "AmazonElastiCache:cluster";
 
-// nullptr: there is none.
+// nullptr: no members are known.
 inline ClusterList cluster_list(const Context& context) {
     return context.options.cluster == nullptr ? nullptr : context.options.cluster->list();
 }

@@ -2,8 +2,7 @@
 // ClusterView: the farcached that clients may choose from, as the auto-discovery of ElastiCache asks for it (config get cluster).
 //
 // Owner: the program. Threads: any calls list(); main's thread sets the members.
-// V1  The version rises with each change, also over restarts and between the farcached of one list: clients ignore a list whose
-//     version is below the highest that they have seen (AWS's Java client).
+// V1  The version rises with each change. AWS's clients ignore a list with a lower version than the one that they have.
 // V2  A list that was returned does not change; set() replaces it.
 #pragma once
 
@@ -33,10 +32,11 @@ class ClusterView {
         std::string text;  // "VERSION\nHOST|ADDRESS|PORT HOST|ADDRESS|PORT\n"
     };
 
-    // In the order in which clients get them. Without any there is no list, and clients get memcached's answers. No effect if they
-    // are the present ones; else the version is version_min, or the one after the present version if that is higher.
+    // Clients get the members in this order; if it is empty, clients get memcached's answers. If they have changed, the version becomes
+    // version_min, or the one after the present version if that is higher. For V1 over restarts, and between the farcached of one
+    // cluster, version_min is a time, or another number that only rises.
     void set(std::vector<Member> members, uint64_t version_min);
-    // nullptr: there is none.
+    // nullptr: no members are known.
     std::shared_ptr<const List> list() const;
 
   private:

@@ -558,7 +558,8 @@ void test_cluster_list() {
     tap::is(talk.say(request(op_get, "AmazonElastiCache:cluster")), reply(op_get, 1, "Not found").bytes(), "the key is a miss");
     view.set({{"a", "10.0.0.1", 1}, {"b", "", 22}}, 7);
     const std::string text = "7\na|10.0.0.1|1 b||22\n", flags(4, '\0');
-    tap::is(talk.say(request(op_config_get, "cluster")), reply(op_config_get, 0, text, 7, flags).bytes(), "60 answers with the list");
+    tap::is(talk.say(request(op_config_get, "cluster")), reply(op_config_get, 0, text, 7, flags).bytes(),
+            "60 answers with the list");
     tap::is(talk.say(request(op_config_get, "other")), reply(op_config_get, 1, "Not found").bytes(), "another name is not found");
     tap::is(talk.say(request(op_config_get, "cluster", "", flags)), unknown, "60 with extras is unknown");
     tap::is(talk.counters->cmd_config_get.get(), 1u, "one is counted");

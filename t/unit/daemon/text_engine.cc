@@ -207,11 +207,13 @@ void test_cluster_list() {
     tap::is(talk.say("get AmazonElastiCache:cluster\r\n"), line + "END\r\n", "a get of the key");
     tap::is(talk.say("gets AmazonElastiCache:cluster\r\n"), "VALUE AmazonElastiCache:cluster 0 24 7\r\n" + value + "END\r\n",
             "a gets shows the version");
+    const std::string a = "VALUE a 0 1\r\nx\r\n", end = "END\r\n";
     tap::is(talk.say("set a 0 0 1\r\nx\r\nget a AmazonElastiCache:cluster b\r\nget AmazonElastiCache:cluster\r\nget a\r\n"),
-            "STORED\r\nVALUE a 0 1\r\nx\r\n" + line + "END\r\n" + line + "END\r\nVALUE a 0 1\r\nx\r\nEND\r\n", "between other keys");
-    tap::is(talk.class_sum(&ClassCounters::get_hits) + talk.counters->get_misses.get(), talk.counters->get_cmds.get(),
+            "STORED\r\n" + a + line + end + line + end + a + end, "between other keys");
+    tap::is(talk.class_sum(&daemon::ClassCounters::get_hits) + talk.counters->get_misses.get(), talk.counters->get_cmds.get(),
             "hits and misses are the gets");
-    tap::is(talk.say("set AmazonElastiCache:cluster 0 0 1\r\nx\r\nget AmazonElastiCache:cluster\r\nmg AmazonElastiCache:cluster v\r\n"),
+    tap::is(talk.say("set AmazonElastiCache:cluster 0 0 1\r\nx\r\nget AmazonElastiCache:cluster\r\n"
+                     "mg AmazonElastiCache:cluster v\r\n"),
             "STORED\r\n" + line + "END\r\nVA 1\r\nx\r\n", "a set does not change the list; meta sees the item");
 }
 

@@ -80,7 +80,8 @@ constexpr Binary verbs[] = {
     {BinaryVerb::set, "write"}, {BinaryVerb::add, "write"}, {BinaryVerb::replace, "write"}, {BinaryVerb::append, "write"},
     {BinaryVerb::prepend, "write"}, {BinaryVerb::del, "write"}, {BinaryVerb::incr, "write"}, {BinaryVerb::decr, "write"},
     {BinaryVerb::quit, ""}, {BinaryVerb::noop, ""}, {BinaryVerb::version, ""}, {BinaryVerb::flush, "admin"},
-    {BinaryVerb::stat, "stats"}, {BinaryVerb::config_get, "read"}, {BinaryVerb::sasl_list, ""}, {BinaryVerb::sasl_auth, ""}, {BinaryVerb::sasl_step, ""},
+    {BinaryVerb::stat, "stats"}, {BinaryVerb::config_get, "read"}, {BinaryVerb::sasl_list, ""},
+    {BinaryVerb::sasl_auth, ""}, {BinaryVerb::sasl_step, ""},
 };
 static_assert(std::size(verbs) == size_t(BinaryVerb::sasl_step) + 1, "every verb");
 
