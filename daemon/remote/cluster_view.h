@@ -32,8 +32,8 @@ class ClusterView {
         std::string text;  // "VERSION\nHOST|ADDRESS|PORT HOST|ADDRESS|PORT\n"
     };
 
-    // Clients get the members in this order; without any they get memcached's answers. After a change the version is version_min, or
-    // the one after the present version if that is higher. For V1 over restarts, and between the farcached of one cluster,
+    // Clients get the members in this order; without any they get memcached's answers. After a change the version is version_min,
+    // or the one after the present version if that is higher. For V1 over restarts, and between the farcached of one cluster,
     // version_min is a time, or another number that only rises.
     void set(std::vector<Member> members, uint64_t version_min);
     // nullptr: no members are known.
