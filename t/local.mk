@@ -96,10 +96,11 @@ t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nod
 	t/lib/tap.h
 
 few_parts = t/unit/protocol/handshake t/unit/protocol/auth \
-	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams t/unit/daemon/cluster_view
+	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams t/unit/daemon/cluster_view t/unit/base/secret
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
+t_unit_base_secret_SOURCES = t/unit/base/secret.cc t/lib/tap.h
 t_unit_daemon_cluster_view_SOURCES = t/unit/daemon/cluster_view.cc t/lib/tap.h
 t_unit_daemon_hot_keys_SOURCES = t/unit/daemon/hot_keys.cc t/lib/tap.h
 t_unit_protocol_udp_frame_SOURCES = t/unit/protocol/udp_frame.cc t/lib/tap.h
