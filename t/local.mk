@@ -95,8 +95,8 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/protocol/handshake t/unit/protocol/auth \
-	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams t/unit/daemon/cluster_view t/unit/base/secret
+few_parts = t/unit/protocol/handshake t/unit/protocol/auth t/unit/daemon/cluster_view t/unit/base/secret \
+	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h

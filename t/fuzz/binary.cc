@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/remote/cluster_view.h"
 #include "process/log.h"
 #include "protocol/binary.h"
 #include "t/unit/daemon/binary_fixture.h"
