@@ -36,4 +36,6 @@ base_libbase_a_SOURCES = \
 	base/recorder.h \
 	base/result.h \
 	base/rpc_mode.h \
+	base/secret.cc \
+	base/secret.h \
 	base/stat_row.h

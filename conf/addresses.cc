@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -297,6 +298,31 @@ std::vector<std::string> host_names_of(std::string_view list) {
         if (more) list.remove_prefix(comma + 1);
     }
     return names;
+}
+
+// ---- what clients learn -------------------------------------------------------------------------------------
+std::vector<ClientAddress> cluster_members_of(std::string_view list) {
+    std::vector<ClientAddress> members;
+    std::set<std::string> known;
+    for (bool more = true; more;) {
+        const size_t comma = list.find(',');
+        more = comma != list.npos;
+        const std::optional<ClientAddress> member = advertised_of(list.substr(0, comma));
+        if (!member.has_value() || member->port == 0) return {};
+        if (!known.insert(host_and_port(member->host, member->port)).second) return {};
+        members.push_back(*member);
+        if (more) list.remove_prefix(comma + 1);
+    }
+    return members;
+}
+
+std::optional<ClientAddress> advertised_of(std::string_view text) {
+    if (text.find('|') != text.npos) return {};  // it separates the columns of the list that clients get
+    ClientAddress address;
+    if (!parse_host_and_port(text, "", 1, address.host, address.port)) return address;
+    if (parse_host_and_port(std::string(text) + ":1", "", 1, address.host, address.port)) return {};
+    address.port = 0;
+    return address;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 // on, from -l, -p and -B.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,6 +68,22 @@ std::string host_name_of(std::string_view text);
 std::vector<std::string> host_names_of(std::string_view list);
 
 inline bool is_host_name_list(std::string_view list) { return !host_names_of(list).empty(); }
+
+// How clients reach a farcached.
+struct ClientAddress {
+    std::string host;   // a name or an address, without brackets
+    uint16_t port = 0;  // 0: not given
+};
+
+// "cache-1.example:11211,[::1]:11212", in list order; empty if `list` is empty or malformed, or names one twice.
+std::vector<ClientAddress> cluster_members_of(std::string_view list);
+
+inline bool is_cluster_list(std::string_view list) { return !cluster_members_of(list).empty(); }
+
+// "cache-1.example", "[::1]:11211"; nothing if malformed.
+std::optional<ClientAddress> advertised_of(std::string_view text);
+
+inline bool is_advertised(std::string_view text) { return advertised_of(text).has_value(); }
 
 struct ListenAddress {
     std::string host;        // empty: all interfaces

@@ -150,6 +150,15 @@ Refusal check_napi_ids(const Settings& settings) {
                                    std::to_string(settings.session.threads) + ")\n"};
 }
 
+// The port of --advertise is that of TCP.
+Refusal check_advertised(const Settings& settings) {
+    const std::optional<ClientAddress> own = advertised_of(settings.cluster.advertise);
+    const bool has_tcp = settings.listen.unix_path.empty() && settings.listen.port != 0;
+    if (!own.has_value() || own->port != 0 || has_tcp) return {};
+    return Problem{exit_usage, "--advertise " + settings.cluster.advertise +
+                                   " needs a port: with -s or -p 0 this farcached has none to take in its place\n"};
+}
+
 }  // namespace
 
 std::vector<Conflict> check_settings(const Settings& settings) {
@@ -170,6 +179,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_passwords(settings), {"auth-file", "protocol", "enable-sasl"});
     add(check_http_place(settings), {"http"});
     add(check_http_options(settings.admin), {"http-key", "http-token-file", "http-cert"});
+    add(check_advertised(settings), {"advertise", "port", "unix-socket"});
     add(check_udp(settings), {"udp-port", "auth-file", "enable-sasl", "enable-ssl", "listen"});
     return conflicts;
 }

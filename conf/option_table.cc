@@ -41,6 +41,12 @@ constexpr Option compat_option(std::string_view name, std::string_view argument,
             .stat = name, .refusal = refusal, .help = help};
 }
 
+constexpr Kind cluster_list = [] {
+    Kind kind = checked_text<&S::cluster, &ClusterSettings::members>(is_cluster_list);
+    kind.several = true;
+    return kind;
+}();
+
 constexpr Option table[] = {
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",
      .kind = counted_in(Unit::megabytes, number<&S::memory, &M::bytes_max>(0, megabytes_max, 1 << 20)),
@@ -338,6 +344,22 @@ constexpr Option table[] = {
              "CN of the client's certificate, else anonymous; * is for all\n"
              "that are not named. In the file: [permissions] with an array\n"
              "for each. Without it every client may use all commands"},
+    {.name = "advertise", .argument = "<host[:port]>",
+     .kind = checked_text<&S::cluster, &ClusterSettings::advertise>(is_advertised), .section = network, .live = true,
+     .exit_status = exit_usage, .allowed = "HOST or HOST:PORT, with brackets around an IPv6 address",
+     .help = "name or address under which clients reach this farcached;\n"
+             "the port is that of -p unless given. Clients that ask for\n"
+             "the list of the cluster (`config get cluster`) get it,\n"
+             "unless cluster_members has the list. Without both,\n"
+             "`config` is an unknown command, as in memcached"},
+    {.name = "cluster-members", .argument = "<list>", .kind = cluster_list, .section = network, .live = true,
+     .exit_status = exit_usage,
+     .allowed = "HOST:PORT, several with commas between them, or an array of them; each once, with brackets around an IPv6 address",
+     .help = "all farcached of a cluster, for clients with the\n"
+             "auto-discovery of ElastiCache: the reply to\n"
+             "`config get cluster`. Give all of them the same list, in\n"
+             "the same order. A reload that changes the list raises its\n"
+             "version, and clients take it at their next poll"},
     log_level_option(process), log_format_option(process), crash_request_option(process),
     {.name = "worker-cpus", .argument = "<list>", .kind = checked_text<&S::session, &N::worker_cpus>(is_cpu_list),
      .section = process, .exit_status = exit_usage, .allowed = "numbers of CPUs, 0 to 1023, and ranges of them, as 0-3,8",

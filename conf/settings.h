@@ -136,6 +136,12 @@ struct PermissionSettings {
     std::map<std::string, CommandClasses, std::less<>> classes_of;
 };
 
+// The farcached that clients may use, for their `config get cluster`.
+struct ClusterSettings {
+    std::string advertise;  // of this one: "host:port", or "host" for the port of -p; empty: none
+    std::string members;    // all of a static cluster, "host:port,..."; empty: this one alone, if it has an address
+};
+
 // The background sweep of expired items.
 struct CrawlerSettings {
     bool enabled = false;
@@ -232,6 +238,7 @@ struct Settings {
     ProcessSettings process;
     AdminSettings admin;
     PermissionSettings permissions;
+    ClusterSettings cluster;
     CrawlerSettings crawler;
     ProxySettings proxy;
     NodeSettings node;

@@ -11,6 +11,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/binary_store.cc \
 	daemon/engine/borrowed_link.cc \
 	daemon/engine/borrowed_link.h \
+	daemon/engine/cluster_list.h \
 	daemon/engine/courier.cc \
 	daemon/engine/courier.h \
 	daemon/engine/disk_gets.h \
@@ -82,6 +83,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/http/shared_pages.h \
 	daemon/remote/auth_file.cc \
 	daemon/remote/auth_file.h \
+	daemon/remote/cluster_view.cc \
+	daemon/remote/cluster_view.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \

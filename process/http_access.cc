@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/http_access.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <utility>
 #include <variant>
 
+#include "base/secret.h"
 #include "process/certificate.h"
 #include "process/log.h"
+#include "process/secret_file.h"
 
 #ifdef FARCACHED_OPENSSL
 #include <openssl/ssl.h>
@@ -32,68 +31,20 @@ Problem token_problem(const std::string& path, const std::string& why) {
 
 std::string absolute_path(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
 
-class File {
-  public:
-    explicit File(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-    ~File() {
-        if (fd_ >= 0) close(fd_);
+Refusal check(const SecretFile& file, const std::string& path) {
+    using enum SecretFile::Status;
+    switch (file.status()) {
+        case whole: return {};
+        case unreadable: return token_problem(path, std::string("cannot be read: ") + std::strerror(errno));
+        case irregular: return token_problem(path, "is no regular file");
+        case exposed:
+            return token_problem(path, "every user of this host may open it, so the tokens are no secret; run chmod o-rwx on it");
+        case too_long: break;
     }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    int fd() const { return fd_; }
-
-  private:
-    const int fd_;
-};
-
-Result<std::string> read_secret(const std::string& path) {
-    const auto failed = [&] { return token_problem(path, std::string("cannot be read: ") + std::strerror(errno)); };
-    const File file(path);
-    struct stat about {};
-    if (file.fd() < 0 || fstat(file.fd(), &about) != 0) return failed();
-    if (!S_ISREG(about.st_mode)) return token_problem(path, "is no regular file");
-    if ((about.st_mode & S_IRWXO) != 0)
-        return token_problem(path, "every user of this host may open it, so the tokens are no secret; run chmod o-rwx on it");
-    std::string text(file_bytes_max + 1, '\0');
-    size_t size = 0;
-    while (size < text.size()) {
-        const ssize_t got = read(file.fd(), text.data() + size, text.size() - size);
-        if (got < 0) return failed();
-        if (got == 0) break;
-        size += size_t(got);
-    }
-    if (size > file_bytes_max) return token_problem(path, "is longer than 64 KiB");
-    text.resize(size);
-    return text;
+    return token_problem(path, "is longer than 64 KiB");
 }
 
 bool is_token_byte(char c) { return c > ' ' && c < '\x7f'; }
-
-// Both have bytes_max bytes. All are compared, so the time tells nothing of the token; volatile, because a compiler may end
-// another loop at the first difference.
-bool same(std::string_view a, std::string_view b) {
-    volatile unsigned difference = 0;
-    for (size_t i = 0; i < HttpTokens::bytes_max; i++) difference = difference | unsigned(uint8_t(a[i]) ^ uint8_t(b[i]));
-    return difference == 0;
-}
-
-// Of RFC 4648, with or without its padding.
-std::optional<std::string> decode_base64(std::string_view text) {
-    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    while (text.ends_with('=')) text.remove_suffix(1);
-    std::string bytes;
-    uint32_t bits = 0, count = 0;
-    for (const char c : text) {
-        const size_t digit = digits.find(c);
-        if (digit == digits.npos) return std::nullopt;
-        bits = bits << 6 | uint32_t(digit);
-        count += 6;
-        if (count < 8) continue;
-        count -= 8;
-        bytes += char(bits >> count & 0xff);
-    }
-    return bytes;
-}
 
 // Removes "Bearer" and the spaces behind it, in any case.
 bool take_scheme(std::string_view& text, std::string_view scheme) {
@@ -129,15 +80,16 @@ bool HttpTokens::allow(std::string_view authorization) const {
     if (take_scheme(authorization, "Bearer")) {
         given = authorization;
     } else if (take_scheme(authorization, "Basic")) {
-        const std::optional<std::string> pair = decode_base64(authorization);
-        const size_t colon = pair ? pair->find(':') : std::string::npos;
-        if (colon == std::string::npos) return false;
-        given = pair->substr(colon + 1);
+        std::string pair;
+        if (!decode_base64(authorization, [&pair](unsigned char byte) { pair += char(byte); })) return false;
+        const size_t colon = pair.find(':');
+        if (colon == pair.npos) return false;
+        given = pair.substr(colon + 1);
     }
     if (given.size() < bytes_min || given.size() > bytes_max || !std::ranges::all_of(given, is_token_byte)) return false;
     given.resize(bytes_max);
     int found = 0;
-    for (const std::string& token : tokens_) found |= int(same(token, given));
+    for (const std::string& token : tokens_) found |= int(same_secret(token, given));
     return found != 0;
 }
 
@@ -149,9 +101,9 @@ HttpAccess::HttpAccess(const conf::AdminSettings& settings)
 Result<HttpAccess::Loaded> HttpAccess::load() const {
     Loaded loaded;
     if (!token_path_.empty()) {
-        Result<std::string> text = read_secret(token_path_);
-        if (auto* problem = std::get_if<Problem>(&text)) return std::move(*problem);
-        Result<HttpTokens> tokens = HttpTokens::parse(token_path_, std::get<std::string>(text));
+        const SecretFile file(token_path_.c_str(), file_bytes_max, S_IRWXO);
+        if (Refusal refusal = check(file, token_path_)) return std::move(*refusal);
+        Result<HttpTokens> tokens = HttpTokens::parse(token_path_, file.text());
         if (auto* problem = std::get_if<Problem>(&tokens)) return std::move(*problem);
         loaded.tokens = std::get<HttpTokens>(std::move(tokens));
     }

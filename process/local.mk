@@ -27,6 +27,8 @@ process_libprocess_a_SOURCES = \
 	process/process.h \
 	process/reloader.cc \
 	process/reloader.h \
+	process/secret_file.cc \
+	process/secret_file.h \
 	process/service_manager.cc \
 	process/service_manager.h \
 	process/socket_diag.cc \

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/secret.h"
 
 namespace farcached::protocol {
 
@@ -24,8 +25,6 @@ constexpr std::string_view label_of_node = "farcached-node-to-proxy-1";
 #ifdef FARCACHED_OPENSSL
 void wipe(void* bytes, size_t size) { OPENSSL_cleanse(bytes, size); }
 
-bool equal_bytes(const char* a, const char* b, size_t size) { return CRYPTO_memcmp(a, b, size) == 0; }
-
 std::optional<AuthProof> hmac_sha256(std::string_view secret, std::string_view message) {
     const auto bytes = [](std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); };
     AuthProof proof{};
@@ -38,7 +37,6 @@ std::optional<AuthProof> hmac_sha256(std::string_view secret, std::string_view m
 }
 #else
 void wipe(void* bytes, size_t size) { std::memset(bytes, 0, size); }
-bool equal_bytes(const char* a, const char* b, size_t size) { return std::memcmp(a, b, size) == 0; }
 std::optional<AuthProof> hmac_sha256(std::string_view, std::string_view) { return std::nullopt; }
 #endif
 
@@ -67,15 +65,6 @@ int hex_digit(char c) {
     return -1;
 }
 
-int base64_digit(char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    if (c == '+' || c == '-') return 62;
-    if (c == '/' || c == '_') return 63;
-    return -1;
-}
-
 bool is_hex(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return hex_digit(c) >= 0; });
 }
@@ -83,21 +72,6 @@ bool is_hex(std::string_view text) {
 // Of an even number of digits.
 void take_hex(std::string_view text, SecretBytes& key) {
     for (size_t i = 0; i < text.size(); i += 2) key.add(unsigned(hex_digit(text[i]) * 16 + hex_digit(text[i + 1])));
-}
-
-bool take_base64(std::string_view text, SecretBytes& key) {
-    for (int padding = 0; padding < 2 && text.ends_with('='); padding++) text.remove_suffix(1);
-    unsigned bits = 0, count = 0;
-    for (const char c : text) {
-        const int digit = base64_digit(c);
-        if (digit < 0) return false;
-        bits = (bits << 6 | unsigned(digit)) & 0xffff;
-        count += 6;
-        if (count < 8) continue;
-        count -= 8;
-        key.add(bits >> count & 0xff);
-    }
-    return count < 6;
 }
 
 std::string_view next_word(std::string_view& line) {
@@ -126,7 +100,7 @@ std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::strin
     if (is_hex(text)) {
         if (text.size() % 2 != 0) return "the key has an odd number of hexadecimal digits";
         take_hex(text, key);
-    } else if (!take_base64(text, key)) {
+    } else if (!decode_base64(text, [&key](unsigned char byte) { key.add(byte); })) {
         return "the key is neither hexadecimal nor base64";
     }
     if (key.size < auth_key_bytes_min) return "the key is shorter than 32 bytes";
@@ -170,7 +144,7 @@ bool AuthKey::same(const AuthKey& other) const {
 }
 
 bool AuthKey::has_bytes_of(const AuthKey& other) const {
-    return size_ == other.size_ && equal_bytes(secret_.data(), other.secret_.data(), size_);
+    return same_secret({secret_.data(), size_}, {other.secret_.data(), other.size_});
 }
 
 std::optional<AuthProof> AuthKey::sign(std::string_view label, std::initializer_list<std::string_view> parts) const {
@@ -244,7 +218,7 @@ std::optional<AuthProof> proof_of_node(const AuthKey& key, std::string_view hell
 }
 
 bool same_proof(const std::optional<AuthProof>& computed, const AuthProof& claimed) {
-    return computed.has_value() && equal_bytes(computed->data(), claimed.data(), claimed.size());
+    return computed.has_value() && same_secret({computed->data(), computed->size()}, {claimed.data(), claimed.size()});
 }
 
 }  // namespace farcached::protocol

@@ -33,6 +33,7 @@ struct Rule {
     bool quiet = false;
     bool with_key = false;
     bool any_shape = true;  // unknown opcode: only the checks of all opcodes apply
+    bool else_unknown = false;  // another shape makes the opcode unknown, instead of the request impossible
 };
 
 constexpr Rule shape(BinaryVerb verb, uint8_t extras_bytes, Part key, Part value) {
@@ -55,7 +56,13 @@ constexpr Rule optional_extras(Rule rule) {
     return rule;
 }
 
-constexpr size_t opcodes_known = 0x25;
+// memcached does not know it: a request that cannot be for us gets memcached's answer.
+constexpr Rule else_unknown(Rule rule) {
+    rule.else_unknown = true;
+    return rule;
+}
+
+constexpr size_t opcodes_known = 0x61;
 
 // Longer than any item: memcached treats such a body as garbage and closes.
 constexpr uint32_t body_bytes_max = uint32_t(1) << 30;
@@ -92,6 +99,7 @@ constexpr std::array<Rule, opcodes_known> make_opcode_rules() {
     opcode_rules[0x20] = shape(V::sasl_list, 0, Part::none, Part::none);
     opcode_rules[0x21] = shape(V::sasl_auth, 0, Part::must, Part::may);
     opcode_rules[0x22] = shape(V::sasl_step, 0, Part::must, Part::may);
+    opcode_rules[0x60] = else_unknown(shape(V::config_get, 0, Part::must, Part::none));
     return opcode_rules;
 }
 
@@ -189,7 +197,8 @@ BinaryParse parse_binary(std::string_view input) {
     request.opaque = read_big_endian<uint32_t>(at + 12);
     const Lengths lengths{read_big_endian<uint16_t>(at + 2), uint8_t(at[4]),
                           read_big_endian<uint32_t>(at + 8)};
-    const Rule& rule = request.opcode < opcodes_known ? opcode_rules[request.opcode] : unknown_rule;
+    const Rule& listed = request.opcode < opcodes_known ? opcode_rules[request.opcode] : unknown_rule;
+    const Rule& rule = listed.else_unknown && !fits(listed, lengths) ? unknown_rule : listed;
     if (lengths.head() > lengths.body) {
         refuse(parse, BinaryStatus::unknown_command);
         return parse;

@@ -78,6 +78,7 @@ enum class BinaryVerb : uint8_t {
     version,
     flush,  // exptime: the delay, else 0
     stat,   // key: the group, may be empty
+    config_get,  // key; ElastiCache's
     sasl_list,  // none
     sasl_auth,  // key: the mechanism, value; sasl_step, too
     sasl_step,

@@ -60,6 +60,7 @@ constexpr Row<TextVerb> text_rows[] = {
     {TextVerb::delete_prefix, {"delete_prefix", admin}},
     {TextVerb::count_prefix, {"count_prefix", admin}},
     {TextVerb::sample_keys, {"sample_keys", admin}},
+    {TextVerb::config, {"config", read}},  // clients need the list before their first get
     {TextVerb::tune, {"", admin}},  // cache_memlimit, slabs, lru, lru_crawler, extstore, refresh_certs: named by the request
 };
 
@@ -81,6 +82,7 @@ constexpr Row<BinaryVerb> binary_rows[] = {
     {BinaryVerb::version, {"version", nothing}},
     {BinaryVerb::flush, {"flush", admin}},
     {BinaryVerb::stat, {"stat", stats}},  // see admin_groups
+    {BinaryVerb::config_get, {"config_get", read}},
     {BinaryVerb::sasl_list, {"sasl_list", nothing}},
     {BinaryVerb::sasl_auth, {"sasl_auth", nothing}},
     {BinaryVerb::sasl_step, {"sasl_step", nothing}},

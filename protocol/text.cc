@@ -209,8 +209,9 @@ void parse_unknown(TextParse& p) {
     fail(p, "ERROR");
 }
 
-// An operator's command. The caller checks the client, and answers any other one with the error for an unknown command.
-void parse_operators(TextParse& p, Words words) {
+// A command of the operator, or of a server with a list of its cluster. The caller answers any other client, and any other
+// server's client, with the error for an unknown command.
+void parse_conditional(TextParse& p, Words words) {
     parse_unknown(p);
     if (p.status == Status::close) return;
     p.error = {};
@@ -251,12 +252,13 @@ constexpr Verb verbs[] = {
     {"shutdown", TextVerb::shutdown, parse_args},
     {"flush_all", TextVerb::flush_all, parse_flush_all},
     {"verbosity", TextVerb::verbosity, parse_verbosity},
-    {"drain", TextVerb::drain, parse_operators},
-    {"undrain", TextVerb::undrain, parse_operators},
-    {"reload", TextVerb::reload, parse_operators},
-    {"delete_prefix", TextVerb::delete_prefix, parse_operators},
-    {"count_prefix", TextVerb::count_prefix, parse_operators},
-    {"sample_keys", TextVerb::sample_keys, parse_operators},
+    {"drain", TextVerb::drain, parse_conditional},
+    {"undrain", TextVerb::undrain, parse_conditional},
+    {"reload", TextVerb::reload, parse_conditional},
+    {"delete_prefix", TextVerb::delete_prefix, parse_conditional},
+    {"count_prefix", TextVerb::count_prefix, parse_conditional},
+    {"sample_keys", TextVerb::sample_keys, parse_conditional},
+    {"config", TextVerb::config, parse_conditional},
 };
 
 constexpr std::string_view tune_verbs[] = {"cache_memlimit", "slabs",    "lru",

@@ -32,6 +32,7 @@ enum class TextVerb : uint8_t {
     dump,                                     // args: the classes; lru_crawler metadump, mgdump
     drain, undrain, reload,                   // these and the next: the operator's; args: the words after the verb
     delete_prefix, count_prefix, sample_keys,
+    config,                                   // args: the words after the verb
     tune,                                     // line: cache_memlimit, slabs, lru, lru_crawler...
 };
 

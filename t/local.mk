@@ -95,11 +95,13 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/protocol/handshake t/unit/protocol/auth \
+few_parts = t/unit/protocol/handshake t/unit/protocol/auth t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
+t_unit_base_secret_SOURCES = t/unit/base/secret.cc t/lib/tap.h
+t_unit_daemon_cluster_view_SOURCES = t/unit/daemon/cluster_view.cc t/lib/tap.h
 t_unit_daemon_hot_keys_SOURCES = t/unit/daemon/hot_keys.cc t/lib/tap.h
 t_unit_protocol_udp_frame_SOURCES = t/unit/protocol/udp_frame.cc t/lib/tap.h
 t_unit_daemon_datagrams_SOURCES = t/unit/daemon/datagrams.cc t/unit/daemon/datagram_fixture.h t/unit/daemon/text_fixture.h \
@@ -266,7 +268,7 @@ test_scripts += t/conversation/farnode.py
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
 	t/conversation/http_access.py \
 	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
-	t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
+	t/conversation/cluster.py t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
 TESTS += t/unit/ctl/ctl t/unit/ctl/tools
 t_unit_ctl_ctl_SOURCES = t/unit/ctl/ctl.cc t/lib/tap.h

@@ -115,6 +115,7 @@ void execute(Call& call, const BinaryRequest& request) {
         case BinaryVerb::decr: return run_arith(call, request);
         case BinaryVerb::flush: return run_flush(call, request);
         case BinaryVerb::stat: return run_stat(call, request);
+        case BinaryVerb::config_get: return run_config_get(call, request);
         case BinaryVerb::noop: return answer_ok(call.out, request, 0);
         case BinaryVerb::version: return answer_version(call.out, request);
         case BinaryVerb::quit: call.progress.next = Next::close; return answer_ok(call.out, request, 0);

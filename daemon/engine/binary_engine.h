@@ -63,6 +63,7 @@ inline void answer_unavailable(const ReplyTarget& to, const protocol::BinaryRequ
 // The get at the front and those directly behind it, at most `most`; consumes and counts them.
 void run_gets(Call& call, const protocol::BinaryParse& first, uint32_t most);
 void run_touch(Call& call, const protocol::BinaryRequest& request);
+void run_config_get(Call& call, const protocol::BinaryRequest& request);
 
 // ---- binary_store.cc ---------------------------------------------------------------------------
 // False if the value is incomplete.

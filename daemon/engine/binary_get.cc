@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/engine/binary_engine.h"
+#include "daemon/engine/cluster_list.h"
 
 namespace farcached::daemon::binary {
 
@@ -117,8 +118,28 @@ class GetCompletion {
     bool lent_ = false;  // and written
 };
 
+void write_list(Call& call, const BinaryRequest& request, const ClusterList& list) {
+    protocol::ItemMeta meta;
+    meta.cas = list->version;
+    meta.value_len = uint32_t(list->text.size());
+    HitReply reply(call.out, request);
+    std::memcpy(reply.begin(meta), list->text.data(), list->text.size());
+    reply.finish();
+}
+
+// True: the key stood for the list of the cluster, a hit without a size class.
+bool answer_list(Call& call, const BinaryRequest& request) {
+    const ClusterList list = cluster_list_at(call.context, request.key);
+    if (list == nullptr) [[likely]] return false;
+    write_list(call, request, list);
+    class_counters(call.context, 0).get_hits.add(1);
+    note_get(call.context, call.session.fd, request.key, Miss::none, 0, uint32_t(list->text.size()));
+    return true;
+}
+
 void run_one(Call& call, const BinaryRequest& request, const protocol::Key& key) {
     if (request.verb == BinaryVerb::get) {
+        if (answer_list(call, request)) return;
         ask_plain_get<GetCompletion>(call, key, /* tokens_matter= */ false, request);
         return;
     }
@@ -184,6 +205,14 @@ void run_gets(Call& call, const BinaryParse& first, uint32_t most) {
     } while (done < window.size && !call.no_room());
     context.counters.get_cmds.add(done);
     call.progress.requests += done;
+}
+
+void run_config_get(Call& call, const BinaryRequest& request) {
+    const ClusterList list = cluster_list(call.context);
+    if (list == nullptr) return answer_error(call.out, request, BinaryStatus::unknown_command);
+    if (request.key != cluster_name) return answer_error(call.out, request, BinaryStatus::not_found);
+    call.context.counters.cmd_config_get.add(1);
+    write_list(call, request, list);
 }
 
 void run_touch(Call& call, const BinaryRequest& request) {

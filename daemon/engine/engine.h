@@ -87,6 +87,7 @@ class Admin {
     virtual void detail(std::string_view key, KeyUse use) = 0;
 };
 
+class ClusterView;  // daemon/remote/cluster_view.h
 class Passwords;  // daemon/engine/passwords.h
 class Sasl;       // this and the next: daemon/engine/sasl.h
 class SaslExchange;
@@ -105,6 +106,7 @@ struct EngineOptions {
     // Clients must authenticate by the text protocol, or by the binary one. Borrowed; at most one of them, nullptr: not.
     const Passwords* passwords = nullptr;
     const Sasl* sasl = nullptr;
+    const ClusterView* cluster = nullptr;  // borrowed; nullptr: as one without a list
 
     bool locks_clients() const { return passwords != nullptr || sasl != nullptr; }
 };

@@ -6,17 +6,11 @@
 #include <fstream>
 #include <utility>
 
+#include "base/secret.h"
+
 namespace farcached::daemon {
 
 namespace {
-
-// Compares all bytes, so that the time tells nothing of them.
-bool same(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    unsigned difference = 0;
-    for (size_t i = 0; i < a.size(); i++) difference |= unsigned(uint8_t(a[i]) ^ uint8_t(b[i]));
-    return difference == 0;
-}
 
 Problem refused(const std::string& path, const std::string& why) { return system_problem("-Y " + path + ": " + why); }
 
@@ -82,7 +76,8 @@ Passwords::Found Passwords::look_up(const std::string& path, std::string_view us
         if (line.size() < ends || line[user.size()] != ':') continue;
         const std::string_view rest = line.substr(user.size() + 1);
         const bool ended = rest.size() == password.size() || rest[password.size()] == ':';
-        found |= int(ended) & int(same(user, line.substr(0, user.size()))) & int(same(password, rest.substr(0, password.size())));
+        const bool same_user = same_secret(user, line.substr(0, user.size()));
+        found |= int(ended) & int(same_user) & int(same_secret(password, rest.substr(0, password.size())));
     }
     return possible && found != 0 ? Found::allowed : Found::refused;
 }
@@ -95,7 +90,7 @@ void Passwords::use(Entries entries) {
 bool Passwords::allows(std::string_view user, std::string_view password) const {
     std::lock_guard hold(lock_);
     int found = 0;
-    for (const Entry& entry : entries_) found |= int(same(user, entry.user)) & int(same(password, entry.password));
+    for (const Entry& entry : entries_) found |= int(same_secret(user, entry.user)) & int(same_secret(password, entry.password));
     return found != 0;
 }
 

@@ -2,6 +2,7 @@
 // Text commands without a single key: flush_all, version, verbosity, stats, watch, dumps, shutdown, quit, and those that Admin
 // implements.
 #include "base/limits.h"
+#include "daemon/engine/cluster_list.h"
 #include "daemon/engine/text_engine.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/server_view.h"
@@ -154,6 +155,21 @@ void sample_keys(Call& call, const TextRequest& request) {
     say(call.out, "END");
 }
 
+// Other words than `get KEY` are an unknown command, too: clients cannot change the list.
+void config(Call& call, const TextRequest& request) {
+    const ClusterList list = cluster_list(call.context);
+    std::string_view words = request.args;
+    const std::string_view what = protocol::take_word(words), name = protocol::take_word(words);
+    if (list == nullptr || what != "get" || name.empty() || !words.empty())
+        return say_unless(request.noreply, call.out, "ERROR");
+    if (name == cluster_name) {
+        call.context.counters.cmd_config_get.add(1);
+        say(call.out, "CONFIG cluster 0 " + std::to_string(list->text.size()));
+        say(call.out, list->text);
+    }
+    say(call.out, "END");
+}
+
 struct WatchWord {
     std::string_view word;
     uint32_t flags;
@@ -302,6 +318,7 @@ Step run_admin(Call& call, const TextRequest& request) {
         case TextVerb::delete_prefix: delete_prefix(call, request); return Step::done;
         case TextVerb::count_prefix: count_prefix(call, request); return Step::done;
         case TextVerb::sample_keys: sample_keys(call, request); return Step::done;
+        case TextVerb::config: config(call, request); return Step::done;
         case TextVerb::watch: return watch(call, request);
         case TextVerb::dump: return dump(call, request);
         case TextVerb::shutdown: return shut_down(call, request) ? close(call) : Step::done;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/engine/cluster_list.h"
 #include "daemon/engine/text_engine.h"
 #include "protocol/text_keys.h"
 
@@ -141,9 +142,25 @@ class KeyCompletion {
     bool lent_ = false;  // and written
 };
 
+// True: the key stood for the list of the cluster, a hit without a size class.
+bool answer_list(const Call& call, std::string_view key, const KeyRecord& asked) {
+    const ClusterList list = cluster_list_at(call.context, key);
+    if (list == nullptr) [[likely]] return false;
+    protocol::ItemMeta meta;
+    meta.cas = list->version;
+    meta.value_len = uint32_t(list->text.size());
+    ValueLine line(call.out, key, asked.with_cas);
+    std::memcpy(line.begin(meta), list->text.data(), list->text.size());
+    line.finish();
+    class_counters(call.context, 0).get_hits.add(1);
+    note_get(call.context, call.session.fd, key, protocol::Miss::none, 0, meta.value_len);
+    return true;
+}
+
 // call.carry is set.
 void get_one(const Call& call, const protocol::Key& key, const KeyRecord& asked) {
     if (!asked.touching) {
+        if (answer_list(call, key.bytes, asked)) return;
         ask_plain_get<KeyCompletion>(call, key, /* tokens_matter= */ false, asked);
         return;
     }
@@ -308,7 +325,7 @@ uint32_t run_plain_gets(Call& call, uint32_t most) {
     call.carry = &carry;
     uint32_t i = 0;
     do {
-        ask_plain_get<KeyCompletion>(call, window.keys[i++], /* tokens_matter= */ false, plain);
+        get_one(call, window.keys[i++], plain);
         call.session.line.refused = std::exchange(carry.refused, false);
         say_end(call);
     } while (i < window.size && !call.no_room());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <new>
@@ -30,6 +31,7 @@
 #include "daemon/farcached/files.h"
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
+#include "daemon/remote/cluster_view.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
@@ -310,6 +312,20 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, Files& file
     return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
 }
 
+// At the start and at reloads. It waits for name servers, for a bounded time.
+std::vector<ClusterView::Member> cluster_members(const conf::ClusterSettings& settings, const Server& server) {
+    uint16_t own_port = 0;
+    for (const process::BoundPort& bound : server.ports())
+        if (own_port == 0 && std::string_view(bound.transport) == "TCP") own_port = bound.port;
+    std::vector<std::string> unknown;
+    std::vector<ClusterView::Member> members = members_of(settings, own_port, unknown);
+    for (const std::string& one : unknown) process::say(Level::warning, one);
+    return members;
+}
+
+// As a version it is above those of earlier runs, and of other farcached that have an older list.
+uint64_t time_of_day() { return uint64_t(std::time(nullptr)); }
+
 // Threads run already: exits without unwinding.
 void limit_or_exit(const conf::Settings& settings, const Server& server) {
     if (!settings.process.drop_privileges) return;
@@ -331,6 +347,7 @@ struct Running {
     EngineOptions& engine;
     AdminImpl& admin;
     Files& files;
+    ClusterView& cluster;
 };
 
 void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
@@ -380,6 +397,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     }
     Server::Change of_workers =
         running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
+    std::vector<ClusterView::Member> members = cluster_members(to.cluster, running.server);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
@@ -395,6 +413,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     change_crawler(running, from.crawler, to.crawler);
     change_spill(running, from.disk, to.disk);
     change_commands(running.engine, from.admin, to.admin);
+    running.cluster.set(std::move(members), time_of_day());
     running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
         running.engine.trace = to.process.verbosity >= 2;
@@ -456,7 +475,10 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
     const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
+    ClusterView cluster;
+    cluster.set(cluster_members(settings.cluster, server), time_of_day());
     EngineOptions engine = engine_options(settings, files.list(), files.sasl.get());
+    engine.cluster = &cluster;
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;
@@ -491,7 +513,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     start_or_exit([&] { http.start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
 
     starting.over();
-    const Running running{embedded.get(), nodes, server, engine, admin, files};
+    const Running running{embedded.get(), nodes, server, engine, admin, files, cluster};
     signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, running, http, watch);

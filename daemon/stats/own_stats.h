@@ -74,6 +74,8 @@ inline constexpr SampleRow own_rows[] = {
     {"node_overflow_evictions", "items evicted because their bucket chain was full",
      [](const Sample& s) { return s.node.overflow_evictions; }},
     {"node_flushes", "flush_all executed", [](const Sample& s) { return s.node.flushes; }},
+    {"cmd_config_get", "config get requests answered with the list of the cluster",
+     [](const Sample& s) { return s.workers.cmd_config_get; }},
     {"cmd_delete_prefix", "deletes by prefix requested here",
      [](const Sample& s) { return s.workers.cmd_delete_prefix; }},
     {"node_prefix_deletes", "deletes by prefix", [](const Sample& s) { return s.node.prefix_deletes; }},

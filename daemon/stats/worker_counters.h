@@ -69,6 +69,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(miss_from_extstore, "of these, values that the disk had lost")                              \
     X(get_oom_extstore, "of these, values for which there was no memory")                         \
     X(cmd_touch, "touch and get-and-touch requests")                                              \
+    X(cmd_config_get, "config get requests answered with the list of the cluster")                \
     X(cmd_meta, "meta commands")                                                                  \
     X(get_cmds, "keys requested")                                                                 \
     X(get_misses, "keys requested and not found")                                                 \

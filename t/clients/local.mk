@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	t/clients/bmemcached/client.py \
 	t/clients/bmemcached/requirements.txt \
 	t/clients/emcache/client.py \
+	t/clients/emcache/discovery.py \
 	t/clients/emcache/requirements.txt \
 	t/clients/gomemcache/go.mod \
 	t/clients/gomemcache/go.sum \

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/remote/cluster_view.h"
 #include "process/log.h"
 #include "protocol/binary.h"
 #include "t/unit/daemon/binary_fixture.h"
@@ -142,7 +143,11 @@ std::string converse(std::string_view bytes, size_t piece, uint32_t budget, cons
     static fixture::BinaryTalk* talk = [] {
         farcached::node::Config config = fixture::small_config();
         config.item_bytes_max = 64 * 1024;
-        return new fixture::BinaryTalk(config);
+        static farcached::daemon::ClusterView view;
+        view.set({{"a", "10.0.0.1", 1}}, 1);
+        auto* const made = new fixture::BinaryTalk(config);
+        made->options.cluster = &view;
+        return made;
     }();
     talk->closed = false;
     talk->session = farcached::daemon::SessionState();

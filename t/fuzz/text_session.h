@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "daemon/remote/cluster_view.h"
 #include "t/unit/daemon/text_fixture.h"
 
 namespace fuzz {
@@ -21,6 +22,8 @@ class Session {
     Session() : talk_(config()) {
         talk_.options.watch_enabled = false;
         talk_.options.dump_enabled = false;
+        view_.set({{"a", "10.0.0.1", 1}}, 1);
+        talk_.options.cluster = &view_;
     }
     fixture::Talk& fresh() {
         talk_.node.flush_all(talk_.context.now);
@@ -37,6 +40,7 @@ class Session {
         c.cas = false;
         return c;
     }
+    daemon::ClusterView view_;
     fixture::Talk talk_;
 };
 

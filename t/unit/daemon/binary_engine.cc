@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/remote/cluster_view.h"
 #include "t/unit/daemon/binary_fixture.h"
 
 using namespace fixture;
@@ -546,9 +547,33 @@ void test_output_bound() {
     tap::ok(talk.yields >= 10, "but in turns");
 }
 
+void test_cluster_list() {
+    constexpr uint8_t op_config_get = 0x60;
+    BinaryTalk talk;
+    const std::string unknown = reply(op_config_get, 0x81, "Unknown command").bytes();
+    tap::is(talk.say(request(op_config_get, "cluster")), unknown, "60 without a view is unknown, as in memcached");
+    daemon::ClusterView view;
+    talk.options.cluster = &view;
+    tap::is(talk.say(request(op_config_get, "cluster")), unknown, "and without a list");
+    tap::is(talk.say(request(op_get, "AmazonElastiCache:cluster")), reply(op_get, 1, "Not found").bytes(), "the key is a miss");
+    view.set({{"a", "10.0.0.1", 1}, {"b", "", 22}}, 7);
+    const std::string text = "7\na|10.0.0.1|1 b||22\n", flags(4, '\0');
+    tap::is(talk.say(request(op_config_get, "cluster")), reply(op_config_get, 0, text, 7, flags).bytes(),
+            "60 answers with the list");
+    tap::is(talk.say(request(op_config_get, "other")), reply(op_config_get, 1, "Not found").bytes(), "another name is not found");
+    tap::is(talk.say(request(op_config_get, "cluster", "", flags)), unknown, "60 with extras is unknown");
+    tap::is(talk.counters->cmd_config_get.get(), 1u, "one is counted");
+    tap::is(talk.say(request(op_get, "AmazonElastiCache:cluster")), reply(op_get, 0, text, 7, flags).bytes(), "a get of the key");
+    tap::is(talk.say(request(op_getkq, "AmazonElastiCache:cluster")),
+            reply(op_getkq, 0, text, 7, flags, "AmazonElastiCache:cluster").bytes(), "a quiet one with its key");
+    tap::is(talk.class_sum(&ClassCounters::get_hits) + talk.counters->get_misses.get(), talk.counters->get_cmds.get(),
+            "hits and misses are the gets");
+}
+
 }  // namespace
 
 int main() {
+    test_cluster_list();
     test_get_family();
     test_lock_free();
     test_storing();

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/remote/cluster_view.h"
 #include "t/lib/tap.h"
 #include "t/unit/daemon/text_fixture.h"
 
@@ -180,6 +181,40 @@ void test_options() {
     tap::is(no_cas.say("set a 0 0 1\r\nx\r\ngets a\r\ncas a 0 0 1 1\r\ny\r\ncas a 0 0 1 0\r\n"
     "y\r\n"),
             "STORED\r\nVALUE a 0 1 0\r\nx\r\nEND\r\nEXISTS\r\nEXISTS\r\n", "-C");
+}
+
+const std::string list_reply = "CONFIG cluster 0 24\r\n7\na|10.0.0.1|1 b|::1|22\n\r\nEND\r\n";
+
+void set_list(daemon::ClusterView& view) { view.set({{"a", "10.0.0.1", 1}, {"b", "::1", 22}}, 7); }
+
+void test_cluster_list() {
+    Talk none;
+    const std::string asked = "config get cluster\r\nconfig\r\nconfig get cluster noreply\r\nget AmazonElastiCache:cluster\r\n";
+    tap::is(none.say(asked), "ERROR\r\nERROR\r\nEND\r\n", "without a view: as memcached");
+    daemon::ClusterView view;
+    Talk talk;
+    talk.options.cluster = &view;
+    tap::is(talk.say(asked), "ERROR\r\nERROR\r\nEND\r\n", "without a list: as memcached");
+    set_list(view);
+    tap::is(talk.say("config get cluster\r\n"), list_reply, "config get cluster");
+    tap::is(talk.say("config  get  cluster \n"), list_reply, "with more blanks");
+    tap::is(talk.counters->cmd_config_get.get(), 2u, "counted");
+    tap::is(talk.say("config get other\r\n"), "END\r\n", "another name");
+    tap::is(talk.say("config\r\nconfig get\r\nconfig get a b\r\nconfig set cluster 0 1\r\nconfig delete cluster\r\n"),
+            "ERROR\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n", "all else is unknown");
+    const std::string value = "7\na|10.0.0.1|1 b|::1|22\n\r\n";
+    const std::string line = "VALUE AmazonElastiCache:cluster 0 24\r\n" + value;
+    tap::is(talk.say("get AmazonElastiCache:cluster\r\n"), line + "END\r\n", "a get of the key");
+    tap::is(talk.say("gets AmazonElastiCache:cluster\r\n"), "VALUE AmazonElastiCache:cluster 0 24 7\r\n" + value + "END\r\n",
+            "a gets shows the version");
+    const std::string a = "VALUE a 0 1\r\nx\r\n", end = "END\r\n";
+    tap::is(talk.say("set a 0 0 1\r\nx\r\nget a AmazonElastiCache:cluster b\r\nget AmazonElastiCache:cluster\r\nget a\r\n"),
+            "STORED\r\n" + a + line + end + line + end + a + end, "between other keys");
+    tap::is(talk.class_sum(&daemon::ClassCounters::get_hits) + talk.counters->get_misses.get(), talk.counters->get_cmds.get(),
+            "hits and misses are the gets");
+    tap::is(talk.say("set AmazonElastiCache:cluster 0 0 1\r\nx\r\nget AmazonElastiCache:cluster\r\n"
+                     "mg AmazonElastiCache:cluster v\r\n"),
+            "STORED\r\n" + line + "END\r\nVA 1\r\nx\r\n", "a set does not change the list; meta sees the item");
 }
 
 void test_watch_and_dump() {
@@ -395,6 +430,7 @@ void test_lock_free() {
 }  // namespace
 
 int main() {
+    test_cluster_list();
     fixture::hold(lookups);
     fixture::hold(stores);
     fixture::hold(arithmetic);

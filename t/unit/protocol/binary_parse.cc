@@ -144,6 +144,25 @@ void test_unknown() {
             "unknown with a key of 251 bytes is refused");
 }
 
+// ElastiCache's, which memcached does not know: any other shape is that of an unknown opcode.
+void test_config_get() {
+    const std::string bytes = packets::request(0x60, "cluster").bytes();
+    const BinaryParse parse = parse_binary(bytes);
+    tap::ok(parse.status == Status::request && parse.request.verb == BinaryVerb::config_get, "60 with a key");
+    tap::ok(parse.request.key == "cluster" && parse.head_bytes == bytes.size() && parse.value_bytes == 0, "is config get");
+    tap::ok(same_at_every_split(bytes, bytes.size()), "at every split");
+    const packets::Packet others[] = {packets::request(0x60), packets::request(0x60, "cluster", "v"),
+                                      packets::request(0x60, "cluster", "", "extr"), packets::request(0x60, "", "value")};
+    size_t wrong = 0;
+    for (const packets::Packet& other : others) {
+        const BinaryParse unknown = parse_binary(other.bytes().substr(0, binary_header_bytes));
+        if (unknown.status != Status::request || unknown.request.verb != BinaryVerb::unknown) wrong++;
+        if (unknown.value_bytes != other.body_bytes()) wrong++;
+    }
+    tap::is(wrong, 0u, "60 in another shape is unknown");
+    tap::ok(refused(packets::request(0x60, std::string(251, 'k'))), "60 with a key of 251 bytes is refused");
+}
+
 void test_extras() {
     BinaryParse parse = parse_binary(
         packets::request(0x01, "k", "v", packets::set_extras(0x01020304, 0xfffffffe)).bytes());
@@ -241,6 +260,7 @@ int main() {
     for (const Opcode& o : opcodes) test_good(o);
     for (const Opcode& o : opcodes) test_bad(o);
     test_unknown();
+    test_config_get();
     test_extras();
     test_lies();
     test_magic();

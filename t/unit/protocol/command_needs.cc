@@ -41,7 +41,7 @@ constexpr Line lines[] = {
     {"watch", "admin"}, {"watch fetchers", "admin"}, {"shutdown", "admin"}, {"cache_memlimit 64", "admin"}, {"slabs x", "admin"},
     {"lru x", "admin"}, {"lru_crawler enable", "admin"}, {"lru_crawler metadump all", "admin"}, {"extstore x", "admin"},
     {"refresh_certs", "admin"}, {"drain a", "admin"}, {"undrain a", "admin"}, {"reload", "admin"}, {"delete_prefix a", "admin"},
-    {"count_prefix a b", "admin"}, {"sample_keys", "admin"},
+    {"count_prefix a b", "admin"}, {"sample_keys", "admin"}, {"config get cluster", "read"}, {"config x", "read"},
 };
 
 void test_text() {
@@ -80,7 +80,8 @@ constexpr Binary verbs[] = {
     {BinaryVerb::set, "write"}, {BinaryVerb::add, "write"}, {BinaryVerb::replace, "write"}, {BinaryVerb::append, "write"},
     {BinaryVerb::prepend, "write"}, {BinaryVerb::del, "write"}, {BinaryVerb::incr, "write"}, {BinaryVerb::decr, "write"},
     {BinaryVerb::quit, ""}, {BinaryVerb::noop, ""}, {BinaryVerb::version, ""}, {BinaryVerb::flush, "admin"},
-    {BinaryVerb::stat, "stats"}, {BinaryVerb::sasl_list, ""}, {BinaryVerb::sasl_auth, ""}, {BinaryVerb::sasl_step, ""},
+    {BinaryVerb::stat, "stats"}, {BinaryVerb::config_get, "read"}, {BinaryVerb::sasl_list, ""},
+    {BinaryVerb::sasl_auth, ""}, {BinaryVerb::sasl_step, ""},
 };
 static_assert(std::size(verbs) == size_t(BinaryVerb::sasl_step) + 1, "every verb");
 

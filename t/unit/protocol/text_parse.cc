@@ -263,6 +263,13 @@ void test_other_lines() {
     tap::ok(p.status == Status::request && p.request.verb == TextVerb::mn, "mn minds no words");
     p = parse_text("ms k 2 T0  F5 \r\nab\r\n");
     tap::ok(p.status == Status::request && p.request.args == "T0  F5", "ms");
+    p = parse_text("config  get cluster \r\n");
+    tap::ok(p.status == Status::request && p.request.verb == TextVerb::config && p.request.args == "get cluster", "config");
+    p = parse_text("config\r\n");
+    tap::ok(p.status == Status::request && p.request.args.empty() && !p.request.noreply, "config alone");
+    p = parse_text("config get cluster noreply\r\n");
+    tap::ok(p.status == Status::request && p.request.noreply, "config with noreply, as every unknown command");
+    tap::ok(parse_text("config / HTTP/1.1\r\n").status == Status::close, "config of a web browser");
     tap::ok(parse_text("").status == Status::need_more, "nothing yet");
 }
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SecretFile: the text of a file of keys or tokens, which others may not open. It is wiped at the end.
+// Owner: the caller; one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace farcached::process {
+
+class SecretFile {
+  public:
+    enum class Status : uint8_t {
+        whole,       // text() has it
+        unreadable,  // errno has the reason
+        irregular,   // no regular file
+        exposed,     // others may open it
+        too_long,
+    };
+
+    // exposing: bits of the mode that make a file `exposed`.
+    SecretFile(const char* path, size_t bytes_max, mode_t exposing);
+    ~SecretFile();
+    SecretFile(const SecretFile&) = delete;
+    SecretFile& operator=(const SecretFile&) = delete;
+
+    Status status() const { return status_; }
+    std::string_view text() const { return {bytes_.data(), size_}; }
+
+  private:
+    Status read_from(int fd, mode_t exposing);
+
+    std::vector<char> bytes_;  // one more than the longest text
+    size_t size_ = 0;
+    Status status_ = Status::unreadable;
+};
+
+}  // namespace farcached::process

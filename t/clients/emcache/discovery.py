@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""emcache with its auto-discovery of ElastiCache clusters: discovery.py PORT FILE PID, of one of two farcached that list both.
+
+The client finds the other one, and uses both. Then this program removes the other one from the list in FILE, the configuration of
+PID, and tells PID to reload it; the client follows.
+"""
+import asyncio
+import os
+import re
+import signal
+import sys
+import time
+
+import emcache
+
+SECONDS = 20
+
+
+def ok(condition, name):
+    print("%s - %s" % ("ok" if condition else "not ok", name))
+
+
+def ports(client):
+    return sorted(node.port for node in client.cluster_managment().nodes())
+
+
+async def becomes(read, want):
+    end = time.monotonic() + SECONDS
+    while (seen := read()) != want and time.monotonic() < end:
+        await asyncio.sleep(0.05)
+    return seen == want
+
+
+async def count_at(port):
+    """Items at one farcached, by a client that knows no other."""
+    alone = await emcache.create_client([emcache.MemcachedHostAddress("127.0.0.1", port)])
+    stats = await alone.stats(emcache.MemcachedHostAddress("127.0.0.1", port))
+    await alone.close()
+    return int(stats["curr_items"])
+
+
+async def main(port, path, pid):
+    with open(path, encoding="ascii") as f:
+        listed = sorted(int(number) for number in re.findall(r":(\d+)\"", f.read()))
+    client = await emcache.create_client([emcache.MemcachedHostAddress("127.0.0.1", port)], autodiscovery=True,
+                                         autodiscovery_poll_interval=0.1)
+    ok(len(listed) == 2 and ports(client) == listed, "it finds two farcached through one")
+    keys = {b"k%d" % i: b"v%d" % i for i in range(200)}
+    for key, value in keys.items():
+        await client.set(key, value)
+    found = await client.get_many(list(keys))
+    ok({key: item.value for key, item in found.items()} == keys, "it stores and gets keys")
+    counts = [await count_at(one) for one in listed]
+    ok(sum(counts) == len(keys) and min(counts) > 0, "at both: %s" % counts)
+    with open(path, "w", encoding="ascii") as f:
+        f.write('cluster_members = ["127.0.0.1:%d"]\n' % port)
+    os.kill(pid, signal.SIGHUP)
+    ok(await becomes(lambda: ports(client), [port]), "after a reload it uses the new list")
+    await client.set(b"more", b"x")
+    ok((await client.get(b"more")).value == b"x" and await count_at(port) > counts[listed.index(port)], "for its keys, too")
+    await client.close()
+
+
+asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
