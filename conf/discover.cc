@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/discover.h"
 
-#include <algorithm>
-#include <optional>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <utility>
 
 #include "conf/addresses.h"
@@ -39,7 +40,8 @@ Parsed parse_dns(std::string_view text) {
     std::string host;
     if (const Refusal refused = parse_host_and_port(text, "dns+", 1, host, place.port)) return refused->text;
     place.name = host_name_of(host);
-    if (!has_good_labels(place.name)) return "'" + host + "' is not a name of DNS; dns+ needs one, as in dns+nodes.example.org:11300";
+    if (!has_good_labels(place.name))
+        return "'" + host + "' is not a name of DNS; dns+ needs one, as in dns+nodes.example.org:11300";
     return place;
 }
 
@@ -60,6 +62,14 @@ Parsed parse_discover(std::string_view text) {
     if (take(text, "dns+")) return parse_dns(text);
     if (take(text, "dnssrv+")) return parse_srv(text);
     return "'" + std::string(text) + "' is not a source of nodes; allowed: " + std::string(sources);
+}
+
+bool is_dns_server(std::string_view text) {
+    std::string host;
+    uint16_t port = 0;
+    if (parse_host_and_port(text, "", 1, host, port)) return false;
+    in6_addr address;
+    return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 }  // namespace farcached::conf

@@ -21,7 +21,13 @@ struct DiscoverPlace {
     uint16_t port = 0;   // dns: of all nodes
 };
 
+constexpr std::string_view discover_without_cares =
+    "--discover: this program is built without c-ares; build it with c-ares, or name each node (--node)\n";
+
 // The error is a sentence.
 Result<DiscoverPlace, std::string> parse_discover(std::string_view text);
+
+// ADDRESS:PORT, no name: of a DNS server.
+bool is_dns_server(std::string_view text);
 
 }  // namespace farcached::conf

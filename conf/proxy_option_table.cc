@@ -69,8 +69,12 @@ constexpr Kind node_list{.set = set_node, .value = Value::tables, .write = write
 Refusal set_discover(const Option& option, Settings& settings, const char* text, std::string&) {
     const auto parsed = parse_discover(text);
     if (const auto* why = std::get_if<std::string>(&parsed)) return Problem{exit_usage, spelled(option) + ": " + *why + "\n"};
+#ifdef FARCACHED_CARES
     settings.proxy.discover = text;
     return {};
+#else
+    return Problem{exit_usage, std::string(discover_without_cares)};
+#endif
 }
 
 constexpr Kind discover_source{.set = set_discover, .show = text<&S::proxy, &P::discover>().show, .value = Value::text,
@@ -89,18 +93,6 @@ std::string show_discover_channel(const Option&, const Settings& settings) {
 
 constexpr Kind discover_channel{.set = set_discover_channel, .show = show_discover_channel, .value = Value::text,
                                 .choices = discover_channel_names, .copy = copy_field<&S::proxy, &P::discover_channel>};
-
-Refusal set_dns_server(const Option& option, Settings& settings, const char* text, std::string&) {
-    std::string host;
-    uint16_t port = 0;
-    if (Refusal refused = parse_host_and_port(text, "", 1, host, port))
-        return Problem{exit_usage, spelled(option) + ": " + refused->text + "\n"};
-    settings.proxy.discover_dns_server = text;
-    return {};
-}
-
-constexpr Kind dns_server{.set = set_dns_server, .show = text<&S::proxy, &P::discover_dns_server>().show, .value = Value::text,
-                          .copy = copy_field<&S::proxy, &P::discover_dns_server>};
 
 constexpr Section nodes = Section::nodes;
 constexpr Where suboption = Where::suboption;
@@ -139,8 +131,9 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "longest wait at the start for the first list of --discover;\n"
              "then the program ends"},
-    {.where = suboption, .name = "discover_dns_server", .argument = "<host>:<port>", .kind = dns_server, .section = nodes,
-     .exit_status = exit_usage,
+    {.where = suboption, .name = "discover_dns_server", .argument = "<address>:<port>",
+     .kind = checked_text<&S::proxy, &P::discover_dns_server>(is_dns_server), .section = nodes, .exit_status = exit_usage,
+     .allowed = "an address, in brackets if it is an IPv6 one, and a port, such as 10.0.0.53:53",
      .help = "DNS server for --discover; default: those of the system\n"
              "(resolv.conf(5))"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
