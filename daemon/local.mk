@@ -7,6 +7,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/answers.h \
 	daemon/discovery/board.cc \
 	daemon/discovery/board.h \
+	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \
 	daemon/engine/asking.h \
@@ -59,6 +60,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
+	daemon/farcached/discovered.cc \
+	daemon/farcached/discovered.h \
 	daemon/farcached/files.cc \
 	daemon/farcached/files.h \
 	daemon/farcached/http_pages.cc \

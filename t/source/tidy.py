@@ -42,7 +42,7 @@ ARROWS = {
                        "daemon/remote", "daemon/farnode"} | NODE,
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
-    "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/http", "daemon/stats"} | NODE,
+    "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/discovery", "daemon/http", "daemon/stats"} | NODE,
     "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "daemon/farnode", "ctl", "bench", "t"},
 }
 # Single headers beyond these, with the reason.
