@@ -511,7 +511,7 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     start_or_exit([&] {
         if (http.listen())
             pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http,
-                                                                 std::string(conf::farcached_version())});
+                                                                 std::string(conf::farcached_version()), discovered});
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
         server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);

@@ -33,7 +33,7 @@ ARROWS = {
     "process": {"base", "conf", "process"},
     "daemon/discovery": {"base", "conf", "process", "daemon/discovery"},
     "daemon/http": {"base", "conf", "process", "daemon/http"} | NODE,
-    "daemon/stats": BELOW_DAEMON | {"daemon/http", "daemon/stats"},
+    "daemon/stats": BELOW_DAEMON | {"daemon/discovery", "daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
     "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
