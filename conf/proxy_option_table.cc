@@ -109,6 +109,7 @@ constexpr Option table[] = {
              "them. In the file: [[node]] with name, address, weight,\n"
              "hash_as"},
     {.name = "discover", .argument = "<source>", .kind = discover_source, .section = nodes, .exit_status = exit_usage,
+     .allowed = "dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME",
      .help = "source of the list of nodes, instead of --node.\n"
              "dns+<name>:<port>: all addresses of the name, with this\n"
              "port. dnssrv+_<service>._<proto>.<name>: hosts, ports and\n"
