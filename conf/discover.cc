@@ -13,7 +13,6 @@ namespace farcached::conf {
 namespace {
 
 constexpr size_t label_bytes_max = 63;
-constexpr std::string_view sources = "dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME";
 
 // Each label has 1 to 63 characters.
 bool has_good_labels(std::string_view name) {
@@ -61,7 +60,7 @@ Parsed parse_srv(std::string_view text) {
 Parsed parse_discover(std::string_view text) {
     if (take(text, "dns+")) return parse_dns(text);
     if (take(text, "dnssrv+")) return parse_srv(text);
-    return "'" + std::string(text) + "' is not a source of nodes; allowed: " + std::string(sources);
+    return "'" + std::string(text) + "' is not a source of nodes; allowed: dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME";
 }
 
 bool is_dns_server(std::string_view text) {

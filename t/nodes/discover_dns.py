@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes found by DNS (--discover), with a real server: nodes appear and leave, keys stay at the others; the server dies and returns;
-empty answers, unknown names; both families; SRV records with weights; the start without a list."""
+"""Nodes found by DNS (--discover), with a real server: nodes appear and leave, keys stay at the others; the server dies and
+returns; empty answers, unknown names; both families; SRV records with weights; the start without a list."""
 import os
 import re
 import socket
@@ -189,7 +189,7 @@ def starts(dns, node, table):
 
 def refused_options():
     for args, why in (
-            (["--discover", "dns+a.test:1", "--node", "a=tcp:127.0.0.1:1"], r"--discover and --node both name the nodes; give either"),
+            (["--discover", "dns+a.test:1", "--node", "a=tcp:127.0.0.1:1"], r"--discover and --node both name the nodes; give"),
             (["--discover", "zookeeper://x"], r"'zookeeper://x' is not a source of nodes; allowed: dns\+"),
             (["--discover", "dns+nodes"], r"needs a host and a port, as in dns\+"),
             (["--discover", "dnssrv+nodes.test"], r"'nodes.test' is not a service"),
