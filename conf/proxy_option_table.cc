@@ -73,6 +73,7 @@ Refusal set_discover(const Option& option, Settings& settings, const char* text,
     settings.proxy.discover = text;
     return {};
 #else
+    (void)settings;
     return Problem{exit_usage, std::string(discover_without_cares)};
 #endif
 }
