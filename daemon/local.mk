@@ -3,6 +3,13 @@
 folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
+	daemon/discovery/answers.cc \
+	daemon/discovery/answers.h \
+	daemon/discovery/board.cc \
+	daemon/discovery/board.h \
+	daemon/discovery/shown.h \
+	daemon/discovery/source.cc \
+	daemon/discovery/source.h \
 	daemon/engine/asking.h \
 	daemon/engine/binary_auth.cc \
 	daemon/engine/binary_engine.cc \
@@ -54,6 +61,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
+	daemon/farcached/discovered.cc \
+	daemon/farcached/discovered.h \
 	daemon/farcached/files.cc \
 	daemon/farcached/files.h \
 	daemon/farcached/http_pages.cc \
@@ -122,6 +131,14 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
 	daemon/stats/worker_counters.h
+
+if LIBCARES
+daemon_libdaemon_a_SOURCES += \
+	daemon/discovery/dns_client.cc \
+	daemon/discovery/dns_client.h \
+	daemon/discovery/dns_source.cc \
+	daemon/discovery/dns_source.h
+endif
 
 if LIBURING
 daemon_libdaemon_a_SOURCES += \

@@ -95,10 +95,11 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/protocol/handshake t/unit/protocol/auth t/unit/daemon/cluster_view t/unit/base/secret \
+few_parts = t/unit/daemon/discovery t/unit/protocol/handshake t/unit/protocol/auth t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
+t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
 t_unit_base_secret_SOURCES = t/unit/base/secret.cc t/lib/tap.h
 t_unit_daemon_cluster_view_SOURCES = t/unit/daemon/cluster_view.cc t/lib/tap.h
@@ -290,7 +291,7 @@ EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py
 
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
-EXTRA_DIST += t/lib/disk.py
+EXTRA_DIST += t/lib/disk.py t/lib/dns_server.py
 
 # Both daemons with no more system calls than they need.
 test_scripts += t/conversation/drop_privileges.py
@@ -300,7 +301,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/conv_options.py
 test_scripts += t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
+	t/nodes/discover_dns.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
