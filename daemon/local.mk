@@ -16,6 +16,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/disk_gets.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
+	daemon/engine/fencer.cc \
+	daemon/engine/fencer.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
@@ -82,6 +84,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/http/shared_pages.h \
 	daemon/remote/auth_file.cc \
 	daemon/remote/auth_file.h \
+	daemon/remote/fence.cc \
+	daemon/remote/fence.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \
@@ -102,6 +106,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/tls.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
+	daemon/stats/fence_shown.h \
 	daemon/stats/dump.cc \
 	daemon/stats/dump.h \
 	daemon/stats/hot_keys.cc \

@@ -42,6 +42,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/engine/fencer.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
@@ -101,6 +102,10 @@ class Links {
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
     LinkPeer* usable(uint32_t place);
+    LinkPeer* choose_elsewhere(uint32_t spot);
+    void attend();
+    template <class Op>
+    proxy::ReplySink& sink_of(Op& op, LinkPeer& peer);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
     template <class Op>
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
@@ -126,6 +131,7 @@ class Links {
     std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order
     std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
     std::map<Ticket, Gather> gathers_;
+    std::unique_ptr<Fencer> fencer_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
 };
