@@ -477,6 +477,9 @@ TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop
 t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
+check_PROGRAMS += t/unit/daemon/fence
+TESTS += t/unit/daemon/fence
+t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/borrowed_links
 TESTS += t/unit/daemon/borrowed_links
 t_unit_daemon_borrowed_links_SOURCES = t/unit/daemon/borrowed_links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h \
@@ -534,7 +537,8 @@ faulty_ldadd = t/faulty/libfaulty.a process/libprocess.a conf/libconf.a base/lib
 endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
-	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots
+	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots \
+	t/faulty/fence
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
 check_PROGRAMS += t/faulty/farcached t/faulty/farnode t/faulty/container_vandal t/faulty/pointer_vandal
@@ -568,6 +572,9 @@ t_faulty_owner_LDADD = $(faulty_ldadd)
 t_faulty_service_auth_SOURCES = $(t_unit_node_service_auth_SOURCES)
 t_faulty_service_auth_CPPFLAGS = $(faulty_cppflags)
 t_faulty_service_auth_LDADD = $(faulty_ldadd)
+t_faulty_fence_SOURCES = $(t_unit_daemon_fence_SOURCES)
+t_faulty_fence_CPPFLAGS = $(faulty_cppflags)
+t_faulty_fence_LDADD = $(faulty_ldadd)
 t_faulty_verbs_slots_SOURCES = $(t_unit_fabric_verbs_slots_SOURCES)
 t_faulty_verbs_slots_CPPFLAGS = $(faulty_cppflags)
 t_faulty_verbs_slots_LDADD = $(faulty_ldadd)
