@@ -485,6 +485,7 @@ Route Nodes::route(std::string_view key) const {
     route.place = placement.spot_of(key, uint32_t(random_word()));
     route.point = placement.point_of(route.place);
     route.failover = failover;
+    bool blocked = false;
     for (uint32_t i = 0; i < placement.size(); i++) {
         if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;
         const NodeSet::Member& member = now->members[placement.walk(route.place, i)];
@@ -493,7 +494,11 @@ Route Nodes::route(std::string_view key) const {
             route.walk.push_back(shown_of(member));
         }
         const bool tried = i == 0 || failover;
-        if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
+        if (!tried || blocked || route.asked.has_value()) continue;
+        if (route.walk.back().state != NodeState::up) {
+            blocked = route.walk.back().fence.state != FenceState::out;  // the keys go to no other node yet
+            continue;
+        }
         route.asked = i;
         find_pointer(now->options, *member.one, key, route);
     }
