@@ -230,8 +230,8 @@ void OwnLink::map(const fabric::RegionView* region) {
 // ---- mapped memory ----------------------------------------------------------------------------------
 
 proxy::LocalGet* OwnLink::mapped_memory(uint64_t hash, uint64_t session) {
-    if (mapped_ == nullptr || holds() || postponed_.any_of(session) || !link_.requests().read_in_order(hash, session)) return nullptr;
-    return &memory_;
+    if (mapped_ == nullptr || holds() || postponed_.any_of(session)) return nullptr;
+    return link_.requests().read_in_order(hash, session) ? &memory_ : nullptr;
 }
 
 void OwnLink::note_access(uint64_t hash, const fabric::Found& found) {

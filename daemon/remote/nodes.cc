@@ -381,7 +381,8 @@ void Nodes::rejoined(const OneNode& node) noexcept {
 void Nodes::fence_failed(OneNode& node) noexcept {
     tell_if_memory([&] {
         node.lines.say(process::Level::warning,
-                       "node " + node.name + " did not acknowledge the deletes of old items; its keys stay at other nodes; retrying",
+                       "node " + node.name +
+                           " did not acknowledge the deletes of old items; its keys stay at other nodes; retrying",
                        {{"node", node.name}});
     });
 }
@@ -439,7 +440,8 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
     shown.fence = fences_.shown(one.fence);
-    shown.state = shown.links_up == 0 ? NodeState::down : shown.fence.state == FenceState::in_use ? NodeState::up : NodeState::fenced;
+    const bool in_use = shown.fence.state == FenceState::in_use;
+    shown.state = shown.links_up == 0 ? NodeState::down : in_use ? NodeState::up : NodeState::fenced;
     if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;
     std::array<uint32_t, size_t(RpcMode::count) + 1> links{};

@@ -6,8 +6,8 @@ started again, stopped and drained during the load. Some nodes have a disk, to w
 Guarantees without failover: all checks of the load (consistency_load.h, C1 to C6). No torn or foreign byte, no value older than
 acknowledged, and linearizable histories. There a mutation answered as unavailable has an unknown outcome, and a miss may mean that
 the node was not reached. With failover and one proxy the same holds (S19). With failover and several proxies: no torn or foreign
-byte, and no value after its expiry. An old value may appear while their views of a node differ (C7); the run prints how often. In every run, while its lease runs, a pointer leads to no
-other key, to no older item, and to no impossible length (S1, S2).
+byte, and no value after its expiry. An old value may appear while their views of a node differ (C7); the run prints how often. In
+every run, while its lease runs, a pointer leads to no other key, to no older item, and to no impossible length (S1, S2).
 
 Arguments: titles of the runs to make; default: all. lib/consistency_load.py lists the environment variables. FARCACHED_TEST_LONG
 runs every channel in every mode under every mix, with at least ten million operations together.

@@ -6,11 +6,15 @@ Keys are written only while all workers agree where they belong, so every outcom
 misses.
 """
 import os
+import signal
+import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from binary_client import BinaryClient  # noqa: E402
 from cluster import Cluster, nodes_shown  # noqa: E402
-from farcached import BinaryClient, Client, slow_factor, tap, until  # noqa: E402
+from farcached import Client, slow_factor, tap, until  # noqa: E402
 
 TIMEOUT_MS = 300 * slow_factor()
 OPTIONS = ["failover", "node_timeout_ms=%d" % TIMEOUT_MS]
@@ -87,9 +91,10 @@ def ttl_of(client, key):
 
 def caps(title, c, node, a, b):
     """While the node is away, items of its keys live for failover_ttl (60 s) at most."""
-    names = {kind: c.key(node, "ttl-" + kind) for kind in ("set", "long", "short", "gone", "add", "ma", "touch", "gat", "binary")}
+    names = {kind: c.key(node, "ttl-" + kind) for kind in ("set", "long", "short", "gone", "add", "ma", "touch", "gat",
+                                                             "binary")}
     raw = {kind: name.encode() for kind, name in names.items()}
-    requests = [b"set %s 0 0 1\r\n1\r\n" % raw["set"], b"set %s 0 100000000000 1\r\n1\r\n" % raw["long"],
+    requests = [b"set %s 0 0 1\r\n1\r\n" % raw["set"], b"set %s 0 %d 1\r\n1\r\n" % (raw["long"], time.time() + 100000),
                 b"set %s 0 7 1\r\n1\r\n" % raw["short"], b"set %s 0 -1 1\r\n1\r\n" % raw["gone"],
                 b"ms %s 1 MA N0 T0\r\n1\r\n" % raw["add"], b"ma %s N3000 J5\r\n" % raw["ma"],
                 b"set %s 0 5 1\r\n1\r\n" % raw["touch"], b"touch %s 5000\r\n" % raw["touch"],
@@ -99,15 +104,11 @@ def caps(title, c, node, a, b):
         a.line()
     a.until(b"END\r\n")
     with BinaryClient(c.proxies[0].client()) as client:
-        client.set(raw["binary"], b"1", exptime=0)
+        client.ask(0x01, key=raw["binary"], extras=struct.pack(">II", 0, 0), value=b"1")
     found = {kind: ttl_of(b, name) for kind, name in names.items()}
     short, gone = found.pop("short"), found.pop("gone")
     tap.ok(short is not None and 0 <= short <= 7 and gone is None, title + "a short time to live stays", short, gone)
     tap.ok(all(t is not None and 30 <= t <= 61 for t in found.values()), title + "a long one is lowered", found)
-
-
-def stopped(c, node):
-    return lambda: node.process.stop_still(), lambda: node.process.go_on()
 
 
 def everything(title, c, node):
@@ -137,8 +138,8 @@ def main():
         title = "%s%s, " % (channels, "" if local_read else " by pointers")
         with Cluster(channels, proxies=1, local_read=local_read, options=OPTIONS, kept=True) as c:
             node = c.nodes[0]
-            still = node.process
-            away_and_back(title + "stopped: ", c, node, lambda: still.pause(), lambda: still.resume())
+            away_and_back(title + "stopped: ", c, node, lambda: node.process.signal(signal.SIGSTOP),
+                          lambda: node.process.signal(signal.SIGCONT))
             away_and_back(title + "killed and warm: ", c, node, lambda: c.kill(node), lambda: c.restart(node, wait=False))
             if channels.startswith("tcp"):
                 everything(title + "drained: ", c, node)

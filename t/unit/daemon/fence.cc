@@ -45,7 +45,8 @@ struct Worker {
     Kill at_a{}, at_b{};
 
     std::string_view attend() {
-        Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = world.drained},
+        const bool drained = world.drained;
+        Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = drained},
                                 {.fence = &world.b, .owns_link = true, .up = true}};
         const Fences::Attended attended = world.fences.attend(number, seen, failover, world.now_ns);
         changed = attended.changed;
