@@ -22,8 +22,8 @@
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
 //     time after the node's last answer to an earlier request (proxy::Requests, K6).
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
-//     the ring that is in use, once all workers know it (Fencer, S19). Until the first connection is made or has failed, they wait. A borrower sees the state that the
-//     link's owner published (LentLink).
+//     the ring that is in use (S19, Fencer). Until the first connection is made or has failed, they wait. A borrower sees the
+//     state that the link's owner published (LentLink).
 // M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
 //     memory's owner is seen alive after the copy (S9). A borrowed link maps none.
 // M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports

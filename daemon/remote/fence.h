@@ -11,8 +11,8 @@
 //
 // Owner: Nodes. Any thread; one lock, which only workers' ticks and diverted mutations take.
 //
-// F1  All workers send a key to the same node. Each worker takes new states between two requests (attend()). Keys are diverted, and
-//     the node is used again, only after every worker has taken the state before. While a node is `leaving`, its keys are
+// F1  All workers send a key to the same node. Each worker takes new states between two requests (attend()). Keys are diverted,
+//     and the node is used again, only after every worker has taken the state before. While a node is `leaving`, its keys are
 //     unavailable; while it is `joining`, their requests wait.
 // F2  The key of a mutation is in the own node's set of stale keys before it is sent elsewhere. A node is in use again only after it
 //     has acknowledged the delete of each of these keys, or a flush if they were too many.

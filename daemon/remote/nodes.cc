@@ -368,7 +368,6 @@ void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
 }
 
 void Nodes::rejoined(const OneNode& node) noexcept {
-    note_event("in use again: node", node.number);
     const FenceShown fence = fences_.shown(node.fence);
     tell_if_memory([&] {
         process::say(process::Level::notice,
