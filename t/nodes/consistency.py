@@ -98,7 +98,7 @@ SHORT_RUNS = [
     ("nodes end and stop, tcp, shared links", "tcp tcp tcp", cluster(True, FAST + SHARED), large("refill"), "end stop"),
     ("nodes end, failover", "shm shm tcp", cluster(True, FAST + ["failover"]), hot("everything"), "end"),
     ("nodes end, stop and are drained, failover, one proxy", "shm shm tcp",
-     cluster(True, FAST + ["failover"], proxies=1, kept=True), hot("everything"), "end stop drain"),
+     cluster(True, FAST + ["failover"], proxies=1, kept=True), hot("everything") + ["--threads", "8"], "end stop drain"),
 ]
 
 
