@@ -14,8 +14,8 @@
 // F1  All workers send a key to the same node. Each worker takes new states between two requests (attend()). Keys are diverted,
 //     and the node is used again, only after every worker has taken the state before. While a node is `leaving`, its keys are
 //     unavailable; while it is `joining`, their requests wait.
-// F2  The key of a mutation is in the own node's set of stale keys before it is sent elsewhere. A node is in use again only after it
-//     has acknowledged the delete of each of these keys, or a flush if they were too many.
+// F2  The key of a mutation is in the own node's set of stale keys before it is sent elsewhere. A node is in use again only after
+//     it has acknowledged the delete of each of these keys, or a flush if they were too many.
 // F3  A guest is deleted, or has expired by its capped time, before its gutter gets diverted keys again. Until then those keys are
 //     unavailable. A gutter that goes out of use itself counts its guests as stale keys.
 // F4  A request that was sent before a change of state has its answer, or has failed, before the deletes are sent. One of unknown
