@@ -231,8 +231,14 @@ constexpr Option table[] = {
      .exit_status = exit_usage, .help = "request timeout, extended while earlier replies still arrive"},
     {.where = suboption, .name = "failover", .negatable = true, .initial = "no",
      .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .live = true,
-     .help = "keys of a node that is down move to the next on the ring; an\n"
-             "old value may be read when the node is back (default: off)"},
+     .help = "keys of a node that is down move to the next on the ring;\n"
+             "the node is used again after its old items are deleted\n"
+             "(default: off)"},
+    {.where = suboption, .name = "failover_ttl", .argument = "<s>", .initial = "60",
+     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::failover_ttl_s>(0, 2'592'000)), .section = nodes, .live = true,
+     .exit_status = exit_usage,
+     .help = "longest time to live of items that failover stores at another\n"
+             "node; 0: no limit"},
 };
 
 }  // namespace

@@ -195,6 +195,7 @@ struct ProxySettings {
     uint64_t pointer_table_entries = 0;      // a power of two
     uint32_t node_timeout_ms = 0;            // timeout of a request to a node
     bool failover = false;                   // keys of a node that is down move along the ring
+    uint32_t failover_ttl_s = 0;             // longest time to live of items that are stored meanwhile; 0: no limit
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
 
     // False: the node in this process keeps the items.

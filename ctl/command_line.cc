@@ -30,11 +30,11 @@ struct CommandRow {
 constexpr CommandRow commands[] = {
     {Command::status, "status", "", 0, 0,
      "nodes: state, memory, items, hit ratio; proxies: gets by path",
-     "STATE is up, down, drained, or mixed where proxies differ. HITS\n"
-     "is the hit ratio since the start. LOCAL, ONE-SIDED, INDEX and\n"
-     "TWO-SIDED are the shares of gets that the proxy answered from\n"
-     "mapped memory, by a remote pointer, by the node's index, and by\n"
-     "a request to the node."},
+     "STATE is up, down, drained, fenced, or mixed where proxies\n"
+     "differ. HITS is the hit ratio since the start. LOCAL, ONE-SIDED,\n"
+     "INDEX and TWO-SIDED are the shares of gets that the proxy\n"
+     "answered from mapped memory, by a remote pointer, by the node's\n"
+     "index, and by a request to the node."},
     {Command::top, "top", "", 0, 0,
      "the same per second, live; keys select the column that nodes\n"
      "are sorted by, r reverses, q quits",

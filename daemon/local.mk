@@ -24,6 +24,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/disk_gets.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
+	daemon/engine/fencer.cc \
+	daemon/engine/fencer.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
@@ -94,6 +96,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/auth_file.h \
 	daemon/remote/cluster_view.cc \
 	daemon/remote/cluster_view.h \
+	daemon/remote/fence.cc \
+	daemon/remote/fence.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/nodes.cc \
@@ -114,6 +118,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/tls.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
+	daemon/stats/fence_shown.h \
 	daemon/stats/dump.cc \
 	daemon/stats/dump.h \
 	daemon/stats/hot_keys.cc \

@@ -298,11 +298,10 @@ test_scripts += t/conversation/drop_privileges.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
-	t/nodes/conv_options.py
-test_scripts += t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
+	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/nodes/discover_dns.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
-	t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py
+	t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -477,13 +476,12 @@ t_unit_proxy_node_link_SOURCES = t/unit/proxy/node_link.cc $(link_headers)
 check_PROGRAMS += t/unit/daemon/ring_waits
 TESTS += t/unit/daemon/ring_waits
 t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
-check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop
-TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop
+check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
+TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
+t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/lib/tap.h
 t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
-check_PROGRAMS += t/unit/daemon/borrowed_links
-TESTS += t/unit/daemon/borrowed_links
 t_unit_daemon_borrowed_links_SOURCES = t/unit/daemon/borrowed_links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h \
 	t/unit/daemon/text_fixture.h t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 

@@ -53,6 +53,17 @@ class LinkPeer {
         if (own() != nullptr) own()->publish();
     }
     uint32_t place() const { return place_; }
+    // Its node's state of the rejoin fence, as this worker follows it. takes_guests: of diverted keys.
+    void follow(FenceState fence, bool takes_guests) {
+        takes_guests_ = takes_guests;
+        if (fence == fence_) return;
+        fence_ = fence;
+        if (own() != nullptr) own()->follow(fence);
+    }
+    // Keys may be sent to it; while it is joining, their requests wait there.
+    bool takes_keys() const { return fence_ == FenceState::in_use || fence_ == FenceState::joining; }
+    bool is_out() const { return fence_ == FenceState::out; }
+    bool takes_guests() const { return takes_guests_; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
     uint64_t next_tick_ns();
     void tick(uint64_t now_ns);
@@ -94,6 +105,8 @@ class LinkPeer {
     uint32_t place_ = 0;
     bool started_ = false;     // false: the connection before it must end first (M6)
     bool is_touched_ = false;
+    bool takes_guests_ = true;
+    FenceState fence_ = FenceState::in_use;
     uint64_t leaves_by_ns_ = UINT64_MAX;
     Link link_;
 };

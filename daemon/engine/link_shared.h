@@ -64,6 +64,7 @@ class LinkShared {
     fabric::BufferPool landing, lending;
     std::vector<LinkPeer*> touched;  // to be flushed at the end of the tick; there is room for all
     uint32_t mapped = 0;             // connections with mapped memory
+    bool links_changed = false;      // one went up or down since the last Fencer::attend()
     std::vector<OwnLink*> own_links;  // all of this worker
 
   private:

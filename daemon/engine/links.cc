@@ -97,6 +97,7 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
       letters_(waits.make_readiness([this] { take_letters(); })),
       tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
       set_(nodes.set()),
+      fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
       chance_(uint32_t(boottime_ns()) | 1) {
     for (size_t i = 0; i < set_->members.size(); i++) {
         list_.push_back(make_peer(*set_, i));
@@ -119,6 +120,7 @@ void Links::stop() {
     });
     for (auto* peers : {&list_, &leaving_})
         for (auto& peer : *peers) peer->stop();
+    fencer_->stop();
     shared_.courier.deliver();
     CHECK(gathers_.empty());
     CHECK(shared_.courier.kept() == 0);
@@ -127,12 +129,14 @@ void Links::stop() {
 void Links::timer_due() {
     timer_at_ns_ = UINT64_MAX;
     const uint64_t now_ns = now();
+    if (fencer_->again_at_ns() <= now_ns) fencer_->again();
     for (auto* peers : {&list_, &leaving_})
         for (auto& peer : *peers) peer->tick(now_ns);
 }
 
 // While no reply and no letter waits any more, it polls for completions of READs, and sends what they lead to now.
 void Links::end_tick() {
+    if (fencer_->due()) [[unlikely]] attend();
     LinkPeer* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
     shared_.courier.deliver();
@@ -140,7 +144,12 @@ void Links::end_tick() {
         flush_touched();
         shared_.courier.deliver();
     }
+    timer_at_ns_ = std::min(timer_at_ns_, fencer_->again_at_ns());
     shared_.clock_is_old();
+}
+
+void Links::attend() {
+    fencer_->attend(list_, set_->options);
 }
 
 // Returns a peer if it was the only one, and only READs to it are under way; peers that wait for these READs do not count. A flush
@@ -166,7 +175,7 @@ LinkPeer* Links::flush_touched() {
 
 // The timer may expire too early: it is not set again for each request.
 void Links::set_timer() {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = fencer_->again_at_ns();
     for (const auto* peers : {&list_, &leaving_})
         for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
     timer_at_ns_ = std::min(timer_at_ns_, next);
@@ -176,7 +185,7 @@ void Links::set_timer() {
 
 LinkPeer* Links::usable(uint32_t place) {
     LinkPeer& peer = *list_[place];
-    return peer.reachable() && !peer.node().drained.load(std::memory_order_relaxed) ? &peer : nullptr;
+    return peer.reachable() && peer.takes_keys() && !peer.node().drained.load(std::memory_order_relaxed) ? &peer : nullptr;
 }
 
 LinkPeer* Links::choose(std::string_view key) {
@@ -187,10 +196,27 @@ LinkPeer* Links::choose(std::string_view key) {
     if (placement.size() == 1) return usable(0);
     const uint32_t spot = placement.spot_of(key, chance_);
     LinkPeer* peer = usable(placement.node_at(spot));
-    if (peer != nullptr || !set_->options.failover) return peer;
-    for (uint32_t i = 1; i < placement.size(); i++)
-        if ((peer = usable(placement.walk(spot, i))) != nullptr) return peer;
+    return peer != nullptr || !set_->options.failover ? peer : choose_elsewhere(spot);
+}
+
+// The first node of the walk that is not out of use, unless it has stale guests (S19).
+LinkPeer* Links::choose_elsewhere(uint32_t spot) {
+    const proxy::Placement& placement = *set_->placement;
+    for (uint32_t i = 0; i < placement.size(); i++) {
+        const uint32_t place = placement.walk(spot, i);
+        if (list_[place]->is_out()) continue;
+        return i == 0 || list_[place]->takes_guests() ? usable(place) : nullptr;
+    }
     return nullptr;
+}
+
+// Of a mutation; `op` is prepared for the peer.
+template <class Op>
+proxy::ReplySink& Links::sink_of(Op& op, LinkPeer& peer) {
+    if (set_->placement->size() == 1 || !changes(op)) return *tickets_;
+    LinkPeer& own = *list_[set_->placement->node_of(op.key.bytes, chance_)];
+    if (!Fencer::is_diverted(own, peer)) return *tickets_;
+    return fencer_->divert(own, peer, op, set_->options.failover_ttl_s);
 }
 
 SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
@@ -218,7 +244,8 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    return peer->ask(there, std::move(options), *tickets_);
+    proxy::ReplySink& sink = fencer_->anything_out() ? sink_of(there, *peer) : *tickets_;
+    return peer->ask(there, std::move(options), sink);
 }
 
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::StoreOp&, proxy::AskOptions);
@@ -280,7 +307,7 @@ void Links::serve(std::unique_ptr<Letter> letter) {
     if (link == nullptr && take_newer()) link = lent_link(*letter);
     for (size_t i = leaving_.size(); link == nullptr && i-- > 0;)
         if (leaving_[i]->shared_node() == letter->node) link = leaving_[i]->own();
-    if (link == nullptr || !link->reachable()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
+    if (link == nullptr || !link->takes_letters()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
     OwnedRequest& request = letter->request;
     try {
@@ -376,6 +403,7 @@ std::unique_ptr<LinkPeer> Links::make_peer(const NodeSet& set, size_t place) {
 
 void Links::start() {
     for (auto& peer : list_) peer->start();
+    attend();
     end_tick();
 }
 
@@ -407,6 +435,7 @@ void Links::take() {
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
     for (auto& peer : leaving_) peer->touch();
     retire();
+    attend();
 }
 
 std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {

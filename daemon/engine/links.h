@@ -22,8 +22,8 @@
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
 //     time after the node's last answer to an earlier request (proxy::Requests, K6).
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
-//     the ring that is up. Until the first connection is made or has failed, they wait. A borrower sees the state that the
-//     link's owner published (LentLink).
+//     the ring that is in use (S19, Fencer). Until the first connection is made or has failed, they wait. A borrower sees the
+//     state that the link's owner published (LentLink).
 // M4  A lock-free read of a node's mapped memory counts only if its session has no unanswered mutation of the key, and the
 //     memory's owner is seen alive after the copy (S9). A borrowed link maps none.
 // M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports
@@ -42,6 +42,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/engine/fencer.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
@@ -101,6 +102,10 @@ class Links {
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
     LinkPeer* usable(uint32_t place);
+    LinkPeer* choose_elsewhere(uint32_t spot);
+    void attend();
+    template <class Op>
+    proxy::ReplySink& sink_of(Op& op, LinkPeer& peer);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
     template <class Op>
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
@@ -126,6 +131,7 @@ class Links {
     std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order
     std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
     std::map<Ticket, Gather> gathers_;
+    std::unique_ptr<Fencer> fencer_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
 };

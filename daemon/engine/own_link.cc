@@ -135,6 +135,13 @@ void OwnLink::publish() {
     if (!peer_.leaves()) show(link_.up() ? State::up : starting_ ? State::starting : State::down);
 }
 
+void OwnLink::follow(FenceState next) {
+    fence_ = next;
+    if (next == FenceState::leaving || next == FenceState::out) postponed_.fail(UINT64_MAX);
+    retry_ = true;
+    peer_.touch();
+}
+
 template <class Do>
 bool OwnLink::with_memory(Do&& body) noexcept {
     try {
@@ -175,6 +182,7 @@ void OwnLink::came_up() {
     starting_ = false;
     was_up_ = true;
     retry_ = true;
+    shared_.links_changed = true;
     shared_.nodes.came_up(*node_, link_.welcome());
     map(reads_mapped_ ? link_.mapped_region() : nullptr);
     if (mapped_ != nullptr) memory_.aim(*mapped_);
@@ -190,6 +198,7 @@ void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
     const uint64_t retry_s = tries ? (retry_ns - now_ns + 999'999'999) / 1'000'000'000 : 0;
     shared_.nodes.went_down(*node_, {was_up_, why, text, link_.requests_lost(), retry_s});
     was_up_ = false;
+    shared_.links_changed = true;
     publish();
 }
 
@@ -221,8 +230,8 @@ void OwnLink::map(const fabric::RegionView* region) {
 // ---- mapped memory ----------------------------------------------------------------------------------
 
 proxy::LocalGet* OwnLink::mapped_memory(uint64_t hash, uint64_t session) {
-    if (mapped_ == nullptr || postponed_.any_of(session) || !link_.requests().read_in_order(hash, session)) return nullptr;
-    return &memory_;
+    if (mapped_ == nullptr || holds() || postponed_.any_of(session)) return nullptr;
+    return link_.requests().read_in_order(hash, session) ? &memory_ : nullptr;
 }
 
 void OwnLink::note_access(uint64_t hash, const fabric::Found& found) {
@@ -240,7 +249,8 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         return SubmitResult::later;
     };
     try {
-        if (!link_.up()) {
+        constexpr bool has_key = requires { op.key; };
+        if (!link_.up() || (holds() && has_key)) {
             postponed_.wait_for_room();
         } else if (!postponed_.must_queue(options.session)) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -267,11 +277,25 @@ template SubmitResult OwnLink::ask(protocol::ForgetOp&, proxy::AskOptions, proxy
 template SubmitResult OwnLink::ask(protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult OwnLink::ask(protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
 
+template <class Op>
+bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {
+    try {
+        if (link_.requests().ask(op, options, sink) != proxy::SubmitResult::accepted) return false;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    peer_.touch();
+    return true;
+}
+
+template bool OwnLink::ask_now(const protocol::DeleteOp&, const proxy::AskOptions&, proxy::ReplySink&) noexcept;
+template bool OwnLink::ask_now(const protocol::FlushOp&, const proxy::AskOptions&, proxy::ReplySink&) noexcept;
+
 void OwnLink::ask_postponed() {
     if (!retry_) return;
     retry_ = false;
     if (!reachable()) return postponed_.fail(UINT64_MAX);
-    postponed_.send();
+    if (!holds()) postponed_.send();
 }
 
 void OwnLink::flush() {

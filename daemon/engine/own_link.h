@@ -84,6 +84,9 @@ class OwnLink final : private proxy::LinkEvents {
     void stop();
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
+    bool up() const { return link_.up(); }
+    // Requests that borrowers chose it for.
+    bool takes_letters() const { return reachable() && (fence_ == FenceState::in_use || holds()); }
     bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
     uint64_t next_tick_ns();
@@ -93,6 +96,8 @@ class OwnLink final : private proxy::LinkEvents {
     // Its node leaves the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
     // on a state that nothing changes any more.
     void withdraw() { show(LentLink::State::starting); }
+    // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
+    void follow(FenceState next);
 
     // ---- one key
     // The mapped memory that the session's get may read now (M4); nullptr: none.
@@ -112,6 +117,9 @@ class OwnLink final : private proxy::LinkEvents {
     // The sink gets the answer or the failure, perhaps before this returns. The value of `op` may move into options.value.
     template <class Op>
     SubmitResult ask(Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
+    // Of the fence: not behind postponed requests. False: not accepted, and the sink is not called.
+    template <class Op>
+    bool ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept;
     // Counts a request of another worker.
     void count_borrowed() { link_.count_borrowed(); }
     // Sends what was submitted, and postponed requests while there is room.
@@ -123,6 +131,7 @@ class OwnLink final : private proxy::LinkEvents {
     bool linger();
 
   private:
+    bool holds() const { return fence_ == FenceState::joining; }  // requests of keys wait
     void ready();
     // Is this the link to that run of a node, and may new READs go there?
     bool reads_from(uint64_t incarnation) const;
@@ -150,6 +159,7 @@ class OwnLink final : private proxy::LinkEvents {
     const bool reads_mapped_;
     bool starting_ = true;     // neither up nor failed so far (M3)
     bool was_up_ = false;
+    FenceState fence_ = FenceState::in_use;
     bool retry_ = false;       // postponed requests can be sent, or must fail
     const fabric::RegionView* mapped_ = nullptr;  // while up, if reads of its memory are on
     proxy::LocalGet memory_;

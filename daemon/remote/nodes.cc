@@ -146,6 +146,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.key = std::move(key);
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
+    set->options.failover_ttl_s = settings.failover_ttl_s;
     set->options.local_read = settings.local_read;
     set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
     set->options.count_reads = settings.access_tracking == AccessTracking::atomic;
@@ -366,6 +367,25 @@ void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
     });
 }
 
+void Nodes::rejoined(const OneNode& node) noexcept {
+    const FenceShown fence = fences_.shown(node.fence);
+    tell_if_memory([&] {
+        process::say(process::Level::notice,
+                     "node " + node.name + " is in use again; since the start " + std::to_string(fence.killed) +
+                         " old items were deleted, and it was flushed " + std::to_string(fence.flushes) + " times",
+                     {{"node", node.name}});
+    });
+}
+
+void Nodes::fence_failed(OneNode& node) noexcept {
+    tell_if_memory([&] {
+        node.lines.say(process::Level::warning,
+                       "node " + node.name +
+                           " did not acknowledge the deletes of old items; its keys stay at other nodes; retrying",
+                       {{"node", node.name}});
+    });
+}
+
 void Nodes::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const {
     tell_event([&] { return read_failed_line(place_of(node), why, by_index, key); });
 }
@@ -407,7 +427,7 @@ std::vector<NodeShown> Nodes::all() const {
     return all;
 }
 
-NodeShown Nodes::shown_of(const NodeSet::Member& member) {
+NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     const OneNode& one = *member.one;
     NodeShown shown;
     shown.number = one.number;
@@ -418,7 +438,9 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) {
     shown.protocol_version = one.protocol_version;
     shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
-    shown.state = shown.links_up != 0 ? NodeState::up : NodeState::down;
+    shown.fence = fences_.shown(one.fence);
+    const bool in_use = shown.fence.state == FenceState::in_use;
+    shown.state = shown.links_up == 0 ? NodeState::down : in_use ? NodeState::up : NodeState::fenced;
     if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;
     std::array<uint32_t, size_t(RpcMode::count) + 1> links{};
@@ -464,6 +486,7 @@ Route Nodes::route(std::string_view key) const {
     route.place = placement.spot_of(key, uint32_t(random_word()));
     route.point = placement.point_of(route.place);
     route.failover = failover;
+    bool blocked = false;
     for (uint32_t i = 0; i < placement.size(); i++) {
         if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;
         const NodeSet::Member& member = now->members[placement.walk(route.place, i)];
@@ -472,7 +495,11 @@ Route Nodes::route(std::string_view key) const {
             route.walk.push_back(shown_of(member));
         }
         const bool tried = i == 0 || failover;
-        if (!tried || route.asked.has_value() || route.walk.back().state != NodeState::up) continue;
+        if (!tried || blocked || route.asked.has_value()) continue;
+        if (route.walk.back().state != NodeState::up) {
+            blocked = route.walk.back().fence.state != FenceState::out;  // the keys go to no other node yet
+            continue;
+        }
         route.asked = i;
         find_pointer(now->options, *member.one, key, route);
     }
@@ -521,6 +548,7 @@ bool Nodes::drain(std::string_view name, bool on) {
     for (const NodeSet::Member& member : set->members) {
         if (member.one->name != name) continue;
         member.one->drained.store(on, std::memory_order_relaxed);
+        fences_.change();
         tell_if_memory([&] {
             process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
                          {{"node", member.one->name}});

@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "conf/program.h"
 #include "conf/settings.h"
+#include "daemon/remote/fence.h"
 #include "daemon/remote/host_addresses.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
@@ -54,6 +55,7 @@ struct OneNode {
     std::atomic<bool> tried{false};            // a first connection was made or failed
     process::LimitedLines lines;               // log lines of connects and losses
     std::atomic<uint64_t> incarnation{0};
+    Fence fence;
     std::array<LentLink, limits::workers_max> lent;  // by the owner's number (NodeOptions::links_per_node)
 
   private:
@@ -80,6 +82,7 @@ inline bool same_key(const std::shared_ptr<const protocol::AuthKey>& a, const st
 struct NodeOptions {
     uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
+    uint32_t failover_ttl_s = 0;          // the longest time to live of a diverted item; 0: as the client wishes
     bool local_read = true;
     bool probe_index = false;
     bool count_reads = false;             // where node and channel support it
@@ -164,6 +167,11 @@ class Nodes final : public NodesView {
         uint64_t retry_s = 0;     // until the next attempt
     };
     void went_down(OneNode& node, const Loss& loss) noexcept;
+    Fences& fences() { return fences_; }
+    // The node is in use again, behind its fence.
+    void rejoined(const OneNode& node) noexcept;
+    // Deletes of the fence failed; they are repeated.
+    void fence_failed(OneNode& node) noexcept;
     // A one-sided read of a key failed; why: proxy::ReadEvents.
     void read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const;
     // True: a first connection to each node was made or failed.
@@ -194,7 +202,7 @@ class Nodes final : public NodesView {
     template <class Line>
     void tell_event(Line&& line) const noexcept;
     bool watched() const { return watch_ != nullptr && watch_->wants(watch_proxyevents); }
-    static NodeShown shown_of(const NodeSet::Member& member);  // under lock_
+    NodeShown shown_of(const NodeSet::Member& member) const;  // under lock_
     const proxy::PointerTable* table_for(const NodeOptions& options, const OneNode& node) const;
     std::string ways_of(const NodeOptions& options, const OneNode& node) const;
     void find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const;
@@ -207,6 +215,7 @@ class Nodes final : public NodesView {
     bool shm_group_ = false;  // also trust nodes of this process's group
     bool cas_ = true;
     uint32_t next_number_ = 0;  // main's
+    Fences fences_;
     fabric::MappedRegions regions_;
     fabric::VerbsDevices devices_;
     std::unique_ptr<proxy::PointerTable> table_;

@@ -96,7 +96,7 @@ inline constexpr SampleRow nodes_own_rows[] = {
 
 // `stats nodes`, of each node as "node:name"; empty rows are omitted.
 inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = {
-    {"state", "up, down, or drained by the operator",
+    {"state", "up, down, drained by the operator, or fenced: connected, and not used until its old items are deleted",
      [](const NodeShown& n) { return std::string(node_state_name(n.state)); }},
     {"address", "configured address", [](const NodeShown& n) { return n.address; }},
     {"incarnation", "id of its last run that greeted, 16 hexadecimal digits; zeros: none",
@@ -114,6 +114,18 @@ inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = 
      [](const NodeShown& n) { return n.rpc; }},
     {"down_reason", "reason of the last lost connection to it; absent if none",
      [](const NodeShown& n) { return n.down_reason; }},
+    {"fence", "rejoin fence of fail-over: in_use; leaving, out: its keys go to other nodes; joining: their requests wait",
+     [](const NodeShown& n) { return std::string(fence_state_name(n.fence.state)); }},
+    {"fence_keys", "keys whose old items will be deleted there; all: too many, so it will be flushed",
+     [](const NodeShown& n) { return n.fence.all ? std::string("all") : std::to_string(n.fence.keys); }},
+    {"fence_killed", "old items deleted there by the fence", [](const NodeShown& n) { return std::to_string(n.fence.killed); }},
+    {"fence_flushes", "flushes of it by the fence", [](const NodeShown& n) { return std::to_string(n.fence.flushes); }},
+    {"fence_failures", "rounds of these deletes that it did not acknowledge; they are repeated",
+     [](const NodeShown& n) { return std::to_string(n.fence.failures); }},
+    {"failover_mutations", "mutations of its keys, sent to other nodes",
+     [](const NodeShown& n) { return std::to_string(n.fence.diverted); }},
+    {"failover_ttl_capped", "of these, those with a time to live above failover_ttl, which was lowered",
+     [](const NodeShown& n) { return std::to_string(n.fence.capped); }},
 };
 
 // `stats latency`, of each verb and way as "get_local:count" etc.
@@ -178,7 +190,7 @@ inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
     {"node", "node of the key; under random, a random choice; (embedded): items are in this process", &RouteShown::node},
     {"address", "its configured address", &RouteShown::address},
     {"weight", "its share of the keys, relative to the other nodes", &RouteShown::weight},
-    {"state", "up, down or drained", &RouteShown::state},
+    {"state", "up, down, drained or fenced", &RouteShown::state},
     {"drained", "yes: drained by the operator, no keys are routed to it", &RouteShown::drained},
     {"links_up", "connections to it that are up, of all", &RouteShown::links_up},
     {"down_reason", "reason of the last lost connection to it; absent if none", &RouteShown::down_reason},

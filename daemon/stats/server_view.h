@@ -14,6 +14,7 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "daemon/stats/fence_shown.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/worker_counters.h"
@@ -34,9 +35,10 @@ enum class NodeState : uint8_t {
     up,       // at least one worker's connection is up
     down,
     drained,  // by the operator: gets no requests for keys
+    fenced,   // connected, but not in use: its keys are at other nodes until its old items are dead (daemon/remote/fence.h)
 };
 constexpr std::string_view node_state_name(NodeState state) {
-    constexpr std::string_view names[] = {"up", "down", "drained"};
+    constexpr std::string_view names[] = {"up", "down", "drained", "fenced"};
     return names[size_t(state)];
 }
 
@@ -53,6 +55,7 @@ struct NodeShown {
     uint32_t links_up = 0;
     std::string rpc;            // ways of requests over RDMA, with the number of links if they differ: "send 1, rfp 3"
     std::string down_reason;    // reason of the last connection loss; empty: none
+    FenceShown fence;
     std::string ways;           // ways that its GETs can have, as in `stats latency`: "one_sided, two_sided"
 };
 

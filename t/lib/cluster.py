@@ -265,6 +265,7 @@ class Cluster:
         self.nodes = self.nodes_behind.all
         self.proxy_args = ["-o", ",".join(["hash_tag={}", *options]), "-t", threads, *proxy_args]
         self.local_read = local_read if isinstance(local_read, list) else [local_read]
+        self.failover = "failover" in options
         self.wanted = proxies
         self.started = 0
         self.proxies = []
@@ -343,9 +344,10 @@ class Cluster:
                 until_up(proxy)
 
     def until_seen_down(self, node):
-        """Waits until no proxy has a connection to it."""
+        """Waits until no proxy has a connection to it. With failover its keys are at other nodes then."""
         for proxy in self.proxies:
-            until(lambda: nodes_shown(proxy)[node.name]["links_up"], lambda up: up == "0")
+            until(lambda: nodes_shown(proxy)[node.name],
+                  lambda shown: shown["links_up"] == "0" and (not self.failover or shown["fence"] == "out"))
 
     def unasked_by(self):
         """The counter of gets without a request to a node, for nodes of one channel."""

@@ -106,6 +106,8 @@ CIRCUMSTANCES = {
     "S13": ("", HOT, {"local_read": True}, {}),
     # A set of a key whose old value is READ on another node.
     "S15": ("", mixed("50:50", ["--keys", "6000", "--value-bytes", "6000"]), {"node_more": ["-m", "4"], **SPILL}, {}),
+    # Keys that changed while their node was drained.
+    "S19": ("", HOT, {"proxies": 1, "options": ["failover", "node_timeout_ms=1000"]}, {"outages": True, "nodes": "drain"}),
     # A touch moves the expiry before the end of the lease, and no get goes to the node.
     "S13_POINTER": ("sweeps=0", mixed("ttl", HOT + ["--ttl-keys", "32", "--reads", "20"]), {"lease_ms": 20000}, {}),
 }

@@ -132,7 +132,7 @@ void test_command_line() {
                               "distribution=ketama_weighted,hash=murmur3,hash_tag={},no_local_read", "-o",
                               "pointer_miss=index,access_tracking=report,report_interval_ms=100,report_items=64", "-o",
                               "pointer_table.path=/t,pointer_table.entries=64", "-o",
-                              "node_timeout_ms=5,failover,links_per_node=2"});
+                              "node_timeout_ms=5,failover,failover_ttl=5m,links_per_node=2"});
     tap::ok(!line.exit_status, "nodes and their options on the command line");
     tap::is(line.err, "", "without a word");
     const ProxySettings& proxy = line.settings.proxy;
@@ -151,6 +151,7 @@ void test_command_line() {
     tap::is(proxy.pointer_table_entries, 64u, "pointer_table.entries");
     tap::is(proxy.node_timeout_ms, 5u, "node_timeout_ms");
     tap::is(proxy.failover, true, "failover");
+    tap::is(proxy.failover_ttl_s, 300u, "failover_ttl");
     tap::is(proxy.links_per_node, 2u, "links_per_node");
 
     const ProxySettings without = parse({}).settings.proxy;
@@ -461,7 +462,8 @@ void test_settings() {
             "distribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
-            "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n",
+            "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n"
+            "failover_ttl 60\n",
             "stats settings with nodes");
 }
 

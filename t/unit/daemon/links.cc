@@ -339,9 +339,46 @@ void connections_change() {
     desk.reload();
 }  // with connections that leave
 
+// A node hangs up while its key changes; the other one has the change meanwhile.
+void a_node_is_fenced() {
+    Desk desk;
+    desk.settings.failover = true;
+    desk.settings.failover_ttl_s = 60;
+    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
+    desk.reload();
+    const auto is_up = [&](size_t i) { return desk.nodes->all()[i].state == daemon::NodeState::up; };
+    tap::ok(desk.until([&] { return is_up(0) && is_up(1); }), "two nodes are up");
+    std::string key = "k";
+    while (desk.links->choose(key)->node().name != "a") key += "k";
+    desk.set(key, "1");
+    tap::is(desk.answers(), "stored ", "one has a key");
+    desk.stands_still = true;
+    desk.server.hang_up();
+    const auto fence = [&](size_t i) { return desk.nodes->all()[i].fence; };
+    tap::ok(desk.until([&] { return fence(0).state == daemon::FenceState::out; }), "it hangs up, and is out of use");
+    tap::is(desk.links->choose(key)->node().name, "b", "the key goes to the other one");
+    desk.set(key, "2");
+    desk.set(key, "3");
+    tap::is(desk.answers(), "stored stored ", "which stores it");
+    tap::ok(fence(0).keys == 1 && fence(0).diverted == 2 && fence(0).capped == 2, "the change is known, and will not last");
+    desk.server.node.hold = true;
+    desk.stands_still = false;
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].state == daemon::NodeState::fenced && fence(0).keys == 0; }),
+            "it is connected: its item is being deleted");
+    tap::is(desk.links->choose(key)->node().name, "b", "until then it is not used");
+    desk.server.hang_up();
+    tap::ok(desk.until([&] { return fence(0).failures == 1 && fence(0).keys == 1; }), "it hangs up again meanwhile");
+    desk.server.node.hold = false;
+    tap::ok(desk.until_up(), "and is back");
+    tap::is(fence(0).killed, 1u, "its item was deleted");
+    tap::is(desk.links->choose(key)->node().name, "a", "it is used again");
+    tap::ok(desk.until([&] { return fence(1).killed == 1; }), "the other's item is deleted, too");
+}
+
 }  // namespace
 
 int main() {
+    a_node_is_fenced();
     no_memory_to_send();
     no_memory_to_wait();
     no_memory_to_go_on();

@@ -277,11 +277,16 @@ void nodes_group() {
     const std::string reply = talk.say("stats nodes\r\n");
     tap::is(talk.take_asked(), "", "stats nodes asks no node");
     tap::ok(reply.starts_with("STAT a:state up\r\nSTAT a:address shm:/run/a\r\nSTAT a:incarnation 000000000000000a\r\n"
-                              "STAT a:weight 1\r\nSTAT a:links 2\r\nSTAT a:links_up 2\r\nSTAT a:get_local 5\r\n"
+                              "STAT a:weight 1\r\nSTAT a:links 2\r\nSTAT a:links_up 2\r\n"
+                              "STAT a:fence in_use\r\nSTAT a:fence_keys 0\r\nSTAT a:fence_killed 0\r\nSTAT a:fence_flushes 0\r\n"
+                              "STAT a:fence_failures 0\r\nSTAT a:failover_mutations 0\r\nSTAT a:failover_ttl_capped 0\r\n"
+                              "STAT a:get_local 5\r\n"
                               "STAT a:get_onesided 0\r\n"),
             "a node that is up");
     tap::ok(reply.find("STAT b:state down\r\nSTAT b:address tcp:[::1]:11300\r\nSTAT b:incarnation 000000000000000b\r\n"
                        "STAT b:weight 3\r\nSTAT b:links 2\r\nSTAT b:links_up 0\r\nSTAT b:down_reason bad??END\r\n"
+                       "STAT b:fence in_use\r\nSTAT b:fence_keys 0\r\nSTAT b:fence_killed 0\r\nSTAT b:fence_flushes 0\r\n"
+                       "STAT b:fence_failures 0\r\nSTAT b:failover_mutations 0\r\nSTAT b:failover_ttl_capped 0\r\n"
                        "STAT b:get_local 0\r\n") != reply.npos,
             "one that is down, and why, in one line");
     tap::is(stat_of(reply, "b:node_timeouts"), "9", "and what was counted of it");

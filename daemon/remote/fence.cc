@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/remote/fence.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/broken.h"
+#include "base/check.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr uint64_t look_again_ns = 5 * ns_per_ms;       // while other workers' states are awaited
+constexpr uint64_t kill_again_ns = 200 * ns_per_ms;     // after deletes that failed
+
+}  // namespace
+
+// ---- keys -------------------------------------------------------------------------------------------
+
+void KeySet::add(std::string_view key) noexcept {
+    if (all_) return;
+    if (bytes_ + key.size() + key_overhead > bytes_max) return become_all();
+    try {
+        if (keys_.emplace(key).second) bytes_ += key.size() + key_overhead;
+    } catch (const std::bad_alloc&) {
+        become_all();
+    }
+}
+
+void KeySet::become_all() noexcept {
+    clear();
+    all_ = true;
+}
+
+void KeySet::merge(KeySet& other) noexcept {
+    if (other.all_) become_all();
+    for (const std::string& key : other.keys_) add(key);
+    other.clear();
+}
+
+void KeySet::clear() noexcept {
+    keys_.clear();
+    bytes_ = 0;
+    all_ = false;
+}
+
+std::vector<std::string> KeySet::take(size_t most) {
+    std::vector<std::string> taken;
+    taken.reserve(std::min(most, keys_.size()));
+    while (taken.size() < most && !keys_.empty()) {
+        auto node = keys_.extract(keys_.begin());
+        bytes_ -= node.value().size() + key_overhead;
+        taken.push_back(std::move(node.value()));
+    }
+    return taken;
+}
+
+// ---- states -----------------------------------------------------------------------------------------
+
+void Fences::change() noexcept {
+    std::lock_guard hold(lock_);
+    generation_.fetch_add(1, std::memory_order_release);
+}
+
+bool Fences::all_took(uint64_t generation) const {
+    return std::ranges::all_of(taken_, [&](uint64_t taken) { return taken == 0 || taken >= generation; });
+}
+
+bool Fences::wants_out(const Fence& fence, bool drained) const {
+    if (drained) return true;
+    for (size_t i = 0; i < taken_.size(); i++)
+        if (taken_[i] != 0 && fence.links[i] == Fence::Link::down) return true;
+    return false;
+}
+
+bool Fences::enter(Fence& fence, FenceState next) {
+    fence.shown.state = next;
+    fence.state_since = generation_.fetch_add(1, std::memory_order_release) + 1;
+    if (next == FenceState::out) fence.first_kills = SIZE_MAX;
+    return true;
+}
+
+// By a worker whose link is up. While out, after every worker's earlier requests (F4).
+bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
+    if (!seen.up || fence.killing || now_ns < fence.retry_at_ns) return false;
+    if (fence.shown.state == FenceState::joining) return !fence.stale.empty();
+    if (fence.shown.state == FenceState::out) {
+        if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
+        for (size_t i = 0; i < taken_.size(); i++)
+            if (taken_[i] != 0 && fence.busy[i]) return false;
+        return true;
+    }
+    if (fence.shown.state != FenceState::in_use || !fence.tainted || fence.guests.empty()) return false;
+    if (!all_took(fence.tainted_since) || fence.guests_under_way.load(std::memory_order_acquire) != 0) return false;
+    return !fence.guests.all() || fence.guests_until_ns == UINT64_MAX;
+}
+
+bool Fences::advance_out(Fence& fence, const Seen& seen, uint64_t now_ns) {
+    if (!seen.up || fence.killing || wants_out(fence, seen.drained) || now_ns < fence.retry_at_ns) return false;
+    for (size_t i = 0; i < taken_.size(); i++)
+        if (taken_[i] != 0 && fence.busy[i]) return false;
+    if constexpr (broken::build)
+        if (broken::s19_skip_fence) fence.stale.clear();
+    return (fence.stale.empty() || fence.first_kills == 0) && enter(fence, FenceState::joining);
+}
+
+// Guests at other nodes are stale from now on, when their keys change.
+bool Fences::rejoin(std::span<Seen> nodes, Seen& seen) {
+    enter(*seen.fence, FenceState::in_use);
+    seen.rejoined = true;
+    for (Seen& other : nodes) {
+        Fence& gutter = *other.fence;
+        if (&gutter == seen.fence || gutter.guests.empty()) continue;
+        gutter.tainted = true;
+        gutter.tainted_since = seen.fence->state_since;
+    }
+    return true;
+}
+
+// Of a node in use: true if its guests are gone.
+bool Fences::clean(Fence& fence, uint64_t now_ns) {
+    if constexpr (broken::build)
+        if (broken::s19_skip_fence) fence.guests.clear();
+    if (!fence.tainted || fence.killing) return false;
+    if (fence.guests.all() && fence.guests_until_ns <= now_ns) fence.guests.clear();
+    if (!fence.guests.empty()) return false;
+    fence.tainted = false;
+    fence.guests_until_ns = 0;
+    generation_.fetch_add(1, std::memory_order_release);
+    return true;
+}
+
+bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t now_ns) {
+    Fence& fence = *seen.fence;
+    switch (fence.shown.state) {
+        case FenceState::in_use:
+            if (failover && wants_out(fence, seen.drained)) return enter(fence, FenceState::leaving);
+            return clean(fence, now_ns);
+        case FenceState::leaving:
+            if (!all_took(fence.state_since)) return false;
+            fence.stale.merge(fence.guests);
+            fence.guests_until_ns = 0;
+            fence.tainted = false;
+            return enter(fence, FenceState::out);
+        case FenceState::out: return advance_out(fence, seen, now_ns);
+        case FenceState::joining:
+            if (wants_out(fence, seen.drained)) return enter(fence, FenceState::out);
+            if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
+            return rejoin(nodes, seen);
+    }
+    return false;
+}
+
+void Fences::begin_kill(Seen& seen, uint64_t now_ns) noexcept {
+    Fence& fence = *seen.fence;
+    if (!may_kill(fence, seen, now_ns)) return;
+    const bool stale = fence.shown.state != FenceState::in_use;
+    KeySet& keys = stale ? fence.stale : fence.guests;
+    try {
+        if (stale && fence.first_kills == SIZE_MAX) fence.first_kills = std::max<size_t>(keys.size(), 1);
+        seen.kill.keys = keys.take(Kill::keys_max);
+    } catch (const std::bad_alloc&) {
+        fence.retry_at_ns = now_ns + kill_again_ns;
+        return;
+    }
+    seen.kill.flush = keys.all();
+    if (seen.kill.flush) keys.clear();
+    seen.kill.what = stale ? Kill::What::stale : Kill::What::guests;
+    fence.killing = true;
+}
+
+// When the worker is to attend without another event.
+uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
+    const Fence& fence = *seen.fence;
+    const uint64_t soon_ns = std::max(now_ns + look_again_ns, fence.retry_at_ns);
+    if (fence.shown.state == FenceState::out && seen.busy) return now_ns + look_again_ns;
+    if (fence.shown.state == FenceState::out) return wants_out(fence, seen.drained) ? UINT64_MAX : soon_ns;
+    if (fence.shown.state != FenceState::in_use) return soon_ns;
+    if (!fence.tainted) return UINT64_MAX;
+    return fence.guests.all() ? std::max(fence.guests_until_ns, soon_ns) : soon_ns;
+}
+
+Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool failover, uint64_t now_ns) noexcept {
+    std::lock_guard hold(lock_);
+    const uint64_t before = generation_.load(std::memory_order_relaxed);
+    for (const Seen& seen : nodes) {
+        using Link = Fence::Link;
+        seen.fence->links[worker] = !seen.owns_link ? Link::none : seen.up ? Link::up : seen.down ? Link::down : Link::none;
+        seen.fence->busy[worker] = seen.busy;
+    }
+    // This worker follows every state that it finds here, so it counts as having taken it.
+    for (bool again = true; again;) {
+        again = false;
+        taken_[worker] = generation_.load(std::memory_order_relaxed);
+        for (Seen& seen : nodes) again |= advance(nodes, seen, failover, now_ns);
+    }
+    Attended attended{generation_.load(std::memory_order_relaxed)};
+    attended.changed = attended.generation != before;
+    for (Seen& seen : nodes) {
+        const Fence& fence = *seen.fence;
+        begin_kill(seen, now_ns);
+        seen.state = fence.shown.state;
+        seen.takes_guests = !fence.tainted;
+        const uint64_t again_ns = again_at_ns(seen, now_ns);
+        attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
+        attended.again_at_ns = std::min(attended.again_at_ns, again_ns);
+    }
+    return attended;
+}
+
+void Fences::leave(uint32_t worker) noexcept {
+    std::lock_guard hold(lock_);
+    taken_[worker] = 0;
+    generation_.fetch_add(1, std::memory_order_release);
+}
+
+// ---- mutations and kills ----------------------------------------------------------------------------
+
+void Fences::divert(Fence& own, Fence& gutter, std::string_view key, uint64_t until_ns, bool capped) noexcept {
+    std::lock_guard hold(lock_);
+    own.stale.add(key);
+    own.shown.diverted++;
+    if (capped) own.shown.capped++;
+    gutter.guests.add(key);
+    gutter.guests_until_ns = std::max(gutter.guests_until_ns, until_ns);
+    gutter.guests_under_way.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
+    std::lock_guard hold(lock_);
+    CHECK(fence.killing);
+    fence.killing = false;
+    if (done) {
+        fence.shown.killed += kill.keys.size();
+        if (kill.flush) fence.shown.flushes++;
+        if (kill.what != Kill::What::stale) return;
+        const size_t fewer = kill.flush ? SIZE_MAX : kill.keys.size();
+        if (fence.first_kills != SIZE_MAX) fence.first_kills -= std::min(fence.first_kills, fewer);
+        return;
+    }
+    fence.shown.failures++;
+    fence.retry_at_ns = now_ns + kill_again_ns;
+    // A node that went out of use meanwhile has no guests any more, but stale keys.
+    const bool guests = kill.what == Kill::What::guests && fence.shown.state == FenceState::in_use;
+    KeySet& keys = guests ? fence.guests : fence.stale;
+    if (kill.flush) keys.become_all();
+    for (const std::string& key : kill.keys) keys.add(key);
+}
+
+FenceShown Fences::shown(const Fence& fence) const {
+    std::lock_guard hold(lock_);
+    FenceShown shown = fence.shown;
+    shown.keys = fence.stale.size() + fence.guests.size();
+    shown.all = fence.stale.all();
+    return shown;
+}
+
+}  // namespace farcached::daemon

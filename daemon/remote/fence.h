@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fences: the rejoin fence of fail-over (S19). While a node is out of use, its keys go to other nodes (gutters). A mutation there
+// makes the node's own item of the key stale, and leaves an item at the gutter that is stale once the node is in use again (a
+// guest). A Fence is the state of one node, shared by all workers.
+//
+//   in_use --failover, and a link is down or the node is drained--> leaving --every worker has stopped to use it--> out
+//     ^                                                                                                              |
+//     |                                 all links up, not drained, no request under way, first deletes acknowledged  |
+//     +--every worker holds, no stale key-- joining <----------------------------------------------------------------+
+//                                              +--a link is down, or drained--> out
+//
+// Owner: Nodes. Any thread; one lock, which only workers' ticks and diverted mutations take.
+//
+// F1  All workers send a key to the same node. Each worker takes new states between two requests (attend()). Keys are diverted,
+//     and the node is used again, only after every worker has taken the state before. While a node is `leaving`, its keys are
+//     unavailable; while it is `joining`, their requests wait.
+// F2  The key of a mutation is in the own node's set of stale keys before it is sent elsewhere. A node is in use again only after
+//     it has acknowledged the delete of each of these keys, or a flush if they were too many.
+// F3  A guest is deleted, or has expired by its capped time, before its gutter gets diverted keys again. Until then those keys are
+//     unavailable. A gutter that goes out of use itself counts its guests as stale keys.
+// F4  A request that was sent before a change of state has its answer, or has failed, before the deletes are sent. One of unknown
+//     outcome may still be executed later.
+// F5  The sets are bounded by KeySet::bytes_max. A set that overflows, or finds no memory, stands for all keys.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "base/limits.h"
+#include "daemon/stats/fence_shown.h"
+
+namespace farcached::daemon {
+
+class KeySet {
+  public:
+    static constexpr size_t bytes_max = size_t(2) << 20;
+    static constexpr size_t key_overhead = 96;  // bytes that a key takes beside its own
+
+    void add(std::string_view key) noexcept;
+    void become_all() noexcept;
+    void merge(KeySet& other) noexcept;  // empties the other
+    void clear() noexcept;
+    bool empty() const { return !all_ && keys_.empty(); }
+    bool all() const { return all_; }
+    size_t size() const { return keys_.size(); }
+    // At most so many keys. Throws std::bad_alloc: has changed nothing.
+    std::vector<std::string> take(size_t most);
+
+  private:
+    std::unordered_set<std::string> keys_;
+    size_t bytes_ = 0;
+    bool all_ = false;  // keys_ is empty
+};
+
+// Items to delete at a node: of these keys, or all (flush).
+struct Kill {
+    static constexpr size_t keys_max = 512;
+
+    enum class What : uint8_t { none, stale, guests } what = What::none;
+    bool flush = false;
+    std::vector<std::string> keys;
+};
+
+class Fence {
+  public:
+    Fence() = default;
+    Fence(const Fence&) = delete;
+    Fence& operator=(const Fence&) = delete;
+
+  private:
+    friend class Fences;
+    enum class Link : uint8_t { none, up, down };
+
+    std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
+    // The rest under Fences::lock_.
+    FenceShown shown;
+    uint64_t state_since = 0;     // generation
+    KeySet stale, guests;
+    uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
+    bool tainted = false;         // guests may be stale (F3)
+    uint64_t tainted_since = 0;   // generation
+    bool killing = false;
+    size_t first_kills = SIZE_MAX;  // while out: stale keys still to delete before it joins; SIZE_MAX: not begun
+    uint64_t retry_at_ns = 0;
+    std::array<Link, limits::workers_max> links{};
+    std::bitset<limits::workers_max> busy;  // workers with requests under way there
+};
+
+class Fences {
+  public:
+    // A node, as one worker sees it, and what it is to do.
+    struct Seen {
+        Fence* fence = nullptr;
+        bool owns_link = false, up = false;  // neither up nor down: it connects for the first time
+        bool down = false;
+        bool busy = false;                   // requests under way
+        bool drained = false;
+        // Set by attend():
+        FenceState state = FenceState::in_use;
+        bool takes_guests = true;
+        bool rejoined = false;               // in use again, by this call
+        Kill kill = {};                      // to be done by this worker; killed() ends it
+    };
+    struct Attended {
+        uint64_t generation = 0;
+        bool changed = false;    // other workers are to attend
+        bool unsettled = false;  // attend again at the end of each tick
+        uint64_t again_at_ns = UINT64_MAX;
+    };
+
+    // Changes whenever workers are to attend.
+    uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+    void change() noexcept;
+    // At the end of a tick. The worker follows the states before its next request. Its first call makes others wait for it,
+    // until leave().
+    Attended attend(uint32_t worker, std::span<Seen> nodes, bool failover, uint64_t now_ns) noexcept;
+    void leave(uint32_t worker) noexcept;
+    // Before a mutation of the key is sent to the gutter. Its guest expires by then; UINT64_MAX: never. Then answered(), once.
+    void divert(Fence& own, Fence& gutter, std::string_view key, uint64_t until_ns, bool capped) noexcept;
+    static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
+    // done: the node has acknowledged everything. Else it is repeated.
+    void killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept;
+    FenceShown shown(const Fence& fence) const;
+
+  private:
+    bool all_took(uint64_t generation) const;
+    bool wants_out(const Fence& fence, bool drained) const;
+    bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
+    bool enter(Fence& fence, FenceState next);
+    bool advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t now_ns);
+    bool advance_out(Fence& fence, const Seen& seen, uint64_t now_ns);
+    bool rejoin(std::span<Seen> nodes, Seen& seen);
+    bool clean(Fence& fence, uint64_t now_ns);
+    void begin_kill(Seen& seen, uint64_t now_ns) noexcept;
+    uint64_t again_at_ns(const Seen& seen, uint64_t now_ns) const;
+
+    std::atomic<uint64_t> generation_{1};
+    mutable std::mutex lock_;
+    std::array<uint64_t, limits::workers_max> taken_{};  // by worker: the generation it follows; 0: it does not take part
+};
+
+}  // namespace farcached::daemon

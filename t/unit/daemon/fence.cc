@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The states of the rejoin fence (S19), as workers see them step by step. A test is the nodes and the links.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "daemon/remote/fence.h"
+#include "t/lib/tap.h"
+
+namespace {
+
+using namespace farcached::daemon;
+using What = Kill::What;
+
+constexpr uint64_t ms = 1'000'000;
+
+class World {
+  public:
+    Fences fences;
+    Fence a, b;
+    uint64_t now_ns = 1'000'000 * ms;
+    bool drained = false;
+
+    void divert(const std::string& key, uint64_t until_ns = UINT64_MAX) {
+        fences.divert(a, b, key, until_ns, /* capped= */ until_ns != UINT64_MAX);
+        Fences::answered(b);
+    }
+    void divert_too_many(uint64_t until_ns = UINT64_MAX) {
+        for (int i = 0; !fences.shown(a).all; i++) divert("many" + std::to_string(i), until_ns);
+    }
+    // Until something else can have happened after a failure.
+    void wait() { now_ns += 1000 * ms; }
+};
+
+struct Worker {
+    World& world;
+    uint32_t number;
+    bool up = true, down = false, busy = false;  // of its link to a; b's is up
+    bool failover = true;
+    FenceState a = FenceState::in_use, b = FenceState::in_use;
+    bool guests_at_b = true, changed = false, unsettled = false;
+    Kill at_a{}, at_b{};
+
+    std::string_view attend() {
+        const bool drained = world.drained;
+        Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = drained},
+                                {.fence = &world.b, .owns_link = true, .up = true}};
+        const Fences::Attended attended = world.fences.attend(number, seen, failover, world.now_ns);
+        changed = attended.changed;
+        unsettled = attended.unsettled;
+        a = seen[0].state;
+        b = seen[1].state;
+        guests_at_b = seen[1].takes_guests;
+        if (seen[0].kill.what != What::none) at_a = std::move(seen[0].kill);
+        if (seen[1].kill.what != What::none) at_b = std::move(seen[1].kill);
+        return fence_state_name(a);
+    }
+    std::string_view lose() {
+        up = false;
+        down = true;
+        return attend();
+    }
+    std::string_view connect() {
+        up = true;
+        down = false;
+        return attend();
+    }
+    size_t acknowledge(bool done = true) {
+        const size_t keys = at_a.keys.size();
+        world.fences.killed(world.a, std::exchange(at_a, Kill()), done, world.now_ns);
+        return keys;
+    }
+    size_t acknowledge_guests(bool done = true) {
+        const size_t keys = at_b.keys.size();
+        world.fences.killed(world.b, std::exchange(at_b, Kill()), done, world.now_ns);
+        return keys;
+    }
+};
+
+void key_sets() {
+    KeySet keys, more;
+    tap::ok(keys.empty() && !keys.all(), "a set of keys is empty");
+    keys.add("k");
+    keys.add("k");
+    keys.add("j");
+    tap::is(keys.size(), 2u, "each key is there once");
+    more.add("j");
+    more.add("i");
+    keys.merge(more);
+    tap::ok(keys.size() == 3 && more.empty(), "it takes another's keys");
+    tap::is(keys.take(2).size(), 2u, "some can be taken");
+    tap::is(keys.take(2).size(), 1u, "and the rest");
+    for (size_t i = 0; i < KeySet::bytes_max / KeySet::key_overhead; i++) keys.add("key" + std::to_string(i));
+    tap::ok(keys.all() && keys.size() == 0 && !keys.empty(), "too many keys are all keys");
+    more.add("i");
+    more.merge(keys);
+    tap::ok(more.all() && keys.empty(), "which another set takes, too");
+    more.clear();
+    more.add("i");
+    tap::is(more.size(), 1u, "it is cleared");
+}
+
+void one_worker() {
+    World w;
+    Worker one{w, 0};
+    tap::is(one.attend(), "in_use", "a node is in use");
+    tap::ok(!one.unsettled, "and nothing is to be done");
+    tap::is(one.lose(), "out", "it is down: its keys go elsewhere");
+    w.divert("k");
+    w.divert("j");
+    w.divert("k");
+    one.attend();
+    tap::ok(one.at_a.what == What::none && !one.unsettled, "nothing is deleted while it is down");
+    tap::is(one.connect(), "out", "it is back, but not in use");
+    tap::ok(one.at_a.what == What::stale && !one.at_a.flush, "the keys that changed are to be deleted there");
+    w.divert("i");
+    tap::is(one.attend(), "out", "which is not acknowledged yet");
+    tap::is(one.acknowledge(), 2u, "each of them once");
+    tap::is(one.attend(), "joining", "then requests wait for it");
+    tap::is(one.acknowledge(), 1u, "while the keys that changed meanwhile are deleted");
+    tap::is(one.attend(), "in_use", "then it is in use");
+    tap::ok(!one.guests_at_b, "and the other node takes none of its keys any more");
+    one.attend();
+    tap::is(one.acknowledge_guests(), 3u, "until these items are deleted there");
+    one.attend();
+    tap::ok(one.guests_at_b && !one.unsettled, "then it does again");
+    const FenceShown shown = w.fences.shown(w.a);
+    tap::ok(shown.diverted == 4 && shown.killed == 3 && shown.keys == 0 && shown.failures == 0, "all is counted");
+}
+
+void two_workers() {
+    World w;
+    Worker one{w, 0}, two{w, 1};
+    one.attend();
+    two.attend();
+    tap::is(one.lose(), "leaving", "one worker lost its connection: no key goes elsewhere before");
+    tap::ok(one.changed, "the other worker is woken");
+    tap::is(one.attend(), "leaving", "and has stopped to use the node");
+    two.busy = true;
+    tap::is(two.attend(), "out", "then they do");
+    tap::is(one.attend(), "out", "by both");
+    w.divert("k");
+    one.connect();
+    tap::ok(one.at_a.what == What::none, "nothing is deleted before the other worker's earlier requests");
+    two.busy = false;
+    two.attend();
+    one.attend();
+    tap::ok((one.at_a.what == What::stale) != (two.at_a.what == What::stale), "then one of them deletes");
+    Worker& deletes = one.at_a.what == What::stale ? one : two;
+    Worker& other = &deletes == &one ? two : one;
+    tap::is(deletes.acknowledge(), 1u, "what changed");
+    tap::is(deletes.attend(), "joining", "requests wait at one worker");
+    tap::is(deletes.attend(), "joining", "until the other one diverts no more");
+    w.divert("j");
+    tap::is(other.attend(), "joining", "it did until now");
+    Worker& last = other.at_a.what == What::stale ? other : deletes;
+    if (last.at_a.what == What::none) last.attend();
+    tap::is(last.acknowledge(), 1u, "and that is deleted, too");
+    tap::is(last.attend(), "in_use", "before the node is in use");
+    tap::is(other.attend(), "in_use", "by all");
+
+    tap::is(one.lose(), "leaving", "down again");
+    w.fences.leave(1);
+    tap::is(one.attend(), "out", "a worker that has ended is not waited for");
+    two.lose();
+    two.up = two.down = false;
+    two.attend();
+    one.connect();
+    two.attend();
+    tap::is(one.attend(), "in_use", "nor is a first connection");
+}
+
+// Kills fail, the node dies and comes back, perhaps as another incarnation with its items.
+void dies_in_the_fence() {
+    World w;
+    Worker one{w, 0};
+    one.lose();
+    for (size_t i = 0; i < Kill::keys_max + 10; i++) w.divert("k" + std::to_string(i));
+    one.connect();
+    tap::is(one.acknowledge(/* done= */ false), Kill::keys_max, "some keys are deleted at a time, and it fails");
+    tap::is(one.attend(), "out", "the node is not used");
+    tap::ok(one.at_a.what == What::none, "they are deleted again later");
+    w.wait();
+    one.attend();
+    tap::is(one.acknowledge(), Kill::keys_max, "with success");
+    one.attend();
+    tap::is(one.lose(), "out", "the node dies during the others");
+    one.acknowledge(/* done= */ false);
+    w.wait();
+    one.attend();
+    tap::ok(one.at_a.what == What::none, "it is not asked while it is down");
+    one.connect();
+    tap::is(one.acknowledge(), 10u, "what was not acknowledged is deleted when it is back");
+    tap::is(one.attend(), "in_use", "then it is in use");
+    tap::is(w.fences.shown(w.a).failures, 2u, "failures are counted");
+
+    one.lose();
+    w.divert("k");
+    one.connect();
+    w.divert("j");
+    one.acknowledge();
+    tap::is(one.attend(), "joining", "it joins");
+    tap::is(one.lose(), "out", "it dies while it joins");
+    one.acknowledge(/* done= */ false);
+    w.wait();
+    one.connect();
+    tap::is(one.acknowledge(), 1u, "and is fenced again");
+    tap::is(one.attend(), "in_use", "before it is in use");
+}
+
+void too_many() {
+    World w;
+    Worker one{w, 0};
+    one.lose();
+    w.divert_too_many(w.now_ns + 60'000 * ms);
+    one.connect();
+    tap::ok(one.at_a.flush && one.at_a.keys.empty(), "if too many keys changed, the node is flushed");
+    one.acknowledge(/* done= */ false);
+    w.wait();
+    tap::is(one.attend(), "out", "a flush that fails");
+    tap::ok(one.at_a.flush, "is repeated");
+    one.acknowledge();
+    tap::is(one.attend(), "in_use", "then the node is in use");
+    tap::is(w.fences.shown(w.a).flushes, 1u, "it was flushed once");
+    one.attend();
+    tap::ok(!one.guests_at_b && one.at_b.what == What::none, "the other node is not flushed: its items of those keys expire");
+    w.now_ns += 60'000 * ms;
+    one.attend();
+    tap::ok(one.guests_at_b, "then it takes such keys again");
+
+    one.lose();
+    w.divert_too_many();
+    one.connect();
+    one.acknowledge();
+    one.attend();
+    one.attend();
+    tap::ok(one.at_b.flush && one.at_b.what == What::guests, "if they never expire it is flushed");
+    one.acknowledge_guests();
+    one.attend();
+    tap::ok(one.guests_at_b, "before it takes such keys again");
+}
+
+void guests() {
+    World w;
+    Worker one{w, 0};
+    one.lose();
+    w.divert("k");
+    w.fences.divert(w.a, w.b, "late", UINT64_MAX, false);
+    one.connect();
+    one.acknowledge();
+    one.attend();
+    one.attend();
+    tap::ok(!one.guests_at_b && one.at_b.what == What::none, "guests are not deleted before diverted mutations are answered");
+    Fences::answered(w.b);
+    one.attend();
+    tap::is(one.acknowledge_guests(/* done= */ false), 2u, "then they are");
+    one.attend();
+    tap::ok(!one.guests_at_b, "if that fails the node takes none");
+    w.wait();
+    one.attend();
+    tap::is(one.acknowledge_guests(), 2u, "until it succeeds");
+    one.attend();
+    tap::ok(one.guests_at_b, "as it does");
+}
+
+void switches() {
+    World w;
+    Worker one{w, 0};
+    one.failover = false;
+    tap::is(one.lose(), "in_use", "without failover nothing is diverted");
+    one.connect();
+    one.failover = true;
+    w.drained = true;
+    tap::is(one.attend(), "out", "a drained node is out of use");
+    w.divert("k");
+    one.failover = false;
+    one.attend();
+    tap::ok(one.at_a.what == What::none, "and not fenced while it is drained");
+    w.drained = false;
+    one.attend();
+    tap::is(one.acknowledge(), 1u, "then it is, also if failover is off by now");
+    tap::is(one.attend(), "in_use", "and is in use");
+}
+
+// With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
+int run_broken() {
+    World w;
+    Worker one{w, 0};
+    one.lose();
+    w.divert("k");
+    one.connect();
+    tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, "a node that is used with an old item is caught");
+    return tap::done();
+}
+
+}  // namespace
+
+int main() {
+    if (std::getenv("FARCACHED_BREAK") != nullptr) return run_broken();
+    key_sets();
+    one_worker();
+    two_workers();
+    dies_in_the_fence();
+    too_many();
+    guests();
+    switches();
+    return tap::done();
+}
