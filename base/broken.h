@@ -48,7 +48,8 @@ constexpr bool build = false;
     X(double, fail_disk_read, 0, "likelihood that a read from the disk store fails")                        \
     X(double, slow_disk, 0, "likelihood of a hold-up of a read or write of the disk store")                 \
     X(bool, stuck_disk, false, "a write to the disk store never ends")                                      \
-    X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")
+    X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")        \
+    X(bool, held_handshake, false, "each step of HandshakeThread waits for a SIGUSR2")
 
 struct Faults {
 #define X(type, name, otherwise, help) type name = otherwise;
@@ -65,6 +66,7 @@ bool happens_sometimes(double likely);
 void take_step();
 void steps_left(uint64_t count);  // of this process, which the last of them kills; 0: any number
 void fail_on(std::string_view key);  // fails if the key names a failure
+void await_signal();
 void on_take_back(std::function<void()> act);  // a separate thread calls `act` when lent memory is to be taken back
 
 #ifdef FARCACHED_FAULTY
@@ -83,6 +85,11 @@ inline void hold_up(double likely) {
 inline bool happens([[maybe_unused]] double likely) {
     if constexpr (build) return happens_sometimes(likely);
     return false;
+}
+// A moment when a thread waits for a signal, so that t/ can act meanwhile.
+inline void hold([[maybe_unused]] bool held) {
+    if constexpr (build)
+        if (held) await_signal();
 }
 // A moment when the process may be killed, so that t/ can kill it at each one of them (steps_left()).
 inline void step() {

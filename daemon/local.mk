@@ -105,6 +105,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/datagrams.cc \
 	daemon/session/datagrams.h \
 	daemon/session/event_io.cc \
+	daemon/session/handshake_thread.cc \
+	daemon/session/handshake_thread.h \
 	daemon/session/ring_io.cc \
 	daemon/session/room_keeper.cc \
 	daemon/session/room_keeper.h \

@@ -141,4 +141,7 @@ Refusal check_cpus(std::string_view option, std::span<const uint32_t> cpus);
 // a warning is logged and the thread runs unpinned.
 void pin_this_thread(uint32_t cpu);
 
+// A thread that computes for long: the system runs every other thread of the process as soon as it can run.
+void let_other_threads_first();
+
 }  // namespace farcached::process

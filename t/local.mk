@@ -284,7 +284,8 @@ test_scripts += t/conversation/connections.py t/conversation/connection_limits.p
 
 # Clients' sockets by io_uring; TLS, SASL and UDP for clients.
 test_scripts += t/conversation/uring.py t/conversation/uring_suites.py t/conversation/udp.py
-test_scripts += t/conversation/tls.py t/conversation/tls_data.py t/conversation/tls_refresh.py t/conversation/tls_suites.py
+test_scripts += t/conversation/tls.py t/conversation/tls_data.py t/conversation/tls_handshakes.py t/conversation/tls_refresh.py
+test_scripts += t/conversation/tls_suites.py
 test_scripts += t/conversation/sasl.py t/conversation/sasl_transports.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py t/lib/certificates.py t/lib/tls_daemon.py t/lib/tls_library.py
 EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py

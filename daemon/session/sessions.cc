@@ -64,10 +64,15 @@ Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& even
       watch_(watch),
       replies_(replies),
       tls_(tls),
-      room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
+      wake_(std::move(wake)),
+      room_(context, list_, [this](Session& session) { end_hoarder(session); }, wake_) {
     if (ring) io_ = make_ring_io(*this, timer, context.counters, refusal);
     if (io_ == nullptr) io_ = make_event_io(*this, timer, context.counters);
     context.room = &room_;
+}
+
+void Sessions::start(uint32_t worker) {
+    if (tls_ != nullptr && tls_->enabled()) handshake_thread_.emplace("tls " + std::to_string(worker), wake_).start();
 }
 
 void Sessions::end_doomed() {
@@ -108,6 +113,7 @@ void Sessions::open(NewConnection connection) {
         if (connection.tls != TlsMode::plain) {
             const int kernel_socket = io_->knows_kernel_tls() ? connection.fd : -1;
             session->keep(context_.memory).tls = tls_->greet(kernel_socket, connection.tls, context_.memory);
+            session->tls()->session = session.get();
         }
         session->state.admin = connection.admin;
         session->state.own = connection.own;
@@ -177,7 +183,8 @@ void Sessions::end_idle() {
         // A client with a request in the socket or in the queue is not idle: this turn may have begun long before the request
         // came. Nor is one whose value arrives in its slot, which receive_now() does not return.
         const uint64_t missing = missing_of(session);
-        const bool asks = session.is(SessionPhase::queued) || (!session.busy() && io_->receive_now(session));
+        const bool computes = session.in_tls_handshake() && session.unserved;
+        const bool asks = session.is(SessionPhase::queued) || computes || (!session.busy() && io_->receive_now(session));
         if (asks || missing_of(session) != missing) continue;
         context_.counters.idle_kicks.add(1);
         close(session, SessionEnd::idle_timeout);

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
+#include "daemon/session/handshake_thread.h"
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
@@ -44,11 +46,18 @@ class SessionEvents {
 class Sessions final : public SocketEvents {
   public:
     // All outlive this. context: with a recorder and a SessionMemory; gets the RoomMaker. replies: for sessions in front of
-    // nodes. ring: io_uring sockets; refusal: why there are none. wake: as in RoomKeeper. tls: nullptr: all are plain.
+    // nodes. ring: io_uring sockets; refusal: why there are none. wake: as in RoomKeeper and HandshakeThread. tls: nullptr: all
+    // are plain.
     Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
              TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls);
 
     SocketIo& io() { return *io_; }
+
+    // Before the worker's thread runs. Throws std::system_error.
+    void start(uint32_t worker);
+    // At its end: wake is not called any more.
+    void stop_computing() noexcept { handshake_thread_.reset(); }
+    void steps_computed();
 
     // Without memory the connection is closed.
     void open(NewConnection connection);
@@ -99,6 +108,7 @@ class Sessions final : public SocketEvents {
     // With TLS (daemon/session/sessions_tls.cc).
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
+    TlsSession::Outcome shake_hands(Session& session, HandshakeThread::Steps& begun);
     void continue_ended(Session& session, bool nothing_opened);
     bool handshake_ended(Session& session);
     Sent seal_replies(Session& session, bool tell);
@@ -149,6 +159,8 @@ class Sessions final : public SocketEvents {
     OutBuffer sealed_;  // records for it
     std::unique_ptr<SocketIo> io_;
     TlsHandshakes handshakes_;
+    const std::function<void()> wake_;
+    std::optional<HandshakeThread> handshake_thread_;  // with TLS
     SessionList list_;
     RoomKeeper room_;
     bool stopping_ = false;

@@ -42,19 +42,49 @@ void Sessions::received_sealed(Session& session, std::string_view bytes) {
     session.unserved = true;
     room_.note_held(session);
     if (session.tls()->kept() > handshake_bytes_max && session.input == SessionInput::open) pause(session);
-    if (session.is(SessionPhase::open)) queue(session);
+    if (session.is(SessionPhase::open) && session.tls()->stage() == TlsSession::Stage::none) queue(session);
+}
+
+// Another thread has computed steps. Their sessions continue in their turns.
+void Sessions::steps_computed() {
+    if (!handshake_thread_.has_value()) return;
+    for (const std::shared_ptr<TlsSession>& tls : handshake_thread_->take()) {
+        tls->step_computed();
+        Session* const session = tls->session;
+        if (session != nullptr && session->is(SessionPhase::open)) queue(*session);
+    }
+}
+
+// A handshake's next step. One that takes long is begun in another thread: the client waits for this process until its end.
+TlsSession::Outcome Sessions::shake_hands(Session& session, HandshakeThread::Steps& begun) {
+    TlsSession& tls = *session.tls();
+    session.unserved = false;
+    if (tls.stage() == TlsSession::Stage::computed) {
+        const TlsSession::Outcome outcome = tls.finish_step(sealed_);
+        if (outcome != TlsSession::Outcome::fine) return outcome;
+    }
+    if (tls.in_handshake() && handshake_thread_.has_value()) {
+        begun.push_back(session.unfinished->tls);
+        if (tls.begin_step()) {
+            session.unserved = true;
+            return TlsSession::Outcome::fine;
+        }
+        begun.clear();
+    }
+    return tls.open(context_, {}, opened_, sealed_);
 }
 
 void Sessions::open_records(Session& session, std::string_view bytes) {
     TlsSession& tls = *session.tls();
     const bool in_handshake = tls.in_handshake();
-    if (in_handshake) session.unserved = false;
+    if (tls.stage() == TlsSession::Stage::under_way) return;
+    HandshakeThread::Steps begun;
     opened_.clear(opened_bytes_kept);
     sealed_.clear(sealed_bytes_kept);
     TlsSession::Outcome outcome{};
     Sent sent{Sent::taken};
     if (!take_memory(session, [&] {
-            outcome = tls.open(context_, bytes, opened_, sealed_);
+            outcome = in_handshake ? shake_hands(session, begun) : tls.open(context_, bytes, opened_, sealed_);
             if (!sealed_.empty()) sent = pass_sealed(session, /* tell= */ false);
         }))
         return;
@@ -66,6 +96,7 @@ void Sessions::open_records(Session& session, std::string_view bytes) {
     if (sent.how == Sent::failed) return close(session, SessionEnd::send_failed);
     if (sent.how == Sent::part && !session.is(SessionPhase::writing) && !begin_writing(session))
         return close(session, SessionEnd::no_memory);
+    if (!begun.empty()) return handshake_thread_->begin(std::move(begun));
     if (in_handshake && !tls.in_handshake() && !handshake_ended(session)) return;
     const bool may_resume = in_handshake && session.is(SessionPhase::open) && session.next == Next::more;
     if (may_resume && !unpause(session)) return;
@@ -212,6 +243,8 @@ WatchHub::Seal Sessions::sealer_of(const Session& session) {
 void Sessions::end_tls(Session& session, SessionEnd why) {
     using enum SessionEnd;
     handshakes_.remove(session);
+    session.tls()->abandon();
+    session.tls()->session = nullptr;
     const bool client_ended = why == client_closed || why == peer_reset || why == send_failed;
     if (session.tls()->in_handshake()) {
         if (client_ended && session.tls()->began()) context_.counters.ssl_handshake_errors.add(1);

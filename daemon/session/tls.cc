@@ -93,6 +93,10 @@ TlsSession::~TlsSession() = default;
 void TlsSession::FreeSsl::operator()(ssl_st*) const {}
 bool TlsSession::is_new_session() const { return false; }
 std::string TlsSession::client_name() const { return {}; }
+struct TlsSession::Step {};
+bool TlsSession::begin_step() { return false; }
+void TlsSession::compute_step() {}
+TlsSession::Outcome TlsSession::finish_step(OutBuffer&) { return Outcome::failed; }
 void TlsSession::keep(const Context&, std::string_view) {}
 TlsSession::Outcome TlsSession::open(const Context&, std::string_view, OutBuffer&, OutBuffer&) { return Outcome::failed; }
 size_t TlsSession::seal(std::string_view, size_t, std::span<const OutPiece>, size_t, size_t, OutBuffer&) { return 0; }
@@ -250,6 +254,15 @@ namespace {
 
 const BIO_METHOD* bio_method() { return TlsBio::method(); }
 
+// Of a call that returned `result`. The reason is OpenSSL's constant; nullptr: none.
+int error_of(const SSL* ssl, int result, const char*& reason) {
+    const int error = SSL_get_error(ssl, result);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_ZERO_RETURN || error == SSL_ERROR_WANT_WRITE) return error;
+    reason = ERR_reason_error_string(ERR_peek_error());
+    ERR_clear_error();
+    return error;
+}
+
 bool wants_kernel(const SSL* ssl) { return (SSL_get_options(ssl) & SSL_OP_ENABLE_KTLS) != 0; }
 
 }  // namespace
@@ -277,6 +290,15 @@ TlsSession::TlsSession(ssl_ctx_st* context, int socket, TlsMode mode, SessionMem
     const unsigned char demands = static_cast<unsigned char>(mode);  // T4
     SSL_set_session_id_context(ssl_.get(), &demands, sizeof demands);
 }
+
+struct TlsSession::Step {
+    explicit Step(SessionBytes bytes) : input(std::move(bytes)) {}
+
+    SessionBytes input;  // whole records
+    OutBuffer sealed;
+    int error = SSL_ERROR_NONE;
+    const char* reason = nullptr;  // OpenSSL's
+};
 
 TlsSession::~TlsSession() = default;
 
@@ -372,6 +394,47 @@ TlsSession::Outcome TlsSession::open(const Context& context, std::string_view by
     return outcome;
 }
 
+// With an RSA key, or one of a larger curve than P-256, the step with the signature takes a millisecond. What follows it in TLS 1.3
+// is quick. With ssl_kernel_tls OpenSSL sends to the socket, which the worker may close.
+bool TlsSession::takes_long() const {
+    constexpr int quick_key_bits = 256;
+    const EVP_PKEY* const key = SSL_CTX_get0_privatekey(SSL_get_SSL_CTX(ssl_.get()));
+    if (key == nullptr || EVP_PKEY_get_bits(key) <= quick_key_bits || wants_kernel(ssl_.get())) return false;
+    return SSL_get_state(ssl_.get()) != TLS_ST_EARLY_DATA;
+}
+
+bool TlsSession::begin_step() {
+    if (broken_ || !in_handshake_ || !takes_long()) return false;
+    const size_t whole = whole_records(kept_);
+    if (whole == 0 || (!greeted_ && !is_plausible_hello(kept_))) return false;
+    SessionBytes rest(std::string_view(kept_).substr(whole), kept_.get_allocator());
+    auto step = std::make_unique<Step>(SessionBytes(kept_.get_allocator()));
+    step->input.swap(kept_);
+    step->input.resize(whole);
+    kept_.swap(rest);
+    step_ = std::move(step);
+    greeted_ = true;
+    stage_ = Stage::under_way;
+    return true;
+}
+
+void TlsSession::compute_step() {
+    input_ = step_->input;
+    sealed_ = &step_->sealed;
+    clear_errors();
+    if (const int result = SSL_do_handshake(ssl_.get()); result != 1) step_->error = error_of(ssl_.get(), result, step_->reason);
+    sealed_ = nullptr;
+}
+
+TlsSession::Outcome TlsSession::finish_step(OutBuffer& sealed) {
+    stage_ = Stage::none;
+    const std::unique_ptr<Step> step = std::move(step_);
+    kept_.insert(0, std::exchange(input_, {}));
+    sealed.append(step->sealed.own());
+    in_handshake_ = step->error != SSL_ERROR_NONE;
+    return in_handshake_ ? fail(step->error, step->reason) : Outcome::fine;
+}
+
 // A record's data is shorter than the record, so all of it fits into `plain`.
 TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed) {
     if (broken_) return Outcome::failed;
@@ -419,17 +482,21 @@ void TlsSession::settle_sender() {
     if (!kernel_seals_ && BIO_up_ref(bio) == 1) SSL_set0_wbio(ssl_.get(), bio);
 }
 
-// The outcome of a call that returned `result`; fine: it needs more input.
 TlsSession::Outcome TlsSession::fail(int result) {
-    switch (SSL_get_error(ssl_.get(), result)) {
+    const char* reason = nullptr;
+    const int error = error_of(ssl_.get(), result, reason);
+    return fail(error, reason);
+}
+
+// The outcome of a call with this error; fine: it needs more input.
+TlsSession::Outcome TlsSession::fail(int error, const char* reason) {
+    switch (error) {
         case SSL_ERROR_WANT_READ: return Outcome::fine;
         case SSL_ERROR_ZERO_RETURN: return Outcome::ended;
         case SSL_ERROR_WANT_WRITE: return refuse("the socket takes no more, which ssl_kernel_tls does not wait for");
         default: break;
     }
-    const char* const reason = ERR_reason_error_string(ERR_peek_error());
     failure_ = reason != nullptr ? reason : "unknown error";
-    ERR_clear_error();
     broken_ = true;
     return starved_ ? Outcome::no_memory : Outcome::failed;
 }

@@ -17,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -90,6 +91,21 @@ class TlsSession {
     bool began() const { return began_; }  // the client has sent something
     std::string_view failure() const { return failure_; }  // OpenSSL's reason; empty: none
 
+    // -- A step of the handshake that another thread computes (daemon/session/handshake_thread.h) --
+    enum class Stage : uint8_t { none, under_way, computed };
+    Stage stage() const { return stage_; }
+    // Whether kept bytes are the input of a step that takes long. Then they are, and it is under way. Throws std::bad_alloc.
+    bool begin_step();
+    // That other thread.
+    bool is_wanted() const { return !abandoned_.load(std::memory_order_relaxed); }
+    void compute_step();
+    // The worker got it back.
+    void step_computed() { stage_ = Stage::computed; }
+    // Before the next open(). Appends what the client must get. Throws std::bad_alloc.
+    Outcome finish_step(OutBuffer& sealed);
+    // The session has ended.
+    void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
+
     // Keeps received bytes for the next open(). Throws std::bad_alloc.
     void keep(const Context& context, std::string_view bytes);
     size_t kept() const { return kept_.size(); }
@@ -120,6 +136,8 @@ class TlsSession {
     // Frees all buffers; nothing is sent afterwards.
     void drop_buffers();
 
+    Session* session = nullptr;  // whose it is; null: that has ended, or is a watcher's
+
     // The sessions of a worker that are in their handshake, in the order of their beginning (TlsHandshakes).
     struct Waiting {
         Session* older = nullptr;
@@ -133,8 +151,12 @@ class TlsSession {
         void operator()(ssl_st* ssl) const;
     };
 
+    struct Step;
+
     Outcome feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed);
     Outcome fail(int result);
+    Outcome fail(int error, const char* reason);
+    bool takes_long() const;
     Outcome refuse(const char* reason);
     void settle_sender();
 
@@ -142,6 +164,7 @@ class TlsSession {
     SessionBytes kept_;       // T2
     SessionBytes unsent_;     // T2; from unsent_start_ on
     size_t unsent_start_ = 0;
+    std::unique_ptr<Step> step_;
     std::string_view input_;  // this and the next: during a call into OpenSSL
     OutBuffer* sealed_ = nullptr;
     std::string failure_;
@@ -150,6 +173,8 @@ class TlsSession {
     bool kernel_seals_ = false, has_new_key_ = false;
     bool starved_ = false;    // no memory for `sealed`
     bool broken_ = false;     // nothing may be sent any more
+    Stage stage_ = Stage::none;
+    std::atomic<bool> abandoned_{false};
 };
 
 // The sessions of a worker in their handshake.

@@ -50,7 +50,10 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
 
 Worker::~Worker() { CHECK(!thread_.joinable()); }
 
-void Worker::start() { thread_ = std::thread([this] { run(); }); }
+void Worker::start() {
+    sessions_.start(options_.number);
+    thread_ = std::thread([this] { run(); });
+}
 
 void Worker::run() {
     const Recorder::Running running(recorder_);
@@ -72,6 +75,7 @@ void Worker::run() {
         sessions_.end_doomed();  // those doomed by answers from nodes
     } while (!sessions_.ended() || !datagrams_.ended());
     sessions_.drop_output();
+    sessions_.stop_computing();
     datagrams_.end_all();
     if (links_ != nullptr) {
         serve_borrowers();
@@ -134,6 +138,7 @@ void Worker::set_idle_check() { idle_check_at_ns_ = options_.idle_timeout_s != 0
 void Worker::woken() {
     Inbox::Mail mail = inbox_.take();
     for (const Inbox::Change& change : mail.changes) carry_out(change);
+    sessions_.steps_computed();
     for (NewConnection& connection : mail.connections) sessions_.open(std::move(connection));
     if (!mail.stop || sessions_.stopping()) return;
     stopped_at_ns_ = boottime_ns() + stop_deadline_ns;

@@ -43,6 +43,7 @@ std::string_view environment(const char* name) {
 constexpr uint32_t lie_bytes = UINT32_C(3) << 29;  // beyond the end of a small node's memory, which reserves a GiB
 
 volatile int asked_to_take_back = -1;  // an eventfd
+volatile int asked_to_go_on = -1;      // the same
 
 thread_local std::minstd_rand dice(std::random_device{}());
 
@@ -96,6 +97,10 @@ broken::Faults broken::chosen_faults() {
         if (!known || number.empty() || *end != '\0') fatal(word);
     }
     if (chosen.delay_ms_min > chosen.delay_ms) fatal("delay_ms is less than delay_ms_min");
+    if (chosen.held_handshake) {
+        asked_to_go_on = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+        std::signal(SIGUSR2, [](int) { (void)eventfd_write(asked_to_go_on, 1); });
+    }
     if (chosen.hold_up_us == 0 || chosen.hold_up_us >= 1'000'000) fatal("hold_up_us is from 1 to 999999");
     return chosen;
 }
@@ -138,6 +143,12 @@ void broken::lie_sometimes(uint32_t& length) {
     __atomic_store_n(&length, lie_bytes, __ATOMIC_RELAXED);
     sleep_a_while();
     __atomic_store_n(&length, truth, __ATOMIC_RELAXED);
+}
+
+void broken::await_signal() {
+    eventfd_t one = 0;
+    while (eventfd_read(asked_to_go_on, &one) != 0) {
+    }
 }
 
 void broken::on_take_back(std::function<void()> act) {

@@ -54,11 +54,11 @@ class Authority(Certificate):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", self.key,
                 "-out", self.chain, "-subj", "/CN=" + name, "-days", "30")
 
-    def issue(self, name, days=20, not_before=None, subject=None):
+    def issue(self, name, days=20, not_before=None, subject=None, curve="prime256v1"):
         """Of a server at 127.0.0.1, or of a client. not_before: YYYYMMDDHHMMSSZ, in the future."""
         made = Certificate(name)
         request = made.chain + ".csr"
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key, "-out", request,
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:" + curve, "-nodes", "-keyout", made.key, "-out", request,
                 "-subj", subject or "/CN=" + name, "-addext", "subjectAltName=IP:127.0.0.1")
         if not_before is None:
             openssl("x509", "-req", "-in", request, "-CA", self.chain, "-CAkey", self.key, "-CAcreateserial", "-days", str(days),
