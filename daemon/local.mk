@@ -69,6 +69,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/files.h \
 	daemon/farcached/http_pages.cc \
 	daemon/farcached/http_pages.h \
+	daemon/farcached/part_options.cc \
+	daemon/farcached/part_options.h \
 	daemon/farcached/run.cc \
 	daemon/farcached/run.h \
 	daemon/farcached/server.cc \
