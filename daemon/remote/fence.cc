@@ -12,9 +12,8 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_ms = 1'000'000;
-constexpr uint64_t look_again_ns = 5 * ns_per_ms;       // while other workers' states are awaited
-constexpr uint64_t kill_again_ns = 200 * ns_per_ms;     // after deletes that failed
+constexpr uint64_t look_again_ns = 5'000'000;        // while other workers' states are awaited
+constexpr uint64_t kill_again_ns = 200'000'000;      // after deletes that failed
 
 }  // namespace
 

@@ -149,9 +149,10 @@ std::vector<Found> look_up_all(std::vector<HostRequest> asked, const HostAddress
         if (one.with.has_value())
             found.push_back(std::move(*one.with));
         else if (one.has)
-            found.push_back("there was no memory to look it up");
+            found.emplace_back(std::in_place_type<std::string>, "there was no memory to look it up");
         else
-            found.push_back("no name server answered in " + std::to_string(patience.count() / 1000) + " s");
+            found.emplace_back(std::in_place_type<std::string>,
+                               "no name server answered in " + std::to_string(patience.count() / 1000) + " s");
     }
     return found;
 }
