@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conf/etcd_url.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "conf/addresses.h"
+
+namespace farcached::conf {
+
+namespace {
+
+constexpr std::string_view plain = "etcd://", with_tls = "etcds://";
+constexpr std::string_view form = "etcd://HOST:PORT[,HOST:PORT]/PREFIX, or etcds:// with TLS";
+
+Problem wrong(std::string text) { return {exit_usage, std::move(text)}; }
+
+bool is_prefix_character(char c) { return c > ' ' && c < 0x7f; }
+
+// A problem: of one endpoint.
+Refusal add_endpoint(std::string_view text, EtcdUrl& url) {
+    std::string host;
+    uint16_t port = 0;
+    if (text.find('@') != text.npos)
+        return wrong("no user and no password belong into it; give discover_user and discover_password_file");
+    if (Refusal refused = parse_host_and_port(text, "", 1, host, port)) return refused;
+    url.endpoints.push_back((url.tls ? "https://" : "http://") + host_and_port(host, port));
+    return {};
+}
+
+}  // namespace
+
+std::string EtcdUrl::describe() const {
+    if (endpoints.empty()) return {};
+    const size_t others = endpoints.size() - 1;
+    return endpoints.front() + (others == 0 ? "" : " and " + std::to_string(others) + " more");
+}
+
+bool is_etcd_url(std::string_view text) { return text.starts_with(plain) || text.starts_with(with_tls); }
+
+Result<EtcdUrl> parse_etcd_url(std::string_view text) {
+    if (!is_etcd_url(text)) return wrong("allowed: " + std::string(form));
+    EtcdUrl url;
+    url.tls = text.starts_with(with_tls);
+    text.remove_prefix(url.tls ? with_tls.size() : plain.size());
+    const size_t slash = text.find('/');
+    if (slash == text.npos) return wrong("a prefix of keys must follow the addresses: " + std::string(form));
+    std::string_view rest = text.substr(0, slash);
+    for (bool more = true; more;) {
+        const size_t comma = rest.find(',');
+        more = comma != rest.npos;
+        if (Refusal refused = add_endpoint(rest.substr(0, comma), url)) return std::move(*refused);
+        if (url.endpoints.size() > EtcdUrl::endpoints_max)
+            return wrong("at most " + std::to_string(EtcdUrl::endpoints_max) + " addresses are allowed");
+        if (more) rest.remove_prefix(comma + 1);
+    }
+    url.prefix = text.substr(slash);
+    while (url.prefix.ends_with('/')) url.prefix.pop_back();
+    if (url.prefix.empty()) return wrong("a prefix of keys must follow the addresses: " + std::string(form));
+    if (url.prefix.size() > EtcdUrl::prefix_bytes_max || !std::ranges::all_of(url.prefix, is_prefix_character))
+        return wrong("the prefix has at most " + std::to_string(EtcdUrl::prefix_bytes_max) + " printable characters without spaces");
+    return url;
+}
+
+}  // namespace farcached::conf
