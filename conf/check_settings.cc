@@ -65,8 +65,14 @@ Refusal check_chunk_size(const Settings& settings) {
 
 // Eviction is a setting of the node, which owns the memory.
 Refusal check_evictions(const Settings& settings) {
-    if (settings.memory.evict || settings.proxy.nodes.empty()) return {};
+    if (settings.memory.evict || !settings.proxy.has_nodes()) return {};
     return Problem{exit_usage, "-M (--disable-evictions): items are in the nodes; give it to each farnode instead\n"};
+}
+
+Refusal check_sources(const Settings& settings) {
+    if (settings.proxy.nodes.empty() || settings.proxy.discover.empty()) return {};
+    return Problem{exit_usage, "--discover and --node both name the nodes; give either a source of the list (--discover), or each "
+                               "node (--node, [[node]])\n"};
 }
 
 Refusal check_listens(const Settings& settings) {
@@ -160,6 +166,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_admin_path(settings, settings.listen.unix_path, "-s"), {"admin", "unix-socket"});
     add(check_item_size(settings), {"max-item-size", "memory-limit"});
     add(check_evictions(settings), {"disable-evictions"});
+    add(check_sources(settings), {"discover"});
     add(check_chunk_size(settings), {"slab_chunk_max", "max-item-size"});
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});
@@ -269,7 +276,7 @@ uint64_t whole_mib(uint64_t bytes) { return (bytes + mib - 1) / mib * mib; }
 
 ResourceLimits farcached_limits(const Settings& settings) {
     const uint64_t threads = settings.session.threads;
-    const uint64_t nodes = settings.proxy.nodes.empty() ? 0 : std::max<uint64_t>(settings.proxy.nodes.size(), nodes_min);
+    const uint64_t nodes = settings.proxy.has_nodes() ? std::max<uint64_t>(settings.proxy.nodes.size(), nodes_min) : 0;
     uint64_t bytes = items_bytes(settings.memory, settings.memory.chunk_bytes_min) + process_of(settings) +
                      disk_of(settings) + settings.session.connections_max * socket_bytes;
     if (nodes != 0)

@@ -62,7 +62,7 @@ std::string write_path(const Option&, const Settings& settings) {
 namespace {
 
 Refusal check_nodes(const Settings& settings) {
-    if (settings.proxy.nodes.empty()) return {};
+    if (!settings.proxy.has_nodes()) return {};
     return Problem{exit_usage, "ext_path: values are in the nodes; give it to each farnode instead\n"};
 }
 

@@ -13,6 +13,8 @@ conf_libconf_a_SOURCES = \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \
+	conf/discover.cc \
+	conf/discover.h \
 	conf/disk_options.cc \
 	conf/disk_options.h \
 	conf/exposure.cc \

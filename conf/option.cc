@@ -136,7 +136,7 @@ void settings_stats(const Settings& settings,
         CHECK(show != nullptr);
         visit(option.stat, show(option, settings));
     }
-    if (!settings.proxy.nodes.empty()) nodes_stats(settings, visit);
+    if (settings.proxy.has_nodes()) nodes_stats(settings, visit);
 }
 
 // ---- units --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "conf/addresses.h"
+#include "conf/discover.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -21,6 +22,8 @@ using P = ProxySettings;
 
 constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
 static_assert(size_t(PointerMiss::index) == 1);
+
+constexpr std::array<std::string_view, 2> discover_channel_names = {"tcp", "verbs"};
 
 bool is_printable(char c) { return c > ' ' && c < 0x7f; }
 
@@ -63,6 +66,42 @@ std::string write_nodes(const Option&, const Settings& settings) {
 constexpr Kind node_list{.set = set_node, .value = Value::tables, .write = write_nodes,
                          .copy = copy_field<&S::proxy, &P::nodes>};
 
+Refusal set_discover(const Option& option, Settings& settings, const char* text, std::string&) {
+    const auto parsed = parse_discover(text);
+    if (const auto* why = std::get_if<std::string>(&parsed)) return Problem{exit_usage, spelled(option) + ": " + *why + "\n"};
+    settings.proxy.discover = text;
+    return {};
+}
+
+constexpr Kind discover_source{.set = set_discover, .show = text<&S::proxy, &P::discover>().show, .value = Value::text,
+                               .copy = copy_field<&S::proxy, &P::discover>};
+
+Refusal set_discover_channel(const Option& option, Settings& settings, const char* text, std::string&) {
+    const auto* found = std::ranges::find(discover_channel_names, std::string_view(text));
+    if (found == discover_channel_names.end()) return refuse(option, text);
+    settings.proxy.discover_channel = *found == "verbs" ? NodeChannel::verbs : NodeChannel::tcp;
+    return {};
+}
+
+std::string show_discover_channel(const Option&, const Settings& settings) {
+    return std::string(discover_channel_names[settings.proxy.discover_channel == NodeChannel::verbs]);
+}
+
+constexpr Kind discover_channel{.set = set_discover_channel, .show = show_discover_channel, .value = Value::text,
+                                .choices = discover_channel_names, .copy = copy_field<&S::proxy, &P::discover_channel>};
+
+Refusal set_dns_server(const Option& option, Settings& settings, const char* text, std::string&) {
+    std::string host;
+    uint16_t port = 0;
+    if (Refusal refused = parse_host_and_port(text, "", 1, host, port))
+        return Problem{exit_usage, spelled(option) + ": " + refused->text + "\n"};
+    settings.proxy.discover_dns_server = text;
+    return {};
+}
+
+constexpr Kind dns_server{.set = set_dns_server, .show = text<&S::proxy, &P::discover_dns_server>().show, .value = Value::text,
+                          .copy = copy_field<&S::proxy, &P::discover_dns_server>};
+
 constexpr Section nodes = Section::nodes;
 constexpr Where suboption = Where::suboption;
 
@@ -77,6 +116,14 @@ constexpr Option table[] = {
              "name, which keeps keys where clients of libmemcached put\n"
              "them. In the file: [[node]] with name, address, weight,\n"
              "hash_as"},
+    {.name = "discover", .argument = "<source>", .kind = discover_source, .section = nodes, .exit_status = exit_usage,
+     .help = "source of the list of nodes, instead of --node.\n"
+             "dns+<name>:<port>: all addresses of the name, with this\n"
+             "port. dnssrv+_<service>._<proto>.<name>: hosts, ports and\n"
+             "weights of its SRV records. The names are complete: no\n"
+             "search domain is added. They are looked up again when their\n"
+             "TTL ends, after 1 to 60 seconds. An empty or failed answer\n"
+             "keeps the last list"},
     {.name = "auth-key-file", .argument = "<path>", .kind = text<&S::proxy, &P::auth_key_file>(), .section = nodes,
      .exit_status = exit_usage,
      .help = "file of keys: this process and its nodes prove to each other\n"
@@ -85,6 +132,17 @@ constexpr Option table[] = {
              "in hexadecimal or base64. The first proxy's is used. Nodes\n"
              "need it, too (--auth-key-file of farnode(1)). A reload\n"
              "reads the file again. Nothing is encrypted"},
+    {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs>", .initial = "tcp", .kind = discover_channel,
+     .section = nodes, .exit_status = exit_usage, .help = "channel to nodes that DNS lists (--discover)"},
+    {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
+     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
+     .exit_status = exit_usage,
+     .help = "longest wait at the start for the first list of --discover;\n"
+             "then the program ends"},
+    {.where = suboption, .name = "discover_dns_server", .argument = "<host>:<port>", .kind = dns_server, .section = nodes,
+     .exit_status = exit_usage,
+     .help = "DNS server for --discover; default: those of the system\n"
+             "(resolv.conf(5))"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
      .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes, .live = true,
      .exit_status = exit_usage,

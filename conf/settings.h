@@ -168,7 +168,11 @@ enum class PointerMiss : uint8_t {
 };
 
 struct ProxySettings {
-    std::vector<NodeSpec> nodes;             // empty: the node in this process
+    std::vector<NodeSpec> nodes;             // static
+    std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
+    NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
+    uint32_t discover_timeout_s = 0;         // wait for the first list
+    std::string discover_dns_server;         // HOST:PORT; empty: the system's
     Distribution distribution = Distribution::ketama;
     KeyHash hash = KeyHash::automatic;
     std::string hash_tag;                    // two characters; empty: keys are hashed whole
@@ -186,6 +190,9 @@ struct ProxySettings {
     uint32_t node_timeout_ms = 0;            // timeout of a request to a node
     bool failover = false;                   // keys of a node that is down move along the ring
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
+
+    // False: the node in this process keeps the items.
+    bool has_nodes() const { return !nodes.empty() || !discover.empty(); }
 };
 
 // ---- of a farnode -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
+	daemon/discovery/source.h \
 	daemon/engine/asking.h \
 	daemon/engine/binary_auth.cc \
 	daemon/engine/binary_engine.cc \

@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(const conf::Problem& problem) {
 
 std::shared_ptr<const protocol::AuthKey> Files::node_key_or_exit(const conf::Settings& settings) {
     if (settings.proxy.auth_key_file.empty()) return nullptr;
-    if (settings.proxy.nodes.empty()) {
+    if (!settings.proxy.has_nodes()) {
         process::say(process::Level::warning, "--auth-key-file has no effect without nodes (--node)");
         return nullptr;
     }
@@ -53,7 +53,7 @@ void Files::find_or_exit(const conf::Settings& settings) {
     if (settings.tls.enabled) keys.use(or_fatal(load_keys(settings.tls)));
     if (settings.session.sasl) sasl = or_fatal(Sasl::start());
     disk = absolute(settings.disk.path);
-    if (settings.proxy.nodes.empty())
+    if (!settings.proxy.has_nodes())
         memory = absolute(settings.memory.file);
     else if (!settings.memory.file.empty())
         process::say(process::Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");

@@ -140,7 +140,7 @@ ServerOptions server_options(const conf::Settings& settings) {
     options.reject_over_limit = session.reject_over_limit;
     options.io = session.io;
     const uint64_t buffers = session.buffer_bytes_max;
-    const bool embedded = settings.proxy.nodes.empty();
+    const bool embedded = !settings.proxy.has_nodes();
     options.session_bytes_max = buffers != 0 ? buffers : SessionMemory::limit_for(settings.memory.bytes_max, embedded);
     static_cast<WorkerLive&>(options.worker) = worker_options(settings);
     return options;
@@ -285,7 +285,7 @@ std::unique_ptr<node::DiskStore> disk_or_exit(const conf::Settings& settings, co
 
 // nullptr: other nodes keep the items.
 std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node::Restart& restart, node::DiskStore* disk) {
-    if (!settings.proxy.nodes.empty()) return nullptr;
+    if (settings.proxy.has_nodes()) return nullptr;
     const auto make = [&] {
         node::Config config = node_config(settings.memory, settings.session.threads, restart.file());
         config.disk = disk;
@@ -306,7 +306,7 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
 // nullptr: only the embedded node.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, Files& files) {
     const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, files.node_key_or_exit(settings)};
-    if (settings.proxy.nodes.empty()) return nullptr;
+    if (!settings.proxy.has_nodes()) return nullptr;
     return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
 }
 

@@ -16,7 +16,7 @@ TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.pat
 
 NODE = {"node/disk", "node/memory", "node/peer", "node/policy", "node/store", "node/service"}
 BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
-DAEMON = {"daemon/http", "daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
+DAEMON = {"daemon/discovery", "daemon/http", "daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
 # Allowed includes: each folder may include from these.
 ARROWS = {
     "base": {"base"},
@@ -31,14 +31,15 @@ ARROWS = {
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
+    "daemon/discovery": {"base", "conf", "process", "daemon/discovery"},
     "daemon/http": {"base", "conf", "process", "daemon/http"} | NODE,
     "daemon/stats": BELOW_DAEMON | {"daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
     "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
     "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
-    "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "proxy", "daemon/http", "daemon/remote",
-                       "daemon/farnode"} | NODE,
+    "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "proxy", "daemon/discovery", "daemon/http",
+                       "daemon/remote", "daemon/farnode"} | NODE,
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
     "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/http", "daemon/stats"} | NODE,
