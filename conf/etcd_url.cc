@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <variant>
 
 #include "conf/addresses.h"
+#include "conf/program.h"
 
 namespace farcached::conf {
 
@@ -60,6 +63,16 @@ Result<EtcdUrl> parse_etcd_url(std::string_view text) {
     if (url.prefix.size() > EtcdUrl::prefix_bytes_max || !std::ranges::all_of(url.prefix, is_prefix_character))
         return wrong("the prefix has at most " + std::to_string(EtcdUrl::prefix_bytes_max) + " printable characters without spaces");
     return url;
+}
+
+Refusal check_etcd(std::string_view text) {
+    Result<EtcdUrl> parsed = parse_etcd_url(text);
+    if (auto* const problem = std::get_if<Problem>(&parsed)) return std::move(*problem);
+#ifndef FARCACHED_LIBCURL
+    return wrong("this program was built without libcurl, so it cannot ask etcd; build it with libcurl (configure --with-libcurl=yes)");
+#else
+    return {};
+#endif
 }
 
 }  // namespace farcached::conf

@@ -29,5 +29,7 @@ struct EtcdUrl {
 bool is_etcd_url(std::string_view text);
 // A problem is the end of a sentence without its subject.
 Result<EtcdUrl> parse_etcd_url(std::string_view text);
+// The same, and whether this program can ask etcd.
+Refusal check_etcd(std::string_view text);
 
 }  // namespace farcached::conf

@@ -147,8 +147,14 @@ std::string full_version_text() {
 #else
     constexpr std::string_view sasl = "without libsasl2";
 #endif
+#ifdef FARCACHED_LIBCURL
+    constexpr std::string_view curl = "libcurl " FARCACHED_LIBCURL;
+#else
+    constexpr std::string_view curl = "without libcurl";
+#endif
     return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n" +
-           std::string(seccomp) + "\n" + std::string(tls) + "\n" + std::string(sasl) + "\n";
+           std::string(seccomp) + "\n" + std::string(tls) + "\n" + std::string(sasl) + "\n" +
+           std::string(curl) + "\n";
 }
 
 std::string license_text() {

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,11 +23,13 @@
 #include "base/broken.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
+#include "conf/advertise.h"
 #include "conf/command_line.h"
 #include "conf/disk_options.h"
 #include "conf/exposure.h"
 #include "conf/option.h"
 #include "conf/program.h"
+#include "daemon/discovery/etcd_registration.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/http_pages.h"
 #include "daemon/farnode/server.h"
@@ -99,6 +102,7 @@ struct Files {
     Keys keys;                            // of auth_keys, at the start
     fabric::PeerTls::Paths peer_paths;    // as they
     fabric::PeerTls peers;                // TLS of tcp links, if there are paths
+    std::optional<daemon::EtcdAccess> etcd;  // where this node registers; nothing: nowhere
 
     // How this node and the node of --spill-to know each other.
     daemon::PeerTrust of_peer() const {
@@ -118,6 +122,7 @@ void find_files(const conf::Settings& settings, Files& files) {
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
+    if (!settings.node.discover.empty()) files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.discover));
 }
 
 // Of sockets from the service manager, which replace --tcp.
@@ -393,6 +398,22 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches, bool withholds) {
     return offer;
 }
 
+uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listeners.front()->address().port(); }
+
+// What the node registers. Its ports are those that the kernel chose, if it did.
+daemon::Member member_of(const conf::Settings& settings, const NodeFacts& facts, const Node& node, conf::Advertised addresses) {
+    daemon::Member member;
+    member.name = facts.name;
+    member.tcp = std::move(addresses.tcp);
+    member.verbs = std::move(addresses.verbs);
+    member.weight = settings.node.weight;
+    member.zone = settings.node.zone;
+    member.incarnation = node.view().header->incarnation;
+    member.version = conf::farcached_version();
+    member.ttl_s = settings.node.member_ttl_s;
+    return member;
+}
+
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
     std::vector<process::Watched> all = server.watched();
     if (to_peer != nullptr) all.push_back(to_peer->watched());
@@ -421,6 +442,11 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
     VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get(), files.keys != nullptr), devices));
     const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
+    std::unique_ptr<daemon::EtcdRegistration> registration;
+    if (files.etcd.has_value()) {
+        conf::Advertised addresses = conf::advertised_of(settings.node, port_of(listeners), port_of(over_rdma));
+        registration = std::make_unique<daemon::EtcdRegistration>(*files.etcd, member_of(settings, facts, node, std::move(addresses)));
+    }
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
@@ -449,6 +475,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
+    if (registration != nullptr) registration->start();
     limit_or_exit(settings);  // before readiness is reported
     http.start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(watched_of(*server, to_peer.get()));
@@ -461,6 +488,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
         reload(reloader, {node, facts, *server, files, to_peer.get(), http});
     });
     if (pages != nullptr) pages->set_stopping();
+    if (registration != nullptr) registration->stop();  // proxies learn of it before the connections end
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);

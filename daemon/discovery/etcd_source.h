@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// EtcdSource: the list of nodes that are registered in etcd (--discover etcd://).
+//
+//   range -> a list -> watch from the next revision -> a list for each change
+//
+// Owner: main. Threads: its own; latest() and state() may be called by any.
+// H1  However a watch ends (a lost connection, history that etcd has compacted, an unreadable line), the next step is a range: no
+//     change is lost.
+// H2  While etcd is away, or answers nothing usable, the last list stays. A question every few seconds shows that etcd still has
+//     a leader, and that the watch has told all changes.
+// H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/recorder.h"
+#include "conf/settings.h"
+#include "daemon/discovery/etcd_client.h"
+#include "daemon/discovery/member_book.h"
+#include "daemon/discovery/source.h"
+#include "process/log.h"
+
+namespace farcached::daemon {
+
+class EtcdSource final : public Source {
+  public:
+    static constexpr uint32_t question_ms = 3000;
+
+    // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
+    EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin, std::function<void()> changed);
+    ~EtcdSource() override;
+
+    std::shared_ptr<const Found> latest() const override;
+    SourceState state() const override;
+
+  private:
+    void run();
+    // One range and the watch that follows, until that ends. False: interrupted.
+    bool follow();
+    bool take_range();
+    enum class Next : uint8_t { go_on, range, wait, stop };
+    Next watch();
+    Next take_line(const std::string& line);
+    Next question(bool& behind);
+    void publish();
+    void succeeded();
+    void failed(const std::string& why);
+    void complain(const MemberBook::Complaints& complaints);
+    uint32_t wait_ms() const;
+
+    EtcdClient client_;
+    const std::string nodes_;
+    const std::function<void()> changed_;
+    MemberBook book_;            // the thread's, as the next ones
+    uint32_t failures_in_row_ = 0;
+    uint64_t asked_ns_ = 0;      // the last question
+    process::LimitedLines lines_, member_lines_;
+    Recorder recorder_{"discovery"};
+
+    mutable std::mutex lock_;
+    std::shared_ptr<const Found> latest_;  // under lock_, as the next two
+    SourceState state_;
+    uint64_t answered_ns_ = 0;   // 0: never
+    std::thread thread_;
+};
+
+}  // namespace farcached::daemon
