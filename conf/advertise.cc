@@ -15,19 +15,19 @@ namespace farcached::conf {
 
 namespace {
 
-constexpr std::string_view form = "tcp:HOST:PORT[,verbs:HOST:PORT]";
+constexpr std::string_view advertised_form = "tcp:HOST:PORT[,verbs:HOST:PORT]";
 
-bool take(std::string_view& text, std::string_view prefix) {
+bool take_prefix(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) return false;
     text.remove_prefix(prefix.size());
     return true;
 }
 
-Refusal refuse(std::string text) { return Problem{exit_usage, std::move(text)}; }
+Refusal refuse_usage(std::string text) { return Problem{exit_usage, std::move(text)}; }
 
 // Of a node whose own addresses are of no use to others.
 Refusal refuse_address(const std::string& option, const std::string& host, uint16_t port) {
-    return refuse("--discover: " + option + " " + host_and_port(host, port) +
+    return refuse_usage("--discover: " + option + " " + host_and_port(host, port) +
                   " is no address that a proxy can connect to; give one that proxies reach, as in --advertise " +
                   option.substr(2) + ":10.0.0.2:11300\n");
 }
@@ -50,8 +50,8 @@ Result<Advertised, std::string> parse_advertised(std::string_view text) {
         std::string_view one = text.substr(0, comma);
         more = comma != text.npos;
         if (more) text.remove_prefix(comma + 1);
-        const bool over_rdma = take(one, "verbs:");
-        if (!over_rdma && !take(one, "tcp:")) return "'" + std::string(one) + "' is not an address; allowed: " + std::string(form);
+        const bool over_rdma = take_prefix(one, "verbs:");
+        if (!over_rdma && !take_prefix(one, "tcp:")) return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);
         std::string host;
         uint16_t port = 0;
         if (const Refusal refused = parse_host_and_port(one, over_rdma ? "verbs:" : "tcp:", 1, host, port)) return refused->text;
@@ -78,26 +78,26 @@ Advertised advertised_of(const NodeSettings& settings, uint16_t tcp_port, uint16
 Refusal check_discover_access(const ProxySettings& settings, std::string_view source) {
     const bool none = settings.discover_user.empty() && settings.discover_password_file.empty();
     if (!none && (settings.discover_user.empty() || settings.discover_password_file.empty()))
-        return refuse("--discover-user and --discover-password-file belong together, and one is missing; give both, or none\n");
+        return refuse_usage("--discover-user and --discover-password-file belong together, and one is missing; give both, or none\n");
     if ((!none || !settings.discover_ca.empty()) && !is_etcd_url(source))
-        return refuse("--discover-user, --discover-password-file and --discover-ca are for etcd; give --discover "
+        return refuse_usage("--discover-user, --discover-password-file and --discover-ca are for etcd; give --discover "
                       "etcd://HOST:PORT/PREFIX, or leave them out\n");
     if (!settings.discover_ca.empty() && !source.starts_with("etcds://"))
-        return refuse("--discover-ca needs TLS: give --discover etcds://HOST:PORT/PREFIX\n");
+        return refuse_usage("--discover-ca needs TLS: give --discover etcds://HOST:PORT/PREFIX\n");
     return {};
 }
 
 Refusal check_registration(const Settings& settings) {
     const NodeSettings& node = settings.node;
     if (node.discover.empty() && !node.advertise.empty())
-        return refuse("--advertise needs a place where the node announces itself: give --discover, too\n");
+        return refuse_usage("--advertise needs a place where the node announces itself: give --discover, too\n");
     if (Refusal refused = check_discover_access(settings.proxy, node.discover)) return refused;
     if (node.discover.empty() || !node.advertise.empty()) return {};
     if (!node.tcp_host.empty() && is_wildcard_host(node.tcp_host)) return refuse_address("--tcp", node.tcp_host, node.tcp_port);
     if (!node.verbs_host.empty() && is_wildcard_host(node.verbs_host))
         return refuse_address("--verbs", node.verbs_host, node.verbs_port);
     if (node.tcp_host.empty() && node.verbs_host.empty())
-        return refuse("--discover: the node has no address that it can announce; give --tcp or --verbs, or --advertise\n");
+        return refuse_usage("--discover: the node has no address that it can announce; give --tcp or --verbs, or --advertise\n");
     return {};
 }
 

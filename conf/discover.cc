@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conf/discover.h"
 
-#include <algorithm>
-#include <optional>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <utility>
 
 #include "conf/addresses.h"
+#include "conf/etcd_url.h"
 
 namespace farcached::conf {
 
 namespace {
 
 constexpr size_t label_bytes_max = 63;
-constexpr std::string_view sources = "dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME";
+constexpr std::string_view sources = "dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX";
 
 // Each label has 1 to 63 characters.
 bool has_good_labels(std::string_view name) {
@@ -39,7 +41,8 @@ Parsed parse_dns(std::string_view text) {
     std::string host;
     if (const Refusal refused = parse_host_and_port(text, "dns+", 1, host, place.port)) return refused->text;
     place.name = host_name_of(host);
-    if (!has_good_labels(place.name)) return "'" + host + "' is not a name of DNS; dns+ needs one, as in dns+nodes.example.org:11300";
+    if (!has_good_labels(place.name))
+        return "'" + host + "' is not a name of DNS; dns+ needs one, as in dns+nodes.example.org:11300";
     return place;
 }
 
@@ -59,7 +62,19 @@ Parsed parse_srv(std::string_view text) {
 Parsed parse_discover(std::string_view text) {
     if (take(text, "dns+")) return parse_dns(text);
     if (take(text, "dnssrv+")) return parse_srv(text);
+    if (is_etcd_url(text)) {
+        if (const Refusal refused = check_etcd(text)) return refused->text;
+        return DiscoverPlace{DiscoverKind::etcd};
+    }
     return "'" + std::string(text) + "' is not a source of nodes; allowed: " + std::string(sources);
+}
+
+bool is_dns_server(std::string_view text) {
+    std::string host;
+    uint16_t port = 0;
+    if (parse_host_and_port(text, "", 1, host, port)) return false;
+    in6_addr address;
+    return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 }  // namespace farcached::conf

@@ -361,9 +361,11 @@ constexpr Option peer_key_option(Section section) {
             .section = section, .exit_status = exit_usage, .help = "key of --peer-cert, PEM, without a password"};
 }
 // Access to etcd, of both daemons.
+inline bool is_absolute_path(std::string_view path) { return path.starts_with('/'); }
+constexpr std::string_view absolute_path_allowed = "a path that begins with /";
 constexpr Option discover_ca_option(Section section) {
-    return {.name = "discover-ca", .argument = "<path>", .kind = text<&Settings::proxy, &ProxySettings::discover_ca>(),
-            .section = section, .exit_status = exit_usage,
+    return {.name = "discover-ca", .argument = "<path>", .kind = checked_text<&Settings::proxy, &ProxySettings::discover_ca>(is_absolute_path),
+            .section = section, .exit_status = exit_usage, .allowed = absolute_path_allowed,
             .help = "certificates of issuers, PEM, that etcd's certificate is\n"
                     "verified with (etcds://); unless given, the system's"};
 }
@@ -373,8 +375,8 @@ constexpr Option discover_user_option(Section section) {
 }
 constexpr Option discover_password_option(Section section) {
     return {.name = "discover-password-file", .argument = "<path>",
-            .kind = text<&Settings::proxy, &ProxySettings::discover_password_file>(), .section = section,
-            .exit_status = exit_usage,
+            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_password_file>(is_absolute_path), .section = section,
+            .exit_status = exit_usage, .allowed = absolute_path_allowed,
             .help = "file with the password of --discover-user in its first line;\n"
                     "only its owner may access it. It is read for each new token"};
 }

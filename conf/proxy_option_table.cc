@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "conf/addresses.h"
 #include "conf/discover.h"
+#include "conf/etcd_url.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -69,6 +70,9 @@ constexpr Kind node_list{.set = set_node, .value = Value::tables, .write = write
 Refusal set_discover(const Option& option, Settings& settings, const char* text, std::string&) {
     const auto parsed = parse_discover(text);
     if (const auto* why = std::get_if<std::string>(&parsed)) return Problem{exit_usage, spelled(option) + ": " + *why + "\n"};
+#ifndef FARCACHED_CARES
+    if (!is_etcd_url(text)) return Problem{exit_usage, std::string(discover_without_cares)};
+#endif
     settings.proxy.discover = text;
     return {};
 }
@@ -90,18 +94,6 @@ std::string show_discover_channel(const Option&, const Settings& settings) {
 constexpr Kind discover_channel{.set = set_discover_channel, .show = show_discover_channel, .value = Value::text,
                                 .choices = discover_channel_names, .copy = copy_field<&S::proxy, &P::discover_channel>};
 
-Refusal set_dns_server(const Option& option, Settings& settings, const char* text, std::string&) {
-    std::string host;
-    uint16_t port = 0;
-    if (Refusal refused = parse_host_and_port(text, "", 1, host, port))
-        return Problem{exit_usage, spelled(option) + ": " + refused->text + "\n"};
-    settings.proxy.discover_dns_server = text;
-    return {};
-}
-
-constexpr Kind dns_server{.set = set_dns_server, .show = text<&S::proxy, &P::discover_dns_server>().show, .value = Value::text,
-                          .copy = copy_field<&S::proxy, &P::discover_dns_server>};
-
 constexpr Section nodes = Section::nodes;
 constexpr Where suboption = Where::suboption;
 
@@ -122,8 +114,11 @@ constexpr Option table[] = {
              "port. dnssrv+_<service>._<proto>.<name>: hosts, ports and\n"
              "weights of its SRV records. The names are complete: no\n"
              "search domain is added. They are looked up again when their\n"
-             "TTL ends, after 1 to 60 seconds. An empty or failed answer\n"
-             "keeps the last list"},
+             "TTL ends, after 1 to 60 seconds.\n"
+             "etcd://<host>:<port>[,...]/<prefix>, or etcds:// with TLS:\n"
+             "nodes that registered there (--discover of farnode).\n"
+             "An empty or failed answer keeps the last list"},
+    discover_ca_option(nodes), discover_user_option(nodes), discover_password_option(nodes),
     {.name = "auth-key-file", .argument = "<path>", .kind = text<&S::proxy, &P::auth_key_file>(), .section = nodes,
      .exit_status = exit_usage,
      .help = "file of keys: this process and its nodes prove to each other\n"
@@ -133,14 +128,16 @@ constexpr Option table[] = {
              "need it, too (--auth-key-file of farnode(1)). A reload\n"
              "reads the file again. Nothing is encrypted"},
     {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs>", .initial = "tcp", .kind = discover_channel,
-     .section = nodes, .exit_status = exit_usage, .help = "channel to nodes that DNS lists (--discover)"},
+     .section = nodes, .exit_status = exit_usage, .help = "channel to nodes that --discover finds; those in etcd that\n"
+                                          "have no address of verbs are reached over tcp"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,
      .help = "longest wait at the start for the first list of --discover;\n"
              "then the program ends"},
-    {.where = suboption, .name = "discover_dns_server", .argument = "<host>:<port>", .kind = dns_server, .section = nodes,
-     .exit_status = exit_usage,
+    {.where = suboption, .name = "discover_dns_server", .argument = "<address>:<port>",
+     .kind = checked_text<&S::proxy, &P::discover_dns_server>(is_dns_server), .section = nodes, .exit_status = exit_usage,
+     .allowed = "an address, in brackets if it is an IPv6 one, and a port, such as 10.0.0.53:53",
      .help = "DNS server for --discover; default: those of the system\n"
              "(resolv.conf(5))"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",

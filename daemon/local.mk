@@ -3,6 +3,10 @@
 folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
+	daemon/discovery/answers.cc \
+	daemon/discovery/answers.h \
+	daemon/discovery/board.cc \
+	daemon/discovery/board.h \
 	daemon/discovery/etcd_client.cc \
 	daemon/discovery/etcd_client.h \
 	daemon/discovery/etcd_messages.cc \
@@ -19,6 +23,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/member_book.h \
 	daemon/discovery/password_file.cc \
 	daemon/discovery/password_file.h \
+	daemon/discovery/source.cc \
 	daemon/discovery/source.h \
 	daemon/engine/asking.h \
 	daemon/engine/binary_auth.cc \
@@ -136,6 +141,14 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
 	daemon/stats/worker_counters.h
+
+if LIBCARES
+daemon_libdaemon_a_SOURCES += \
+	daemon/discovery/dns_client.cc \
+	daemon/discovery/dns_client.h \
+	daemon/discovery/dns_source.cc \
+	daemon/discovery/dns_source.h
+endif
 
 if LIBURING
 daemon_libdaemon_a_SOURCES += \

@@ -17,6 +17,7 @@ jumbo_faulty = \
 	jumbo/protocol.cc
 jumbo_sources = \
 	$(jumbo_faulty) \
+	jumbo/daemon_discovery.cc \
 	jumbo/daemon_http.cc \
 	jumbo/process.cc \
 	jumbo/conf.cc \

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -31,7 +30,7 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr uint64_t client_ms_ns = 1'000'000;
 constexpr long connect_ms_max = 2000;
 constexpr int silent_s = 5, probes = 3;  // of TCP's keepalive
 constexpr long http_ok = 200;
@@ -199,7 +198,7 @@ EtcdClient::Answer EtcdClient::send(const std::string& path, const std::string& 
     prepare(*request_, path, body);
     set(request_->easy.get(), CURLOPT_TIMEOUT_MS, long(request_ms_));
     request_->begin();
-    const uint64_t end_ns = boottime_ns() + (request_ms_ + connect_ms_max) * ns_per_ms;  // libcurl's ends before
+    const uint64_t end_ns = boottime_ns() + (request_ms_ + connect_ms_max) * client_ms_ns;  // libcurl's ends before
     while (!request_->over && !interrupted_ && boottime_ns() < end_ns) run(request_ms_);
     Answer answer;
     answer.problem = interrupted_ ? "interrupted" : request_->over ? request_->problem() : "no answer in time";
@@ -287,14 +286,14 @@ bool EtcdClient::take_line(std::string& line) {
 
 EtcdClient::Event EtcdClient::next(std::string& line, uint32_t wait_ms) {
     CHECK(watch_ != nullptr);
-    const uint64_t end_ns = boottime_ns() + wait_ms * ns_per_ms;
+    const uint64_t end_ns = boottime_ns() + wait_ms * client_ms_ns;
     for (;;) {
         if (interrupted_) return Event::interrupted;
         if (take_line(line)) return Event::line;
         if (watch_->over) break;
         const uint64_t now_ns = boottime_ns();
         if (now_ns >= end_ns) return Event::timeout;
-        run(uint32_t((end_ns - now_ns + ns_per_ms - 1) / ns_per_ms));
+        run(uint32_t((end_ns - now_ns + client_ms_ns - 1) / client_ms_ns));
     }
     why_ = watch_->problem();
     if (why_.empty() && !watch_->got.empty()) why_ = read_error(watch_->got).text;
@@ -304,9 +303,9 @@ EtcdClient::Event EtcdClient::next(std::string& line, uint32_t wait_ms) {
 }
 
 bool EtcdClient::pause(uint32_t ms) {
-    const uint64_t end_ns = boottime_ns() + ms * ns_per_ms;
+    const uint64_t end_ns = boottime_ns() + ms * client_ms_ns;
     for (uint64_t now_ns = boottime_ns(); now_ns < end_ns && !interrupted_; now_ns = boottime_ns())
-        run(uint32_t((end_ns - now_ns + ns_per_ms - 1) / ns_per_ms));
+        run(uint32_t((end_ns - now_ns + client_ms_ns - 1) / client_ms_ns));
     return !interrupted_;
 }
 
@@ -342,14 +341,11 @@ Result<EtcdAccess> etcd_access(const conf::ProxySettings& settings, std::string_
     Result<conf::EtcdUrl> url = conf::parse_etcd_url(source);
     if (auto* const problem = std::get_if<Problem>(&url)) return std::move(*problem);
     access.url = std::get<conf::EtcdUrl>(std::move(url));
-    const auto absolute = [](const std::string& path) {
-        return path.empty() ? path : std::filesystem::absolute(path).string();
-    };
-    access.issuers_path = absolute(settings.discover_ca);
+    access.issuers_path = settings.discover_ca;
     if (!access.issuers_path.empty() && ::access(access.issuers_path.c_str(), R_OK) != 0)
         return system_problem("--discover-ca " + access.issuers_path + ": " + std::strerror(errno));
     access.user = settings.discover_user;
-    access.password_path = absolute(settings.discover_password_file);
+    access.password_path = settings.discover_password_file;
     if (access.user.empty()) return access;
     Result<Password> password = read_password(access.password_path);
     if (auto* const problem = std::get_if<Problem>(&password)) return std::move(*problem);

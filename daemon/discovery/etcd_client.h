@@ -32,7 +32,7 @@ struct EtcdAccess {
     uint32_t request_ms = 3000;
 };
 
-// source: as in --discover. Paths become absolute, because -d changes the folder. Reads the password's file, whose problem names it.
+// source: as in --discover. Reads the password's file, whose problem names it.
 Result<EtcdAccess> etcd_access(const conf::ProxySettings& settings, std::string_view source);
 
 // What etcd or the way to it refused: a sentence without its end.

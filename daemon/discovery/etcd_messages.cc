@@ -56,7 +56,7 @@ std::optional<EtcdKey> read_key(const JsonFields& fields, const std::string& pat
 std::string quoted(int64_t number) { return std::to_string(number); }
 
 // The text in a bounded length, and in printable characters.
-std::string shown(std::string_view text) {
+std::string printable(std::string_view text) {
     std::string line(text.substr(0, error_bytes_max));
     std::ranges::replace_if(line, [](char c) { return c < ' ' || c > '~'; }, '?');
     return line;
@@ -181,7 +181,7 @@ std::optional<EtcdWatched> read_watched(std::string_view line, size_t value_byte
     watched.created = fields->boolean("result.created").value_or(false);
     watched.canceled = fields->boolean("result.canceled").value_or(false);
     watched.compact_revision = fields->whole("result.compact_revision").value_or(0);
-    if (const std::string* const reason = fields->text("result.cancel_reason")) watched.cancel_reason = shown(*reason);
+    if (const std::string* const reason = fields->text("result.cancel_reason")) watched.cancel_reason = printable(*reason);
     for (size_t i = 0; i < fields->count("result.events"); i++) {
         const std::string path = "result.events." + std::to_string(i);
         std::optional<EtcdKey> key = read_key(*fields, path + ".kv", value_bytes_max);
@@ -224,16 +224,16 @@ EtcdError read_error(std::string_view text) {
     EtcdError error;
     const std::optional<JsonFields> fields = JsonFields::parse(text);
     if (!fields.has_value()) {
-        error.text = shown(text);
+        error.text = printable(text);
         return error;
     }
     for (const std::string_view at : {"", "error."}) {
         const std::string prefix(at);
         if (const std::optional<int64_t> code = fields->whole(prefix + (at.empty() ? "code" : "grpc_code"))) error.code = *code;
-        if (const std::string* const message = fields->text(prefix + "message")) error.text = shown(*message);
+        if (const std::string* const message = fields->text(prefix + "message")) error.text = printable(*message);
     }
     if (error.text.empty())
-        if (const std::string* const message = fields->text("error")) error.text = shown(*message);
+        if (const std::string* const message = fields->text("error")) error.text = printable(*message);
     return error;
 }
 

@@ -16,13 +16,20 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_ms = 1'000'000, ns_per_s = 1'000'000'000;
+constexpr uint64_t source_ms_ns = 1'000'000, source_second_ns = 1'000'000'000;
 constexpr uint32_t wait_ms_min = 100, wait_ms_max = 3000;
 
 // Between half of it and all: many proxies do not come back together.
 uint32_t jittered(uint32_t ms) { return ms / 2 + uint32_t(random_word() % (ms / 2 + 1)); }
 
 }  // namespace
+
+Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& settings, std::function<void()> changed) {
+    Result<EtcdAccess> access = etcd_access(settings, settings.discover);
+    if (auto* const problem = std::get_if<Problem>(&access)) return std::move(*problem);
+    return std::make_unique<EtcdSource>(std::get<EtcdAccess>(access), settings.discover_channel, settings.discover,
+                                        std::move(changed));
+}
 
 EtcdSource::EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin,
                        std::function<void()> changed)
@@ -44,7 +51,7 @@ std::shared_ptr<const Found> EtcdSource::latest() const {
 SourceState EtcdSource::state() const {
     std::lock_guard hold(lock_);
     SourceState state = state_;
-    if (answered_ns_ != 0) state.answer_age_s = (boottime_ns() - answered_ns_) / ns_per_s;
+    if (answered_ns_ != 0) state.answer_age_s = (boottime_ns() - answered_ns_) / source_second_ns;
     return state;
 }
 
@@ -99,9 +106,9 @@ EtcdSource::Next EtcdSource::watch() {
     asked_ns_ = boottime_ns();
     for (std::string line;;) {
         const uint64_t now_ns = boottime_ns();
-        uint64_t until_ns = asked_ns_ + question_ms * ns_per_ms;
+        uint64_t until_ns = asked_ns_ + question_ms * source_ms_ns;
         if (const std::optional<uint64_t> leaves_ns = book_.next_ns()) until_ns = std::min(until_ns, *leaves_ns);
-        const uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / ns_per_ms + 1 : 0;
+        const uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / source_ms_ns + 1 : 0;
         Next next = Next::go_on;
         switch (client_.next(line, uint32_t(left_ms))) {
             case EtcdClient::Event::interrupted: return Next::stop;
@@ -109,7 +116,7 @@ EtcdSource::Next EtcdSource::watch() {
             case EtcdClient::Event::line: next = take_line(line); break;
             case EtcdClient::Event::timeout: break;
         }
-        if (next == Next::go_on && boottime_ns() >= asked_ns_ + question_ms * ns_per_ms) next = question(behind);
+        if (next == Next::go_on && boottime_ns() >= asked_ns_ + question_ms * source_ms_ns) next = question(behind);
         if (next != Next::go_on) return next;
         if (client_.moves() != moves) return Next::range;  // the watch is at an endpoint that did not answer
         publish();

@@ -71,4 +71,7 @@ class EtcdSource final : public Source {
     std::thread thread_;
 };
 
+// Of --discover etcd://; as make_source().
+Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& settings, std::function<void()> changed);
+
 }  // namespace farcached::daemon

@@ -11,11 +11,11 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_s = 1'000'000'000;
-constexpr size_t shown_bytes_max = 100;
+constexpr uint64_t book_second_ns = 1'000'000'000;
+constexpr size_t key_shown_bytes_max = 100;
 
-std::string shown(std::string_view key) {
-    std::string text(key.substr(0, shown_bytes_max));
+std::string shown_key(std::string_view key) {
+    std::string text(key.substr(0, key_shown_bytes_max));
     std::ranges::replace_if(text, [](char c) { return c <= ' ' || c > '~'; }, '?');
     return text;
 }
@@ -37,7 +37,7 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const auto skip = [&](const std::string& why) {
         members_.erase(name);
         skipped_++;
-        complaints.push_back("the member at " + shown(at.key) + " " + why);
+        complaints.push_back("the member at " + shown_key(at.key) + " " + why);
     };
     if (at.too_long) return skip("has more than " + std::to_string(Member::bytes_max) + " bytes");
     Result<Member, std::string> parsed = parse_member(name, at.value);
@@ -57,7 +57,7 @@ void MemberBook::hold_missing(const std::vector<std::string>& present, bool lost
     std::erase_if(members_, [&](auto& one) {
         auto& [name, entry] = one;
         if (std::ranges::binary_search(present, name)) return false;
-        if (lost_history && entry.leaves_ns == 0) entry.leaves_ns = now_ns + (ttl_s + hold_s) * ns_per_s;
+        if (lost_history && entry.leaves_ns == 0) entry.leaves_ns = now_ns + (ttl_s + hold_s) * book_second_ns;
         return entry.leaves_ns <= now_ns;
     });
 }

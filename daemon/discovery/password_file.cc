@@ -14,7 +14,7 @@ namespace farcached::daemon {
 
 namespace {
 
-Problem refused(const std::string& path, const std::string& why) {
+Problem refused_password(const std::string& path, const std::string& why) {
     return system_problem("--discover-password-file " + path + ": " + why);
 }
 
@@ -45,18 +45,18 @@ SecretText::~SecretText() { wipe(text); }
 Result<Password> read_password(const std::string& path) {
     const OpenFile file(path);
     struct stat found;
-    if (file.fd < 0 || fstat(file.fd, &found) != 0) return refused(path, std::strerror(errno));
-    if (!S_ISREG(found.st_mode)) return refused(path, "it is no regular file");
+    if (file.fd < 0 || fstat(file.fd, &found) != 0) return refused_password(path, std::strerror(errno));
+    if (!S_ISREG(found.st_mode)) return refused_password(path, "it is no regular file");
     if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return refused(path, "group or others may access it; only its owner may (chmod 600)");
+        return refused_password(path, "group or others may access it; only its owner may (chmod 600)");
     SecretText text{std::string(Password::bytes_max + 2, '\0')};
     const ssize_t got = read(file.fd, text.text.data(), text.text.size());
-    if (got < 0) return refused(path, std::strerror(errno));
+    if (got < 0) return refused_password(path, std::strerror(errno));
     std::string_view line = std::string_view(text.text).substr(0, size_t(got));
     line = line.substr(0, line.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.size() > Password::bytes_max)
-        return refused(path, "its first line must have 1 to " + std::to_string(Password::bytes_max) + " characters");
+        return refused_password(path, "its first line must have 1 to " + std::to_string(Password::bytes_max) + " characters");
     return Password(std::string(line));
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/discovery/answers.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "conf/addresses.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+FoundNode node_at(std::string host, uint16_t port, uint32_t weight, const NodeTraits& traits) {
+    FoundNode found;
+    found.node.name = conf::host_and_port(host, port);
+    found.node.channel = traits.channel;
+    found.node.host = std::move(host);
+    found.node.port = port;
+    found.node.weight = weight;
+    found.node.origin = traits.origin;
+    return found;
+}
+
+// Of the nodes with one name, the first stays.
+void sort_by_name(std::vector<FoundNode>& nodes) {
+    std::ranges::stable_sort(nodes, {}, [](const FoundNode& one) -> const std::string& { return one.node.name; });
+    const auto same = std::ranges::unique(nodes, {}, [](const FoundNode& one) -> const std::string& { return one.node.name; });
+    nodes.erase(same.begin(), same.end());
+}
+
+}  // namespace
+
+std::vector<FoundNode> nodes_of_addresses(const std::vector<std::string>& addresses, uint16_t port, const NodeTraits& traits) {
+    std::vector<FoundNode> nodes;
+    for (const std::string& address : addresses) nodes.push_back(node_at(address, port, 1, traits));
+    sort_by_name(nodes);
+    return nodes;
+}
+
+std::vector<FoundNode> nodes_of_services(std::vector<ServiceRecord> records, const NodeTraits& traits) {
+    std::erase_if(records, [](const ServiceRecord& one) { return one.target.empty() || one.port == 0; });
+    if (records.empty()) return {};
+    const uint16_t priority = std::ranges::min(records, {}, &ServiceRecord::priority).priority;
+    std::erase_if(records, [&](const ServiceRecord& one) { return one.priority != priority; });
+    uint32_t divisor = 0;
+    for (ServiceRecord& one : records) {
+        one.weight = std::max<uint16_t>(one.weight, 1);
+        divisor = std::gcd(divisor, uint32_t(one.weight));
+    }
+    // Of a target that is listed twice, the greater weight stays.
+    std::ranges::sort(records, [](const ServiceRecord& a, const ServiceRecord& b) {
+        return std::tie(a.target, a.port, b.weight) < std::tie(b.target, b.port, a.weight);
+    });
+    std::vector<FoundNode> nodes;
+    for (ServiceRecord& one : records) nodes.push_back(node_at(std::move(one.target), one.port, one.weight / divisor, traits));
+    sort_by_name(nodes);
+    return nodes;
+}
+
+bool same_nodes(const std::vector<FoundNode>& a, const std::vector<FoundNode>& b) {
+    const auto same = [](const FoundNode& one, const FoundNode& other) {
+        return one.node.name == other.node.name && one.node.weight == other.node.weight &&
+               conf::address_of(one.node) == conf::address_of(other.node) && one.zone == other.zone &&
+               one.incarnation == other.incarnation && one.version == other.version;
+    };
+    return std::ranges::equal(a, b, same);
+}
+
+uint32_t pause_after_answer(std::optional<uint32_t> ttl_s) {
+    if (!ttl_s.has_value() || *ttl_s > INT32_MAX) return pause_s_min;
+    return std::clamp(*ttl_s, pause_s_min, pause_s_max);
+}
+
+uint32_t pause_after_failures(uint32_t failures) {
+    uint32_t pause = pause_s_min;
+    for (uint32_t i = 1; i < failures && pause < retry_s_max; i++) pause *= 2;
+    return std::min(pause, retry_s_max);
+}
+
+}  // namespace farcached::daemon

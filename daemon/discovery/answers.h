@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Makes lists of nodes of answers from DNS, and chooses the time of the next look-up. Pure; any thread.
+//
+// N1  Answers with the same records in another order make the same list.
+// N2  A node's name is its address, or its target, with the port: the same node has the same name in every process, so that keys
+//     have the same place on the ring.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conf/settings.h"
+#include "daemon/discovery/source.h"
+
+namespace farcached::daemon {
+
+struct ServiceRecord {
+    std::string target;  // without a final dot
+    uint16_t priority = 0, weight = 0, port = 0;
+};
+
+// The part of the nodes that records do not have.
+struct NodeTraits {
+    conf::NodeChannel channel = conf::NodeChannel::tcp;
+    std::string origin;
+};
+
+std::vector<FoundNode> nodes_of_addresses(const std::vector<std::string>& addresses, uint16_t port, const NodeTraits& traits);
+// Only the records with the lowest priority. Weights are divided by their greatest common divisor: the same weight for all
+// becomes 1. 0 counts as 1.
+std::vector<FoundNode> nodes_of_services(std::vector<ServiceRecord> records, const NodeTraits& traits);
+
+// Whether two sorted lists place and reach all nodes alike.
+bool same_nodes(const std::vector<FoundNode>& a, const std::vector<FoundNode>& b);
+
+// Seconds between two look-ups.
+constexpr uint32_t pause_s_min = 1, pause_s_max = 60;
+constexpr uint32_t retry_s_max = 16;  // after failures
+// ttl_s: the smallest of an answer; nullopt: it had none. Above 2^31 it counts as 0 (RFC 2181).
+uint32_t pause_after_answer(std::optional<uint32_t> ttl_s);
+// failures: in a row; at least 1.
+uint32_t pause_after_failures(uint32_t failures);
+
+}  // namespace farcached::daemon
