@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view advertised_form = "tcp:HOST:PORT[,verbs:HOST:PORT]";
 
-bool take_prefix(std::string_view& text, std::string_view prefix) {
+bool take_transport(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) return false;
     text.remove_prefix(prefix.size());
     return true;
@@ -50,8 +50,8 @@ Result<Advertised, std::string> parse_advertised(std::string_view text) {
         std::string_view one = text.substr(0, comma);
         more = comma != text.npos;
         if (more) text.remove_prefix(comma + 1);
-        const bool over_rdma = take_prefix(one, "verbs:");
-        if (!over_rdma && !take_prefix(one, "tcp:")) return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);
+        const bool over_rdma = take_transport(one, "verbs:");
+        if (!over_rdma && !take_transport(one, "tcp:")) return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);
         std::string host;
         uint16_t port = 0;
         if (const Refusal refused = parse_host_and_port(one, over_rdma ? "verbs:" : "tcp:", 1, host, port)) return refused->text;

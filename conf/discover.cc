@@ -64,7 +64,7 @@ Parsed parse_discover(std::string_view text) {
     if (take(text, "dnssrv+")) return parse_srv(text);
     if (is_etcd_url(text)) {
         if (const Refusal refused = check_etcd(text)) return refused->text;
-        return DiscoverPlace{DiscoverKind::etcd};
+        return DiscoverPlace{DiscoverKind::etcd, {}, 0};
     }
     return "'" + std::string(text) + "' is not a source of nodes; allowed: " + std::string(sources);
 }

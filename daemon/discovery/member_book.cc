@@ -2,6 +2,7 @@
 #include "daemon/discovery/member_book.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -54,12 +55,12 @@ void MemberBook::hold_missing(const std::vector<std::string>& present, bool lost
     uint64_t ttl_s = 0;
     for (const auto& [name, entry] : members_)
         ttl_s = std::max<uint64_t>(ttl_s, entry.member.ttl_s != 0 ? entry.member.ttl_s : ttl_s_unknown);
-    std::erase_if(members_, [&](auto& one) {
-        auto& [name, entry] = one;
-        if (std::ranges::binary_search(present, name)) return false;
-        if (lost_history && entry.leaves_ns == 0) entry.leaves_ns = now_ns + (ttl_s + hold_s) * book_second_ns;
-        return entry.leaves_ns <= now_ns;
-    });
+    for (auto at = members_.begin(); at != members_.end();) {
+        Entry& entry = at->second;
+        const bool missing = !std::ranges::binary_search(present, at->first);
+        if (missing && lost_history && entry.leaves_ns == 0) entry.leaves_ns = now_ns + (ttl_s + hold_s) * book_second_ns;
+        at = missing && entry.leaves_ns <= now_ns ? members_.erase(at) : std::next(at);
+    }
 }
 
 MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns) {
