@@ -92,7 +92,7 @@ uint64_t NodeFacts::unseen() const { return std::max(hits_unseen, stats.count("a
 std::vector<std::pair<std::string, Stats>> split_by_node(const Stats& rows) {
     std::vector<std::pair<std::string, Stats>> nodes;
     for (const auto& [name, value] : rows) {
-        const size_t colon = name.find(':');
+        const size_t colon = name.rfind(':');
         if (colon == name.npos) continue;
         const std::string node = name.substr(0, colon);
         auto found = std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.first == node; });

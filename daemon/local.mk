@@ -23,6 +23,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/member_book.h \
 	daemon/discovery/password_file.cc \
 	daemon/discovery/password_file.h \
+	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \
 	daemon/engine/asking.h \
@@ -75,6 +76,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
+	daemon/farcached/discovered.cc \
+	daemon/farcached/discovered.h \
 	daemon/farcached/files.cc \
 	daemon/farcached/files.h \
 	daemon/farcached/http_pages.cc \

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/stat_row.h"
+#include "daemon/discovery/shown.h"
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
@@ -74,6 +75,7 @@ void farcached_rows() {
     rows("stats, with ext_path: the disk", node::DiskStatistics::rows());
     rows("stats slabs: per size class", daemon::ClassCounters::rows());
     rows("stats nodes: of each, as node:name", daemon::node_shown_rows);
+    rows("stats discovery, with --discover", daemon::discovery_rows);
     rows("stats leases: sums over nodes, and of each as node:name", node::lease_rows);
     rows("stats latency: get and set, each as verb_way:name; ways are local, one_sided, index and two_sided",
          daemon::latency_rows);

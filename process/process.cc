@@ -283,32 +283,54 @@ void write_port_file(const char* path, std::span<const BoundPort> ports) {
 
 // -- Signals --------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr timespec one_second{1, 0};
+
+// Of ask_to_work(); no constant.
+int work_signal() { return SIGRTMIN; }
+
+bool ends(int number) { return number == SIGTERM || number == SIGINT || number == SIGUSR1; }
+
+}  // namespace
+
 Signals::Signals() {
     outlive_readers();
     sigemptyset(&awaited_);
-    for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&awaited_, number);
+    for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, work_signal()}) sigaddset(&awaited_, number);
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited_, nullptr) == 0);
 }
 
-bool Signals::wait_for_the_end(FunctionRef<void()> reload) {
-    for (;;) {
-        const int number = sigwaitinfo(&awaited_, nullptr);
-        if (number == SIGTERM || number == SIGINT) return false;
-        if (number == SIGUSR1) {
-            say(Level::notice, "Gracefully stopping");
-            return true;
-        }
+bool Signals::wait_for_the_end(FunctionRef<void()> reload, FunctionRef<bool()> work) {
+    for (bool done = true;;) {
+        const int number = done ? sigwaitinfo(&awaited_, nullptr) : sigtimedwait(&awaited_, nullptr, &one_second);
+        if (number == SIGUSR1) say(Level::notice, "Gracefully stopping");
+        if (ends(number)) return number == SIGUSR1;
         if (number == SIGHUP) {
             reload();
-            continue;
+        } else if (number == work_signal() || (number < 0 && errno == EAGAIN)) {
+            done = work();
+        } else {
+            CHECK(number < 0);
+            CHECK(errno == EINTR);
         }
-        CHECK(number < 0);
-        CHECK(errno == EINTR);
     }
+}
+
+bool Signals::wait_until(FunctionRef<bool()> is_over) {
+    sigset_t some = awaited_;
+    sigdelset(&some, SIGHUP);
+    while (!is_over()) {
+        const int number = sigtimedwait(&some, nullptr, &one_second);
+        if (number == SIGUSR1) say(Level::notice, "Gracefully stopping");
+        if (ends(number)) return false;
+    }
+    return true;
 }
 
 void Signals::ask_to_stop(bool graceful) { kill(getpid(), graceful ? SIGUSR1 : SIGTERM); }
 void Signals::ask_to_reload() { kill(getpid(), SIGHUP); }
+void Signals::ask_to_work() { kill(getpid(), work_signal()); }
 
 namespace {
 

@@ -112,12 +112,21 @@ class Signals {
 
     // Waits for a signal that ends the program. True: gracefully; the log has a line. Calls reload() for each signal
     // that requests one.
-    bool wait_for_the_end(FunctionRef<void()> reload);
+    bool wait_for_the_end(FunctionRef<void()> reload) {
+        return wait_for_the_end(reload, [] { return true; });
+    }
+    // The same, and calls work() for ask_to_work(), and again a second later for as long as it returns false.
+    bool wait_for_the_end(FunctionRef<void()> reload, FunctionRef<bool()> work);
+    // Before: waits until is_over(), which it calls each second, and for ask_to_work(). A request of a reload stays for later.
+    // False: a signal that ends the program.
+    bool wait_until(FunctionRef<bool()> is_over);
 
     // Makes wait_for_the_end() return in its thread; any thread may call.
     static void ask_to_stop(bool graceful);
     // Requests a reload() in the same way.
     static void ask_to_reload();
+    // Requests a work().
+    static void ask_to_work();
 
   private:
     sigset_t awaited_;

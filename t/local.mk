@@ -90,6 +90,10 @@ t_unit_protocol_command_needs_SOURCES = t/unit/protocol/command_needs.cc t/lib/t
 t_unit_daemon_permissions_SOURCES = t/unit/daemon/permissions.cc t/unit/daemon/binary_fixture.h t/unit/daemon/text_fixture.h \
 	t/unit/protocol/binary_packets.h t/lib/sent_bytes.h t/lib/tap.h
 
+check_PROGRAMS += t/unit/daemon/discovery
+TESTS += t/unit/daemon/discovery
+t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
+
 check_PROGRAMS += t/unit/daemon/metrics
 TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
@@ -288,7 +292,7 @@ EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py
 
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
-EXTRA_DIST += t/lib/disk.py
+EXTRA_DIST += t/lib/disk.py t/lib/dns_server.py
 
 # Both daemons with no more system calls than they need.
 test_scripts += t/conversation/drop_privileges.py
@@ -297,7 +301,7 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py
 test_scripts += t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
-	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
+	t/nodes/discover_dns.py t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py
 

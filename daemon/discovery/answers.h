@@ -2,8 +2,7 @@
 // Makes lists of nodes of answers from DNS, and chooses the time of the next look-up. Pure; any thread.
 //
 // N1  Answers with the same records in another order make the same list.
-// N2  A node's name is its address, or its target, with the port: the same node has the same name in every process, so that keys
-//     have the same place on the ring.
+// N2  A node's name is its address, or its target, with the port. It is the same in every process, and so is the place of keys.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Source: a directory that lists the nodes (--discover): names of DNS. It looks them up again on a thread of its own, for as
-// long as the process runs.
+// Source: a directory that lists the nodes (--discover), such as DNS. It looks them up on a thread of its own, again and again.
 //
 // Owner: main, which makes it after the process has forked. Any thread may call latest() and state().
 // V1  A list is complete: it comes from one answer, or from answers that all succeeded. An empty or failed answer is counted and

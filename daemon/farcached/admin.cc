@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/node_clock.h"
+#include "daemon/farcached/discovered.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/server_view.h"
 #include "node/service/node_stats.h"
@@ -103,6 +104,7 @@ constexpr std::pair<std::string_view, std::string_view> groups_with_keys[] = {
     {"cachedump", "CLIENT_ERROR stats cachedump not allowed"},
 };
 constexpr std::string_view no_nodes = "CLIENT_ERROR no nodes are configured";
+constexpr std::string_view no_discovery = "CLIENT_ERROR no source of the list of nodes is configured (--discover)";
 constexpr std::string_view no_pointer_table =
     "CLIENT_ERROR no pointer table is in use: local_read is on, no node is on this host, or the table was refused";
 
@@ -168,7 +170,7 @@ AdminImpl::AdminImpl(Embedded* embedded, ServerView& server, WatchHub& watch,
 
 // A group of plain names and values.
 struct AdminImpl::Group {
-    enum class Needs : uint8_t { nothing, nodes, pointer_table, reloader };
+    enum class Needs : uint8_t { nothing, nodes, pointer_table, discovery, reloader };
     std::string_view name, help;   // no help: `stats groups` leaves it out
     std::string_view nodes_group;  // of each node, which it shows, too; empty: none
     void (*write)(AdminImpl& admin, std::string_view told, StatWriter out);
@@ -203,6 +205,8 @@ std::span<const AdminImpl::Group> AdminImpl::groups() {
          [](AdminImpl& admin, Told, Out out) { write_each(*admin.options_.reloader, out); }, Group::Needs::reloader},
         {"nodes", "state of each node, and its connections", "",
          [](AdminImpl& admin, Told, Out out) { write_nodes(out, admin.sample("")); }, Group::Needs::nodes},
+        {"discovery", "the source of the list of nodes (--discover)", "",
+         [](AdminImpl& admin, Told, Out out) { write_each(*admin.options_.discovered, out); }, Group::Needs::discovery},
         {"leases", "leases of all nodes", "leases",
          [](AdminImpl& admin, Told told, Out out) {
              const Numbers now = admin.numbers(told);
@@ -232,6 +236,7 @@ std::string_view AdminImpl::missing_for(const Group& group) const {
         case Group::Needs::nothing: return {};
         case Group::Needs::reloader: return options_.reloader == nullptr ? "ERROR" : std::string_view();
         case Group::Needs::nodes: return nodes == nullptr ? no_nodes : std::string_view();
+        case Group::Needs::discovery: return options_.discovered == nullptr ? no_discovery : std::string_view();
         case Group::Needs::pointer_table:
             if (nodes == nullptr) return no_nodes;
             return nodes->pointer_table() == nullptr ? no_pointer_table : std::string_view();
@@ -254,7 +259,7 @@ void AdminImpl::write_sizes_group(StatWriter out) const {
 
 void AdminImpl::write_groups(StatWriter out) const {
     for (const Group& one : groups())
-        if (!one.help.empty() && missing_for(one) != no_nodes) out.text(one.name, one.help);
+        if (!one.help.empty() && missing_for(one) != no_nodes && missing_for(one) != no_discovery) out.text(one.name, one.help);
 }
 
 // ---- stats --------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@
 
 namespace farcached::daemon {
 
+class Discovered;  // daemon/farcached/discovered.h
 class TlsKeys;  // daemon/session/tls.h
 
 // PrefixStats: the counts of `stats detail`. A key's prefix ends before the first delimiter (-D); keys without one are not
@@ -108,6 +109,7 @@ struct AdminOptions {
     std::string own_version;
     const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: no such group
     TlsKeys* keys = nullptr;         // `refresh_certs`; nullptr: no TLS
+    const Discovered* discovered = nullptr;  // `stats discovery`; nullptr: no --discover
 };
 
 class AdminImpl final : public Admin {

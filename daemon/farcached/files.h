@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -56,6 +57,8 @@ class NewFiles {
     std::vector<std::string> load();
     // The key for the nodes, after load().
     const std::shared_ptr<const protocol::AuthKey>& node_key() const { return node_key_; }
+    // Instead of load(), if only the list of nodes changes.
+    void keep_node_key(std::shared_ptr<const protocol::AuthKey> key) { node_key_ = std::move(key); }
     // Certificate and key. With an error those in use stay, and their settings in `wanted`, too.
     std::vector<std::string> load_keys(const conf::Settings& running, const conf::Settings& next, conf::Settings& wanted);
     // No-op without loaded keys, and the second time.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "conf/program.h"
+#include "daemon/farcached/discovered.h"
 #include "daemon/http/shared_pages.h"
 #include "daemon/stats/metrics.h"
 
@@ -144,7 +145,9 @@ HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told
     const Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     MetricsText text("farcached_");
-    write_metrics(text, {sample, parts_.server.nodes(), nodes, parts_.version});
+    MetricsSource source{sample, parts_.server.nodes(), nodes, parts_.version};
+    if (parts_.discovered != nullptr) source.discovery = parts_.discovered->state();
+    write_metrics(text, source);
     text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as in /readyz", not_ready().empty() ? 1 : 0);
     text.number(MetricsText::Kind::counter, "http_unauthorized", "requests to --http that had no valid token and were refused",
                 parts_.http.unauthorized());

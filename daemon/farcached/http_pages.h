@@ -37,6 +37,8 @@ struct bufferevent;
 
 namespace farcached::daemon {
 
+class Discovered;  // daemon/farcached/discovered.h
+
 // "3/4 nodes up (b is down: Connection refused), 120 clients, 5301 requests/s".
 class ServiceStatus {
   public:
@@ -66,6 +68,7 @@ class HttpPages {
         const WatchHub& watch;
         process::HttpServers& http;
         std::string version;
+        const Discovered* discovered = nullptr;  // nullptr: no --discover
     };
     explicit HttpPages(const Parts& parts);
     // After the listener has stopped.

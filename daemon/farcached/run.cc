@@ -27,6 +27,7 @@
 #include "conf/settings.h"
 #include "daemon/engine/engine.h"
 #include "daemon/farcached/admin.h"
+#include "daemon/farcached/discovered.h"
 #include "daemon/farcached/files.h"
 #include "daemon/farcached/http_pages.h"
 #include "daemon/farcached/server.h"
@@ -63,17 +64,19 @@ constexpr uint64_t files_per_thread = 7;  // two of these for reads of the disk
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + 2 * process::HttpListener::connections_max;
 constexpr uint64_t files_per_udp = 2;   // IPv4 and IPv6
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node
-
+// Nodes that a list may have without a raise of the hard limit, which only root can do.
+constexpr uint64_t nodes_expected = 64;
 
 // At the start and at reloads: the limit of open files, and the use of verbs by any node.
 conf::Refusal raise_limits(const conf::Settings& settings) {
     const uint64_t udp = settings.listen.udp_port == 0 ? 0 : settings.session.threads * files_per_udp;
-    return process::raise_file_limit(
-        settings.session.connections_max,
-        settings.session.threads * (files_per_thread + settings.proxy.nodes.size() * files_per_link) + files_other + udp);
+    const uint64_t nodes = std::max(settings.proxy.nodes.size(), settings.proxy.discover.empty() ? 0 : nodes_expected);
+    return process::raise_file_limit(settings.session.connections_max,
+                                     settings.session.threads * (files_per_thread + nodes * files_per_link) + files_other + udp);
 }
 
 bool uses_rdma(const conf::ProxySettings& settings) {
+    if (!settings.discover.empty() && settings.discover_channel == conf::NodeChannel::verbs) return true;
     return std::any_of(settings.nodes.begin(), settings.nodes.end(),
                        [](const auto& node) { return node.channel == conf::NodeChannel::verbs; });
 }
@@ -304,9 +307,10 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
 }
 
 // nullptr: only the embedded node.
-std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, Files& files) {
-    const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, files.node_key_or_exit(settings)};
-    if (!settings.proxy.has_nodes()) return nullptr;
+std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files& files,
+                                     std::shared_ptr<const protocol::AuthKey> key) {
+    if (settings.proxy.nodes.empty()) return nullptr;
+    const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, std::move(key)};
     return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
 }
 
@@ -331,6 +335,11 @@ struct Running {
     EngineOptions& engine;
     AdminImpl& admin;
     Files& files;
+    Discovered* discovered;  // nullptr: without --discover
+
+    conf::Settings with_list(const conf::Settings& settings) const {
+        return discovered == nullptr ? settings : discovered->with_list(settings);
+    }
 };
 
 void change_crawler(const Running& running, const conf::CrawlerSettings& from, const conf::CrawlerSettings& to) {
@@ -407,6 +416,25 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
+// After another list of nodes (--discover), from main's thread. False: the newest list cannot be used now.
+bool take_list(const Running& running, const conf::Settings& settings) {
+    const std::shared_ptr<const Found> found = running.discovered == nullptr ? nullptr : running.discovered->newer();
+    if (found == nullptr) return true;
+    try {
+        const conf::Settings next = Discovered::with(settings, *found);
+        NewFiles files(running.files);
+        files.keep_node_key(running.nodes->set()->options.key);
+        std::vector<std::string> refused = conf::check_nodes(next.proxy);
+        if (refused.empty()) refused = change(running, running.with_list(settings), next, files);
+        if (refused.empty()) running.discovered->use(found);
+        else running.discovered->refuse(*found, refused);
+        return refused.empty();
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+        return false;
+    }
+}
+
 // False: refused.
 bool try_reload(process::Reloader& reloader, const Running& running, process::HttpServers& http) {
     NewFiles files(running.files);
@@ -421,12 +449,13 @@ bool try_reload(process::Reloader& reloader, const Running& running, process::Ht
         return files.load_keys(reloader.running(), next, wanted);
     };
     const auto apply = [&](const conf::Settings& from, const conf::Settings& to) {
-        return change(running, from, to, files);
+        return change(running, running.with_list(from), running.with_list(to), files);
     };
     bool done = reloader.reload(apply, load);
     // Without a changed option nothing was applied; a new key reaches the nodes all the same.
     if (done && running.nodes != nullptr && !same_key(running.nodes->set()->options.key, files.node_key())) {
-        refused = change(running, reloader.running(), reloader.running(), files);
+        const conf::Settings same = running.with_list(reloader.running());
+        refused = change(running, same, same, files);
         if (!refused.empty()) reloader.refuse(refused);
         done = refused.empty();
     }
@@ -450,9 +479,9 @@ void reload(process::Reloader& reloader, const Running& running, process::HttpSe
 }
 
 // From here on this is the final process.
-void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& server,
-           process::HttpServers& http, Signals& signals, process::ServiceManager& manager, process::StartGuard& starting) {
-    const conf::Settings settings = reloader.running();
+void serve(process::Reloader& reloader, const conf::Settings& settings, Files& files, Nodes* nodes, Discovered* discovered,
+           Server& server, process::HttpServers& http, Signals& signals, process::ServiceManager& manager,
+           process::StartGuard& starting) {
     const std::unique_ptr<node::Restart> restart = restart_or_exit(files.memory, manager);
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
     const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
@@ -461,6 +490,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     AdminOptions shown = admin_options(settings);
     shown.reloader = &reloader;
     shown.keys = &files.keys;
+    shown.discovered = discovered;
     AdminImpl admin(embedded.get(), server, watch, engine, shown);
 
     if (nodes != nullptr) {
@@ -481,7 +511,7 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     start_or_exit([&] {
         if (http.listen())
             pages = std::make_unique<HttpPages>(HttpPages::Parts{embedded.get(), server, watch, http,
-                                                                 std::string(conf::farcached_version())});
+                                                                 std::string(conf::farcached_version()), discovered});
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
         server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);
@@ -491,11 +521,12 @@ void serve(process::Reloader& reloader, Files& files, Nodes* nodes, Server& serv
     start_or_exit([&] { http.start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
 
     starting.over();
-    const Running running{embedded.get(), nodes, server, engine, admin, files};
-    signals.wait_for_the_end([&] {
+    const Running running{embedded.get(), nodes, server, engine, admin, files, discovered};
+    const auto reload_all = [&] {
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, running, http, watch);
-    });
+    };
+    signals.wait_for_the_end(reload_all, [&] { return take_list(running, reloader.running()); });
     if (pages != nullptr) pages->set_stopping();
     supervisor.stop();
     server.stop();
@@ -529,7 +560,8 @@ int run(int argc, char** argv) {
     if (settings.process.core_dumps) or_fatal(process::raise_core_limit());
     or_fatal(raise_limits(settings));
     Files files;
-    const std::unique_ptr<Nodes> nodes = nodes_or_exit(settings, files);
+    const std::shared_ptr<const protocol::AuthKey> node_key = files.node_key_or_exit(settings);
+    std::unique_ptr<Nodes> nodes = nodes_or_exit(settings, files, node_key);
 
     Signals signals;
     options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
@@ -539,7 +571,16 @@ int run(int argc, char** argv) {
     warn_of_open_places(settings, options);
     files.find_or_exit(settings);
     settle(settings.process, options.identity, manager);
-    serve(reloader, files, nodes.get(), server, http, signals, manager, starting);
+    conf::Settings with_nodes = settings;
+    std::unique_ptr<Discovered> discovered;  // of the final process: it has a thread
+    if (!settings.proxy.discover.empty()) {
+        start_or_exit([&] { discovered = std::make_unique<Discovered>(settings); });
+        if (!discovered->wait_for_list(signals, manager)) return conf::exit_ok;
+        with_nodes = discovered->first_list(settings);
+        or_fatal(raise_limits(with_nodes));
+        nodes = nodes_or_exit(with_nodes, files, node_key);
+    }
+    serve(reloader, with_nodes, files, nodes.get(), discovered.get(), server, http, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;
 }

@@ -127,6 +127,17 @@ void write_server(MetricsText& out, const MetricsSource& source) {
             out.stat(MetricsText::kind_of(row.kind), row.name, row.help, row.of(*s.disk));
 }
 
+void write_discovery(MetricsText& out, const SourceState& state) {
+    Rows rows(out, "");
+    rows.plain(gauge, "discovery_up", "1: the last look-up of the nodes succeeded (--discover)", state.up ? 1 : 0);
+    rows.plain(gauge, "discovery_nodes", "nodes of the newest list", state.nodes);
+    rows.plain(counter, "discovery_changes", "lists that differed from the one before", state.changes);
+    rows.plain(counter, "discovery_answers", "look-ups that succeeded", state.answers);
+    rows.plain(counter, "discovery_failures", "look-ups that failed, or listed no node", state.failures);
+    if (state.answer_age_s.has_value())
+        rows.plain(gauge, "discovery_answer_age_seconds", "time since the last look-up that succeeded", *state.answer_age_s);
+}
+
 void write_requests(MetricsText& out, const Sample& s) {
     Rows rows(out, "");
     rows.stats(s.workers);
@@ -194,6 +205,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
     write_server(out, source);
     write_requests(out, sample);
     write_latencies(out, source);
+    if (source.discovery.has_value()) write_discovery(out, *source.discovery);
     if (source.nodes == nullptr) {
         constexpr std::string_view name = "embedded";
         Rows rows(out, name);

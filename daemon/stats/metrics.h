@@ -7,11 +7,13 @@
 // Counters are the process's own: `stats reset` does not affect them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/metrics_text.h"
+#include "daemon/discovery/source.h"
 #include "daemon/http/shared_pages.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
@@ -23,6 +25,7 @@ struct MetricsSource {
     const NodesView* nodes = nullptr;        // nullptr: only the embedded node
     const std::vector<NodeNumbers>& told;    // of nodes that answered
     std::string_view version;
+    std::optional<SourceState> discovery = std::nullopt;  // of --discover
 };
 
 void write_metrics(MetricsText& out, const MetricsSource& source);

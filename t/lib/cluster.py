@@ -175,7 +175,7 @@ def nodes_shown(daemon):
             found = b.stat("nodes")[1]
     shown = {}
     for key, value in found.items():
-        node, _, what = key.partition(":")
+        node, _, what = key.rpartition(":")
         shown.setdefault(node, {})[what] = value
     return shown
 

@@ -33,7 +33,7 @@ ARROWS = {
     "process": {"base", "conf", "process"},
     "daemon/discovery": {"base", "protocol", "conf", "process", "daemon/discovery"},
     "daemon/http": {"base", "conf", "process", "daemon/http"} | NODE,
-    "daemon/stats": BELOW_DAEMON | {"daemon/http", "daemon/stats"},
+    "daemon/stats": BELOW_DAEMON | {"daemon/discovery", "daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
     "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
@@ -42,7 +42,7 @@ ARROWS = {
                        "daemon/remote", "daemon/farnode"} | NODE,
     "ctl": {"base", "protocol", "conf", "process", "ctl"},
     "bench": {"base", "protocol", "fabric", "proxy", "conf", "bench"} | NODE,
-    "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/http", "daemon/stats"} | NODE,
+    "man": {"base", "protocol", "fabric", "proxy", "process", "daemon/discovery", "daemon/http", "daemon/stats"} | NODE,
     "t": BELOW_DAEMON | DAEMON | {"daemon/farcached", "daemon/farnode", "ctl", "bench", "t"},
 }
 # Single headers beyond these, with the reason.

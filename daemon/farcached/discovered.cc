@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/farcached/discovered.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/node_clock.h"
+#include "base/placement_words.h"
+#include "conf/addresses.h"
+#include "conf/program.h"
+#include "process/fatal.h"
+
+namespace farcached::daemon {
+
+using process::Level;
+
+namespace {
+
+constexpr uint64_t ns_per_s = 1'000'000'000;
+constexpr uint64_t progress_s = 5;  // between two lines of the log
+constexpr uint64_t us_longer = 30'000'000;
+
+bool weighs(Distribution distribution) {
+    return distribution == Distribution::ketama || distribution == Distribution::ketama_weighted;
+}
+
+// "1 node", "2 nodes"
+std::string counted(size_t nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
+
+bool lists(const std::vector<FoundNode>& nodes, const FoundNode& one) {
+    return std::ranges::any_of(nodes, [&](const FoundNode& other) { return other.node.name == one.node.name; });
+}
+
+// "; new: a, b". The first few; empty: none.
+std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<FoundNode>& other, std::string_view title) {
+    constexpr size_t names_max = 8;
+    std::string names;
+    size_t count = 0;
+    for (const FoundNode& one : nodes) {
+        if (lists(other, one)) continue;
+        if (count++ < names_max) names += (names.empty() ? "" : ", ") + one.node.name;
+    }
+    if (count == 0) return {};
+    return "; " + std::string(title) + ": " + names + (count > names_max ? " and " + std::to_string(count - names_max) + " more" : "");
+}
+
+}  // namespace
+
+Discovered::Discovered(const conf::Settings& settings)
+    : name_(settings.proxy.discover),
+      timeout_s_(settings.proxy.discover_timeout_s),
+      source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {}
+
+bool Discovered::wait_for_list(process::Signals& signals, const process::ServiceManager& manager) {
+    const uint64_t begun_ns = boottime_ns();
+    uint64_t next_line_s = 1;
+    const auto is_over = [&] {
+        const uint64_t waited_s = (boottime_ns() - begun_ns) / ns_per_s;
+        if (source_->latest() != nullptr || waited_s >= timeout_s_) return true;
+        if (waited_s < next_line_s) return false;
+        next_line_s = waited_s + progress_s;
+        const std::string why = source_->state().last_error;
+        const std::string line = "waiting for the first list of nodes from " + name_ + (why.empty() ? "" : " (" + why + ")");
+        process::say(Level::notice, line);
+        manager.tell_longer(line, us_longer);
+        return false;
+    };
+    if (!signals.wait_until(is_over)) return false;
+    if (source_->latest() != nullptr) return true;
+    const std::string why = source_->state().last_error;
+    source_.reset();
+    process::fatal({conf::exit_system, "--discover " + name_ + ": no list of nodes within " + std::to_string(timeout_s_) + " s" +
+                                           (why.empty() ? "" : " (" + why + ")") +
+                                           "; every request would fail; check the name and the DNS server, or raise "
+                                           "discover_timeout\n"});
+}
+
+conf::Settings Discovered::first_list(const conf::Settings& settings) {
+    std::shared_ptr<const Found> found = source_->latest();
+    conf::Settings with_nodes = with(settings, *found);
+    const conf::Complaints wrong = conf::check_nodes(with_nodes.proxy);
+    if (!wrong.empty()) {
+        source_.reset();
+        process::fatal({conf::exit_usage, wrong.front() + "\n"});
+    }
+    use(std::move(found));
+    return with_nodes;
+}
+
+std::shared_ptr<const Found> Discovered::newer() const {
+    std::shared_ptr<const Found> latest = source_->latest();
+    return latest == used_ ? nullptr : latest;
+}
+
+conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
+    settings.proxy.nodes.clear();
+    for (const FoundNode& one : found.nodes) {
+        settings.proxy.nodes.push_back(one.node);
+        if (!weighs(settings.proxy.distribution)) settings.proxy.nodes.back().weight = 1;
+    }
+    return settings;
+}
+
+void Discovered::use(std::shared_ptr<const Found> found) {
+    const std::vector<FoundNode> none, &before = used_ == nullptr ? none : used_->nodes;
+    lines_.say(Level::notice, name_ + " lists " + counted(found->nodes.size()) + missing_in(found->nodes, before, "new") +
+                                  missing_in(before, found->nodes, "gone"));
+    {
+        std::lock_guard hold(lock_);
+        in_use_.revision = found->revision;
+        in_use_.nodes = found->nodes.size();
+    }
+    used_ = std::move(found);
+}
+
+void Discovered::refuse(const Found& found, const std::vector<std::string>& reasons) {
+    const std::string why = reasons.empty() ? std::string("no reason") : reasons.front();
+    lines_.say(Level::warning, name_ + ": the new list of " + counted(found.nodes.size()) + " cannot be used (" + why +
+                                   "); the last list stays in use; retrying");
+    std::lock_guard hold(lock_);
+    in_use_.refused++;
+    in_use_.refusal = why;
+}
+
+ListInUse Discovered::in_use() const {
+    std::lock_guard hold(lock_);
+    return in_use_;
+}
+
+void Discovered::each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const {
+    const DiscoveryShown shown = shown_of(state(), in_use());
+    for (const auto& row : discovery_rows) visit(row.name, row.of(shown));
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A DNS server (dnsmasq) on a port of 127.0.0.1 that the kernel chooses. It answers for names below .test alone.
+
+    with DnsServer() as dns:
+        dns.serve(addresses={"nodes.test": ["127.0.0.1", "::1"]}, ttl=1)
+        dns.stop()
+"""
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+from daemon import _die_with_parent, deadline, until
+
+
+def program():
+    """None: not installed."""
+    return shutil.which("dnsmasq", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def free_port():
+    """A port that is free for UDP and TCP."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
+            udp.bind(("127.0.0.1", 0))
+            try:
+                tcp.bind(udp.getsockname())
+            except OSError:
+                continue
+            return udp.getsockname()[1]
+
+
+class DnsServer:
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="farcached-dns-")
+        self.port, self.process = free_port(), None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return False
+
+    def address(self):
+        return "127.0.0.1:%d" % self.port
+
+    def serve(self, addresses=None, services=None, ttl=1):
+        """Answers with these records from now on. addresses: {name: [address]}; a name with none has only a TXT record. services:
+        {name: [(target, port, weight)]}."""
+        lines = ["port=%d" % self.port, "listen-address=127.0.0.1", "bind-interfaces", "no-resolv", "no-hosts", "local=/test/",
+                 "user=" + ("root" if os.getuid() == 0 else ""), "pid-file=", "local-ttl=%d" % ttl]
+        for name, found in (addresses or {}).items():
+            lines += ["host-record=%s,%s,%d" % (name, address, ttl) for address in found] or ["txt-record=%s,none" % name]
+        for name, found in (services or {}).items():
+            lines += ["srv-host=%s,%s,%d,0,%d" % (name, target, port, weight) for target, port, weight in found]
+        path = os.path.join(self.folder, "dnsmasq.conf")
+        with open(path, "w") as f:
+            f.write("\n".join(lines) + "\n")
+        self.stop()
+        self.process = subprocess.Popen([program(), "--keep-in-foreground", "--conf-file=" + path], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=open(os.path.join(self.folder, "log"), "ab"),
+                                        preexec_fn=_die_with_parent)
+        if not until(self.answers, lambda good: good or self.process.poll() is not None):
+            with open(os.path.join(self.folder, "log")) as log:
+                raise RuntimeError("dnsmasq does not answer: %s" % log.read())
+
+    def answers(self):
+        """Does it reply to a query?"""
+        query = struct.pack(">6H", 1, 0x100, 1, 0, 0, 0) + b"\x01x\x04test\x00" + struct.pack(">2H", 1, 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(0.2)
+            try:
+                s.connect(("127.0.0.1", self.port))
+                s.send(query)
+                return len(s.recv(512)) > 12
+            except OSError:
+                time.sleep(0.01)
+                return False
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(deadline())
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
