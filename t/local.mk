@@ -109,6 +109,11 @@ t_unit_protocol_udp_frame_SOURCES = t/unit/protocol/udp_frame.cc t/lib/tap.h
 t_unit_daemon_datagrams_SOURCES = t/unit/daemon/datagrams.cc t/unit/daemon/datagram_fixture.h t/unit/daemon/text_fixture.h \
 	t/lib/refused_new.h t/lib/sent_bytes.h t/lib/tap.h
 
+check_PROGRAMS += t/unit/daemon/etcd t/nodes/list_nodes
+TESTS += t/unit/daemon/etcd
+t_unit_daemon_etcd_SOURCES = t/unit/daemon/etcd.cc t/lib/tap.h
+t_nodes_list_nodes_SOURCES = t/nodes/list_nodes.cc
+
 check_PROGRAMS += t/unit/daemon/stats_nodes
 TESTS += t/unit/daemon/stats_nodes
 t_unit_daemon_stats_nodes_SOURCES = t/unit/daemon/stats_nodes.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
@@ -162,6 +167,7 @@ t_unit_process_socket_holder_SOURCES = t/unit/process/socket_holder.cc t/lib/tap
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
+	t/lib/etcd.py \
 	t/lib/expressions.py \
 	t/lib/failing.py \
 	t/lib/http_get.py \

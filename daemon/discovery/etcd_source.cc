@@ -16,7 +16,7 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t source_ms_ns = 1'000'000, source_second_ns = 1'000'000'000;
+constexpr uint64_t source_ms_ns = 1'000'000;
 constexpr uint32_t wait_ms_min = 100, wait_ms_max = 3000;
 
 // Between half of it and all: many proxies do not come back together.
@@ -33,26 +33,13 @@ Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& sett
 
 EtcdSource::EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin,
                        std::function<void()> changed)
-    : client_(access), nodes_(access.url.nodes()), changed_(std::move(changed)), book_(nodes_, channel, origin) {
-    state_.source = origin;
+    : client_(access), nodes_(access.url.nodes()), board_(origin, std::move(changed)), book_(nodes_, channel, origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
 EtcdSource::~EtcdSource() {
     client_.interrupt();
     thread_.join();
-}
-
-std::shared_ptr<const Found> EtcdSource::latest() const {
-    std::lock_guard hold(lock_);
-    return latest_;
-}
-
-SourceState EtcdSource::state() const {
-    std::lock_guard hold(lock_);
-    SourceState state = state_;
-    if (answered_ns_ != 0) state.answer_age_s = (boottime_ns() - answered_ns_) / source_second_ns;
-    return state;
 }
 
 // ---- the thread ---------------------------------------------------------------------------------------
@@ -95,8 +82,8 @@ bool EtcdSource::take_range() {
         return false;
     }
     complain(book_.take(*range, boottime_ns()));
-    succeeded();
     publish();
+    confirm();
     return true;
 }
 
@@ -157,7 +144,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool lost_history = range->revision < book_.revision();
     const bool was_behind = std::exchange(behind, newest > book_.newest());
     if (lost_history || (behind && was_behind)) return Next::range;
-    succeeded();
+    confirm();
     return Next::go_on;
 }
 
@@ -166,40 +153,20 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
 void EtcdSource::publish() {
     std::shared_ptr<const Found> list = book_.next_list(boottime_ns());
     if (list == nullptr) return;
-    {
-        std::lock_guard hold(lock_);
-        if (latest_ != nullptr) state_.changes++;
-        state_.nodes = list->nodes.size();
-        state_.revision = list->revision;
-        latest_ = std::move(list);
-    }
-    changed_();
+    listed_ = std::move(list);
+    board_.answered(listed_->nodes, listed_->revision);
 }
 
-void EtcdSource::succeeded() {
+// Of an answer without a new list.
+void EtcdSource::confirm() {
     failures_in_row_ = 0;
-    const bool empty = book_.is_empty();
-    bool was_up = false;
-    {
-        std::lock_guard hold(lock_);
-        was_up = std::exchange(state_.up, true);
-        state_.answers++;
-        answered_ns_ = boottime_ns();
-        if (empty) state_.last_error = "etcd lists no node below " + nodes_;
-    }
-    if (!was_up) lines_.say(process::Level::notice, "discovery: etcd answers at " + client_.endpoint());
-    if (empty) lines_.say(process::Level::warning, "discovery: etcd lists no node below " + nodes_ + "; the last list stays in use");
+    if (book_.is_empty() || listed_ == nullptr) return board_.failed("etcd lists no node below " + nodes_);
+    board_.answered(listed_->nodes, listed_->revision);
 }
 
 void EtcdSource::failed(const std::string& why) {
     failures_in_row_++;
-    {
-        std::lock_guard hold(lock_);
-        state_.up = false;
-        state_.failures++;
-        state_.last_error = why;
-    }
-    lines_.say(process::Level::warning, "discovery: etcd does not answer: " + why + "; the last list stays in use");
+    board_.failed(why);
 }
 
 void EtcdSource::complain(const MemberBook::Complaints& complaints) {

@@ -11,17 +11,15 @@
 // H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/recorder.h"
 #include "conf/settings.h"
+#include "daemon/discovery/board.h"
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/member_book.h"
 #include "daemon/discovery/source.h"
@@ -37,8 +35,8 @@ class EtcdSource final : public Source {
     EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin, std::function<void()> changed);
     ~EtcdSource() override;
 
-    std::shared_ptr<const Found> latest() const override;
-    SourceState state() const override;
+    std::shared_ptr<const Found> latest() const override { return board_.latest(); }
+    SourceState state() const override { return board_.state(); }
 
   private:
     void run();
@@ -50,24 +48,20 @@ class EtcdSource final : public Source {
     Next take_line(const std::string& line);
     Next question(bool& behind);
     void publish();
-    void succeeded();
+    void confirm();
     void failed(const std::string& why);
     void complain(const MemberBook::Complaints& complaints);
     uint32_t wait_ms() const;
 
     EtcdClient client_;
     const std::string nodes_;
-    const std::function<void()> changed_;
+    SourceBoard board_;
     MemberBook book_;            // the thread's, as the next ones
+    std::shared_ptr<const Found> listed_;
     uint32_t failures_in_row_ = 0;
     uint64_t asked_ns_ = 0;      // the last question
-    process::LimitedLines lines_, member_lines_;
+    process::LimitedLines member_lines_;
     Recorder recorder_{"discovery"};
-
-    mutable std::mutex lock_;
-    std::shared_ptr<const Found> latest_;  // under lock_, as the next two
-    SourceState state_;
-    uint64_t answered_ns_ = 0;   // 0: never
     std::thread thread_;
 };
 
