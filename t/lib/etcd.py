@@ -129,6 +129,9 @@ class Etcd:
     def delete(self, key):
         self.ask("kv/deleterange", {"key": encoded(key)})
 
+    def compact(self):
+        self.ask("kv/compaction", {"revision": str(self.revision())})
+
     def keys(self, prefix="/far/nodes/"):
         """{key without the prefix: (value, lease)}"""
         found = self.ask("kv/range", {"key": encoded(prefix), "range_end": encoded(prefix[:-1] + chr(ord(prefix[-1]) + 1))})
@@ -152,7 +155,8 @@ def cluster(count, *args):
 
 
 class Relay:
-    """Forwards connections to a port. cut(): every connection ends after so many further bytes of answers."""
+    """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
+    request for that path comes, before it is forwarded."""
 
     def __init__(self, port):
         self.target = port
@@ -160,6 +164,7 @@ class Relay:
         self.port = self.listener.getsockname()[1]
         self.budget = None
         self.cuts = 0
+        self.path, self.call = None, None
         self.lock = threading.Lock()
         self.wake = os.pipe()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -178,6 +183,18 @@ class Relay:
     def cut(self, after):
         with self.lock:
             self.budget = after
+
+    def before(self, path, call):
+        with self.lock:
+            self.path, self.call = path.encode(), call
+
+    def meet(self, data):
+        with self.lock:
+            call = self.call if self.call is not None and b"POST " + self.path in data else None
+            if call is not None:
+                self.call = None
+        if call is not None:
+            call()
 
     def run(self):
         pairs = {}  # socket -> (its other end, is it the server's)
@@ -207,6 +224,8 @@ class Relay:
                 other, is_server = pairs[one]
                 try:
                     data = one.recv(65536)
+                    if not is_server:
+                        self.meet(data)
                     with self.lock:
                         if data and is_server and self.budget is not None:
                             data, self.budget = data[:self.budget], self.budget - len(data)
