@@ -14,7 +14,6 @@ namespace farcached::conf {
 namespace {
 
 constexpr size_t label_bytes_max = 63;
-constexpr std::string_view sources = "dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX";
 
 // Each label has 1 to 63 characters.
 bool has_good_labels(std::string_view name) {
@@ -66,7 +65,8 @@ Parsed parse_discover(std::string_view text) {
         if (const Refusal refused = check_etcd(text)) return refused->text;
         return DiscoverPlace{DiscoverKind::etcd, {}, 0};
     }
-    return "'" + std::string(text) + "' is not a source of nodes; allowed: " + std::string(sources);
+    return "'" + std::string(text) +
+           "' is not a source of nodes; allowed: dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX";
 }
 
 bool is_dns_server(std::string_view text) {

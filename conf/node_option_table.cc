@@ -133,10 +133,12 @@ constexpr Option table[] = {
              "the node's memory one-sided, so it is locked at the start:\n"
              "-m and a third more (LimitMEMLOCK)"},
     {.name = "discover", .argument = "<source>", .kind = register_at, .section = Section::network, .exit_status = exit_usage,
+     .allowed = "etcd://HOST:PORT[,HOST:PORT]/PREFIX, or etcds:// with TLS",
      .help = "etcd where the node registers, and farcached of the same\n"
              "--discover find it: etcd://<host>:<port>[,...]/<prefix>, or\n"
              "etcds:// with TLS"},
     {.name = "advertise", .argument = "<list>", .kind = advertised, .section = Section::network, .exit_status = exit_usage,
+     .allowed = "tcp:HOST:PORT[,verbs:HOST:PORT]",
      .help = "addresses that the node registers, tcp:<host>:<port> and\n"
              "verbs:<host>:<port> with a comma between them; unless given,\n"
              "those of --tcp and --verbs"},

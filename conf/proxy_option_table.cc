@@ -109,6 +109,7 @@ constexpr Option table[] = {
              "them. In the file: [[node]] with name, address, weight,\n"
              "hash_as"},
     {.name = "discover", .argument = "<source>", .kind = discover_source, .section = nodes, .exit_status = exit_usage,
+     .allowed = "dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX",
      .help = "source of the list of nodes, instead of --node.\n"
              "dns+<name>:<port>: all addresses of the name, with this\n"
              "port. dnssrv+_<service>._<proto>.<name>: hosts, ports and\n"
@@ -128,8 +129,9 @@ constexpr Option table[] = {
              "need it, too (--auth-key-file of farnode(1)). A reload\n"
              "reads the file again. Nothing is encrypted"},
     {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs>", .initial = "tcp", .kind = discover_channel,
-     .section = nodes, .exit_status = exit_usage, .help = "channel to nodes that --discover finds; those in etcd that\n"
-                                          "have no address of verbs are reached over tcp"},
+     .section = nodes, .exit_status = exit_usage,
+     .help = "channel to nodes that --discover finds; those in etcd that\n"
+             "have no address of verbs are reached over tcp"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,

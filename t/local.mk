@@ -90,19 +90,16 @@ t_unit_protocol_command_needs_SOURCES = t/unit/protocol/command_needs.cc t/lib/t
 t_unit_daemon_permissions_SOURCES = t/unit/daemon/permissions.cc t/unit/daemon/binary_fixture.h t/unit/daemon/text_fixture.h \
 	t/unit/protocol/binary_packets.h t/lib/sent_bytes.h t/lib/tap.h
 
-check_PROGRAMS += t/unit/daemon/discovery
-TESTS += t/unit/daemon/discovery
-t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
-
 check_PROGRAMS += t/unit/daemon/metrics
 TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/protocol/handshake t/unit/protocol/auth \
+few_parts = t/unit/daemon/discovery t/unit/protocol/handshake t/unit/protocol/auth \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts)
 TESTS += $(few_parts)
+t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
 t_unit_daemon_hot_keys_SOURCES = t/unit/daemon/hot_keys.cc t/lib/tap.h
 t_unit_protocol_udp_frame_SOURCES = t/unit/protocol/udp_frame.cc t/lib/tap.h
@@ -307,8 +304,8 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py
 test_scripts += t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
+	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------

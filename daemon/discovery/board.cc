@@ -39,8 +39,9 @@ void SourceBoard::failed(const std::string& why) {
     failures_++;
     last_error_ = why;
     lines_.say(process::Level::warning,
-               source_ + ": " + why + (latest_ == nullptr ? "; there is no list of nodes yet" : "; the last list of nodes stays in use") +
-                   "; retrying");
+               source_ + ": " + why +
+                   (latest_ == nullptr ? "; there is no list of nodes yet; retrying" :
+                                         "; the last list of nodes stays in use; retrying"));
 }
 
 std::shared_ptr<const Found> SourceBoard::latest() const {

@@ -178,7 +178,8 @@ Result<DnsRecords<std::string>, std::string> DnsClient::addresses(const std::str
         if (answer.no_memory) return sentence(ARES_ENOMEM);
         if (is_empty(answer.status)) continue;
         if (answer.status != ARES_SUCCESS)
-            return std::string(is_v4 ? "the IPv4" : "the IPv6") + " addresses are not known (" + sentence(answer.status) + ")";
+            return (is_v4 ? "the IPv4 addresses are not known (" : "the IPv6 addresses are not known (") +
+                   sentence(answer.status) + ")";
         int status = ARES_SUCCESS, count = limits::nodes_max + 1;
         if (is_v4) {
             std::vector<ares_addrttl> some(size_t(count), ares_addrttl{});

@@ -41,7 +41,7 @@ std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<Fo
         if (count++ < names_max) names += (names.empty() ? "" : ", ") + one.node.name;
     }
     if (count == 0) return {};
-    return "; " + std::string(title) + ": " + names + (count > names_max ? " and " + std::to_string(count - names_max) + " more" : "");
+    return std::string(title) + names + (count > names_max ? " and " + std::to_string(count - names_max) + " more" : "");
 }
 
 }  // namespace
@@ -103,8 +103,8 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
 
 void Discovered::use(std::shared_ptr<const Found> found) {
     const std::vector<FoundNode> none, &before = used_ == nullptr ? none : used_->nodes;
-    lines_.say(Level::notice, name_ + " lists " + counted(found->nodes.size()) + missing_in(found->nodes, before, "new") +
-                                  missing_in(before, found->nodes, "gone"));
+    lines_.say(Level::notice, name_ + " lists " + counted(found->nodes.size()) + missing_in(found->nodes, before, "; new: ") +
+                                  missing_in(before, found->nodes, "; gone: "));
     {
         std::lock_guard hold(lock_);
         in_use_.revision = found->revision;

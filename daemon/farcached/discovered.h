@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -41,7 +42,9 @@ class Discovered {
     // These settings with the nodes of the list.
     static conf::Settings with(conf::Settings settings, const Found& found);
     // The same, of the list in use; unchanged before the first.
-    conf::Settings with_list(conf::Settings settings) const { return used_ == nullptr ? settings : with(std::move(settings), *used_); }
+    conf::Settings with_list(conf::Settings settings) const {
+        return used_ == nullptr ? settings : with(std::move(settings), *used_);
+    }
 
     // The list is in use now. Logs the difference.
     void use(std::shared_ptr<const Found> found);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes found by DNS (--discover), with a real server: nodes appear and leave, keys stay at the others; the server dies and returns;
-empty answers, unknown names; both families; SRV records with weights; the start without a list."""
+"""Nodes found by DNS (--discover), with a real server: nodes appear and leave, keys stay at the others; the server dies and
+returns; empty answers, unknown names; both families; SRV records with weights; the start without a list."""
 import os
 import re
 import socket
@@ -171,7 +171,7 @@ def starts(dns, node, table):
     code, _, err = run_binary("-l", "127.0.0.1", "-p", "-1", "--discover", source, "-o",
                               "discover_timeout=1,discover_dns_server=" + dns.address())
     tap.is_(code, 71, "without a list in time the program ends")
-    tap.like(err, r"--discover %s: no list of nodes within 1 s \(.+\); every request would fail; " % re.escape(source),
+    tap.like(err, r"--discover %s: no list of nodes within 1 s(?: \(.+\))?; every request would fail; " % re.escape(source),
              "with a message")
     proxy = proxy_of(dns, source, table=table)
     waits = proxy._wait_until_listening
@@ -189,7 +189,7 @@ def starts(dns, node, table):
 
 def refused_options():
     for args, why in (
-            (["--discover", "dns+a.test:1", "--node", "a=tcp:127.0.0.1:1"], r"--discover and --node both name the nodes; give either"),
+            (["--discover", "dns+a.test:1", "--node", "a=tcp:127.0.0.1:1"], r"--discover and --node both name the nodes; give"),
             (["--discover", "zookeeper://x"], r"'zookeeper://x' is not a source of nodes; allowed: dns\+"),
             (["--discover", "dns+nodes"], r"needs a host and a port, as in dns\+"),
             (["--discover", "dnssrv+nodes.test"], r"'nodes.test' is not a service"),

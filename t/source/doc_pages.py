@@ -34,7 +34,7 @@ daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_auth
 daemon/engine/text_store.cc daemon/farcached/http_pages.cc
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h
 daemon/stats/worker_counters.h daemon/stats/stats.cc
-daemon/engine/engine.cc daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
+daemon/engine/engine.cc daemon/discovery/shown.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/datagrams.cc daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
@@ -60,7 +60,7 @@ NOT_SHOWN = (
     "opened connection", "turn of connection", "ended connection", "of proxies", "rip=unix", "post_read over tcp",
     "SEND of credits", "empty WRITE", "work request", "parse_frame lets no such", "no error", "a node without a point",
     "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial", "freeing memory", "of the pages", "all items",
-    "disk writer", "disk reader",
+    "disk writer", "disk reader", "looks the nodes up",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sources of the list of nodes: how --discover is parsed, how answers of DNS make lists, the time of the next look-up, and the state
-// that is shown.
+// Sources of the list of nodes: how --discover is parsed, how answers of DNS make lists, the time of the next look-up, and the
+// state that is shown.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,7 +36,8 @@ void test_parse() {
     for (const std::string& bad : {std::string("a..b"), long_label + ".b", std::string("a b"), std::string("a/b")})
         tap::ok(std::holds_alternative<std::string>(conf::parse_discover("dns+" + bad + ":1")), "no name: " + bad);
     for (const char* bad : {"", "nodes.test", "_a.test", "_a._tcp", "_a._tcp.", "_a._tcp..x", "_a._tcp.x:1", "a._tcp.x"})
-        tap::ok(parsed(std::string("dnssrv+") + bad).find("is not a service") != std::string::npos, std::string("no service: ") + bad);
+        tap::ok(parsed(std::string("dnssrv+") + bad).find("is not a service") != std::string::npos,
+                std::string("no service: ") + bad);
     tap::ok(parsed("consul://x").find("is not a source of nodes") != std::string::npos, "another source");
     tap::ok(conf::is_dns_server("10.0.0.1:53") && conf::is_dns_server("[::1]:5353"), "addresses of a server");
     for (const char* bad : {"", "10.0.0.1", "::1:53", "dns.test:53", "10.0.0.1:0", "10.0.0.1:53,10.0.0.2:53"})
@@ -46,7 +47,8 @@ void test_parse() {
 std::string text_of(const std::vector<FoundNode>& nodes) {
     std::string text;
     for (const FoundNode& one : nodes)
-        text += (text.empty() ? "" : ", ") + one.node.name + " " + conf::address_of(one.node) + " " + std::to_string(one.node.weight);
+        text += (text.empty() ? "" : ", ") + one.node.name + " " + conf::address_of(one.node) + " " +
+                std::to_string(one.node.weight);
     return text;
 }
 
@@ -68,11 +70,13 @@ void test_services() {
     const auto of = [&](std::vector<ServiceRecord> records) { return text_of(nodes_of_services(std::move(records), traits)); };
     tap::is(of({{"b.test", 0, 20, 7}, {"a.test", 0, 60, 8}}), "a.test:8 tcp:a.test:8 3, b.test:7 tcp:b.test:7 1",
             "weights by their greatest common divisor");
-    tap::is(of({{"a", 0, 33, 7}, {"b", 0, 33, 7}, {"c", 0, 33, 7}}), "a:7 tcp:a:7 1, b:7 tcp:b:7 1, c:7 tcp:c:7 1", "equal ones are 1");
+    tap::is(of({{"a", 0, 33, 7}, {"b", 0, 33, 7}, {"c", 0, 33, 7}}), "a:7 tcp:a:7 1, b:7 tcp:b:7 1, c:7 tcp:c:7 1",
+            "equal ones are 1");
     tap::is(of({{"a", 0, 0, 7}, {"b", 0, 2, 7}}), "a:7 tcp:a:7 1, b:7 tcp:b:7 2", "0 counts as 1");
     tap::is(of({{"a", 0, 65535, 7}, {"b", 0, 1, 7}}), "a:7 tcp:a:7 65535, b:7 tcp:b:7 1", "the greatest one");
     tap::is(of({{"a", 5, 1, 7}, {"b", 4, 1, 7}}), "b:7 tcp:b:7 1", "the lowest priority alone");
-    tap::is(of({{"a", 0, 1, 7}, {"a", 0, 3, 7}, {"a", 0, 1, 8}}), "a:7 tcp:a:7 3, a:8 tcp:a:8 1", "a target once, with its greater weight");
+    tap::is(of({{"a", 0, 1, 7}, {"a", 0, 3, 7}, {"a", 0, 1, 8}}), "a:7 tcp:a:7 3, a:8 tcp:a:8 1",
+            "a target once, with its greater weight");
     tap::is(of({{"", 0, 1, 7}, {"a", 0, 1, 0}}), "", "no target, no port");
     tap::is(of({}), "", "no record");
 }
