@@ -17,7 +17,7 @@ class JsonReader final : public nlohmann::json_sax<nlohmann::json> {
     bool boolean(bool yes) override { return add(JsonFields::Kind::boolean, yes ? "true" : "false"); }
     bool number_integer(number_integer_t number) override { return add(JsonFields::Kind::number, std::to_string(number)); }
     bool number_unsigned(number_unsigned_t number) override { return add(JsonFields::Kind::number, std::to_string(number)); }
-    bool number_float(number_float_t, const string_t&) override { return add(JsonFields::Kind::number, "not whole"); }
+    bool number_float(number_float_t, const string_t&) override { return add(JsonFields::Kind::number, "fraction"); }
     bool string(string_t& text) override { return add(JsonFields::Kind::text, std::move(text)); }
     bool binary(binary_t&) override { return false; }
     bool start_object(size_t) override { return begin(JsonFields::Kind::object); }
