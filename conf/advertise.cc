@@ -51,7 +51,8 @@ Result<Advertised, std::string> parse_advertised(std::string_view text) {
         more = comma != text.npos;
         if (more) text.remove_prefix(comma + 1);
         const bool over_rdma = take_transport(one, "verbs:");
-        if (!over_rdma && !take_transport(one, "tcp:")) return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);
+        if (!over_rdma && !take_transport(one, "tcp:"))
+            return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);
         std::string host;
         uint16_t port = 0;
         if (const Refusal refused = parse_host_and_port(one, over_rdma ? "verbs:" : "tcp:", 1, host, port)) return refused->text;
@@ -78,7 +79,8 @@ Advertised advertised_of(const NodeSettings& settings, uint16_t tcp_port, uint16
 Refusal check_discover_access(const ProxySettings& settings, std::string_view source) {
     const bool none = settings.discover_user.empty() && settings.discover_password_file.empty();
     if (!none && (settings.discover_user.empty() || settings.discover_password_file.empty()))
-        return refuse_usage("--discover-user and --discover-password-file belong together, and one is missing; give both, or none\n");
+        return refuse_usage(
+            "--discover-user and --discover-password-file belong together, and one is missing; give both, or none\n");
     if ((!none || !settings.discover_ca.empty()) && !is_etcd_url(source))
         return refuse_usage("--discover-user, --discover-password-file and --discover-ca are for etcd; give --discover "
                       "etcd://HOST:PORT/PREFIX, or leave them out\n");

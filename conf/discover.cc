@@ -66,7 +66,8 @@ Parsed parse_discover(std::string_view text) {
         return DiscoverPlace{DiscoverKind::etcd, {}, 0};
     }
     return "'" + std::string(text) +
-           "' is not a source of nodes; allowed: dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX";
+           "' is not a source of nodes; allowed: dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or "
+           "etcd://HOST:PORT[,HOST:PORT]/PREFIX";
 }
 
 bool is_dns_server(std::string_view text) {

@@ -61,7 +61,8 @@ Result<EtcdUrl> parse_etcd_url(std::string_view text) {
     while (url.prefix.ends_with('/')) url.prefix.pop_back();
     if (url.prefix.empty()) return wrong_url("a prefix of keys must follow the addresses: " + std::string(url_form));
     if (url.prefix.size() > EtcdUrl::prefix_bytes_max || !std::ranges::all_of(url.prefix, is_prefix_character))
-        return wrong_url("the prefix has at most " + std::to_string(EtcdUrl::prefix_bytes_max) + " printable characters without spaces");
+        return wrong_url("the prefix has at most " + std::to_string(EtcdUrl::prefix_bytes_max) +
+                         " printable characters without spaces");
     return url;
 }
 
@@ -69,7 +70,8 @@ Refusal check_etcd(std::string_view text) {
     Result<EtcdUrl> parsed = parse_etcd_url(text);
     if (auto* const problem = std::get_if<Problem>(&parsed)) return std::move(*problem);
 #ifndef FARCACHED_LIBCURL
-    return wrong_url("this program was built without libcurl, so it cannot ask etcd; build it with libcurl (configure --with-libcurl=yes)");
+    return wrong_url("this program was built without libcurl, so it cannot ask etcd; build it with libcurl "
+                     "(configure --with-libcurl=yes)");
 #else
     return {};
 #endif

@@ -364,8 +364,9 @@ constexpr Option peer_key_option(Section section) {
 inline bool is_absolute_path(std::string_view path) { return path.starts_with('/'); }
 constexpr std::string_view absolute_path_allowed = "a path that begins with /";
 constexpr Option discover_ca_option(Section section) {
-    return {.name = "discover-ca", .argument = "<path>", .kind = checked_text<&Settings::proxy, &ProxySettings::discover_ca>(is_absolute_path),
-            .section = section, .exit_status = exit_usage, .allowed = absolute_path_allowed,
+    return {.name = "discover-ca", .argument = "<path>",
+            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_ca>(is_absolute_path), .section = section,
+            .exit_status = exit_usage, .allowed = absolute_path_allowed,
             .help = "certificates of issuers, PEM, that etcd's certificate is\n"
                     "verified with (etcds://); unless given, the system's"};
 }

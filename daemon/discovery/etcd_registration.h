@@ -17,6 +17,7 @@
 
 #include "base/recorder.h"
 #include "daemon/discovery/etcd_client.h"
+#include "daemon/discovery/etcd_messages.h"
 #include "daemon/discovery/member.h"
 #include "process/log.h"
 

@@ -400,18 +400,23 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches, bool withholds) {
 
 uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listeners.front()->address().port(); }
 
-// What the node registers. Its ports are those that the kernel chose, if it did.
-daemon::Member member_of(const conf::Settings& settings, const NodeFacts& facts, const Node& node, conf::Advertised addresses) {
+// nullptr: the node registers nowhere.
+std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd,
+                                                        const conf::Settings& settings, const NodeFacts& facts, const Node& node,
+                                                        const conf::Advertised& addresses) {
+    if (!etcd.has_value()) return nullptr;
     daemon::Member member;
     member.name = facts.name;
-    member.tcp = std::move(addresses.tcp);
-    member.verbs = std::move(addresses.verbs);
+    member.tcp = addresses.tcp;
+    member.verbs = addresses.verbs;
     member.weight = settings.node.weight;
     member.zone = settings.node.zone;
     member.incarnation = node.view().header->incarnation;
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
-    return member;
+    auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, std::move(member));
+    registration->start();
+    return registration;
 }
 
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
@@ -436,17 +441,12 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(verbs_config(settings.node),
-                                 [](const std::string& text) { process::say(Level::warning, text); });
+    fabric::VerbsDevices devices(verbs_config(settings.node), [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
     VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get(), files.keys != nullptr), devices));
     const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
-    std::unique_ptr<daemon::EtcdRegistration> registration;
-    if (files.etcd.has_value()) {
-        conf::Advertised addresses = conf::advertised_of(settings.node, port_of(listeners), port_of(over_rdma));
-        registration = std::make_unique<daemon::EtcdRegistration>(*files.etcd, member_of(settings, facts, node, std::move(addresses)));
-    }
+    const conf::Advertised addresses = conf::advertised_of(settings.node, port_of(listeners), port_of(over_rdma));
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
@@ -475,7 +475,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
-    if (registration != nullptr) registration->start();
+    const auto registration = register_node(files.etcd, settings, facts, node, addresses);
     limit_or_exit(settings);  // before readiness is reported
     http.start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(watched_of(*server, to_peer.get()));

@@ -135,8 +135,8 @@ class Etcd:
     def keys(self, prefix="/far/nodes/"):
         """{key without the prefix: (value, lease)}"""
         found = self.ask("kv/range", {"key": encoded(prefix), "range_end": encoded(prefix[:-1] + chr(ord(prefix[-1]) + 1))})
-        return {base64.b64decode(kv["key"]).decode()[len(prefix):]: (base64.b64decode(kv.get("value", "")), int(kv.get("lease", "0")))
-                for kv in found.get("kvs", [])}
+        return {base64.b64decode(kv["key"]).decode()[len(prefix):]:
+                (base64.b64decode(kv.get("value", "")), int(kv.get("lease", "0"))) for kv in found.get("kvs", [])}
 
     def revision(self):
         return int(self.ask("kv/range", {"key": encoded("none")})["header"]["revision"])

@@ -320,7 +320,8 @@ def refusals():
             ("a password in the URL", ["--tcp", "127.0.0.1:0", "--discover", "etcd://u:p@h:1/far"], "no user and no password"),
             ("a user without a password", ["--tcp", "127.0.0.1:0", "--discover", etcd, "--discover-user", "u"], "one is missing"),
             ("--advertise alone", ["--tcp", "127.0.0.1:0", "--advertise", "tcp:h:1"], "give --discover"),
-            ("a wildcard in --advertise", ["--tcp", "127.0.0.1:0", "--discover", etcd, "--advertise", "tcp:*:1"], "a proxy needs one"),
+            ("a wildcard in --advertise",
+             ["--tcp", "127.0.0.1:0", "--discover", etcd, "--advertise", "tcp:*:1"], "a proxy needs one"),
             ("a short ttl", ["--tcp", "127.0.0.1:0", "--discover", etcd, "--member-ttl", "1"], "2 to 300")):
         status, _, err = run_binary(*args, binary=farnode_binary())
         tap.ok(status != 0 and re.search(re.escape(words), err.decode()), "refused: " + title, err)

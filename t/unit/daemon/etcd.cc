@@ -30,7 +30,8 @@ bool is_refused(std::string_view url) { return std::holds_alternative<Problem>(c
 void check_urls() {
     const auto parsed = conf::parse_etcd_url("etcds://a.example:2379,[::1]:2380/far/one/");
     const auto* const url = std::get_if<conf::EtcdUrl>(&parsed);
-    tap::ok(url != nullptr && url->tls && url->endpoints == std::vector<std::string>{"https://a.example:2379", "https://[::1]:2380"} &&
+    const std::vector<std::string> endpoints{"https://a.example:2379", "https://[::1]:2380"};
+    tap::ok(url != nullptr && url->tls && url->endpoints == endpoints &&
                 url->nodes() == "/far/one/nodes/",
             "a URL has endpoints, TLS and a prefix");
     int refused = 0;
@@ -41,7 +42,8 @@ void check_urls() {
     tap::is(refused, int(std::size(bad)), "malformed URLs are refused");
     std::string many = "etcd://a:1";
     for (int i = 0; i < 16; i++) many += ",a:1";
-    tap::ok(is_refused(many + "/far") && is_refused("etcd://a:1/" + std::string(300, 'x')), "too many endpoints, and a long prefix");
+    tap::ok(is_refused(many + "/far") && is_refused("etcd://a:1/" + std::string(300, 'x')),
+            "too many endpoints, and a long prefix");
 }
 
 void check_addresses() {
@@ -98,7 +100,8 @@ void check_messages() {
                 !needs_token(read_error(R"({"message":"etcdserver: requested lease not found","code":5})")) &&
                 read_error("Not Found").text == "Not Found",
             "errors, and which one asks for a token");
-    tap::is(range_request("/far/nodes/", 5), R"({"key":"L2Zhci9ub2Rlcy8=","range_end":"L2Zhci9ub2RlczA=","limit":"5"})", "a request");
+    tap::is(range_request("/far/nodes/", 5), R"({"key":"L2Zhci9ub2Rlcy8=","range_end":"L2Zhci9ub2RlczA=","limit":"5"})",
+            "a request");
     tap::ok(end_of_prefix("a\xff") == "b" && end_of_prefix("\xff") == std::string(1, '\0'), "the end of a prefix");
 }
 
@@ -121,7 +124,8 @@ void check_members() {
     const auto back = parse_member("a", member_text(member));
     tap::ok(std::holds_alternative<Member>(back) && std::get<Member>(back) == member, "a record reads back as it was written");
     const std::string bad[] = {
-        "", "{", "[]", "null", R"({"name":"b","addresses":{"tcp":"h:1"}})", R"({"name":"a"})", R"({"name":7,"addresses":{"tcp":"h:1"}})",
+        "", "{", "[]", "null", R"({"name":"b","addresses":{"tcp":"h:1"}})", R"({"name":"a"})",
+        R"({"name":7,"addresses":{"tcp":"h:1"}})",
         R"({"name":"a","addresses":{"tcp":"h"}})", R"({"name":"a","addresses":{"tcp":7}})", R"({"name":"a","addresses":"h:1"})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":0})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":65536})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1.5})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1e300})",
