@@ -457,9 +457,8 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    server = std::make_unique<FarnodeServer>(
-        node, stats, facts, process::node_reading,
-        FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
+    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node)};
+    server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
     if (name != nullptr) {
@@ -469,8 +468,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     if (http.listen())
-        pages = std::make_unique<FarnodeHttp>(
-            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
+        pages = std::make_unique<FarnodeHttp>(FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
     server->start();
     crawler.start();
