@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.error
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
@@ -38,8 +39,9 @@ class Lister:
     """The lists of a source, as t/nodes/list_nodes prints them."""
 
     def __init__(self, source, *more):
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen([test_program("nodes/list_nodes"), source, *more], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.log)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.nodes, self.lists, self.revision, self.text, self.states = None, 0, 0, "", []
 
@@ -49,9 +51,14 @@ class Lister:
     def __exit__(self, *_):
         self.process.stdin.close()
         tap.is_(self.process.wait(deadline()), 0, "the source ends at once")
+        self.log.close()
+
+    def said(self, words):
+        self.log.seek(0)
+        return self.log.read().decode().count(words)
 
     def take(self):
-        self.text += self.process.stdout.read() or ""
+        self.text += (self.process.stdout.read() or b"").decode()
         *lines, self.text = self.text.split("\n")
         for line in lines:
             words = line.split(" ")
@@ -69,7 +76,7 @@ class Lister:
     def state(self):
         """(up, answers, failures, changes, last error)"""
         count = len(self.states)
-        self.process.stdin.write("state\n")
+        self.process.stdin.write(b"state\n")
         self.process.stdin.flush()
         until(self.take, lambda _: len(self.states) > count)
         word, answers, failures, changes, error = self.states[-1].split(" ", 5)[1:]
@@ -192,6 +199,7 @@ def malformed(etcd):
         etcd.put("/far/nodes/" + name, value)
     with Lister(etcd.source()) as lister:
         tap.ok(lister.until(good), "records that are no members are skipped, one of 10 MB too", lister.nodes)
+        tap.ok(2 < lister.said("; it is skipped") <= 10, "and logged, with a limit", lister.said("; it is skipped"))
         etcd.put("/far/nodes/good", "no JSON")
         tap.ok(lister.until(["weighty"]), "a member that becomes one leaves", lister.nodes)
         etcd.put("/far/nodes/good", record("good", weight=2))
@@ -240,6 +248,16 @@ def compacted(etcd):
         etcd.delete("/far/nodes/" + name)
 
 
+def put_again(member, name):
+    """Puts a record, again until a leader is elected."""
+    def put():
+        try:
+            return member.put("/far/nodes/" + name, record(name))
+        except urllib.error.HTTPError:
+            return 0
+    until(put, bool)
+
+
 def quorum():
     members = cluster(3)
     with contextlib.ExitStack() as stack:
@@ -252,14 +270,14 @@ def quorum():
         with Lister(members[0].source(*members[1:])) as lister:
             tap.ok(lister.until(["a"]), "a list of three etcd")
             members[0].kill()
-            members[1].put("/far/nodes/b", record("b"))
+            put_again(members[1], "b")
             tap.ok(lister.until(["a", "b"]), "one of three is gone: the others tell changes", lister.nodes)
             members[1].kill()
             tap.ok(lister.until_state(lambda state: not state[0]), "two of three are gone: the state says so", lister.state())
             tap.is_(set(lister.nodes), {"a", "b"}, "and the last list stays")
             members[1].launch()
             members[1].wait()
-            members[1].put("/far/nodes/c", record("c"))
+            put_again(members[1], "c")
             tap.ok(lister.until(["a", "b", "c"]) and lister.until_state(lambda state: state[0]), "then it goes on", lister.state())
 
 
@@ -282,7 +300,9 @@ def tokens(folder):
         tap.ok(status != 0 and b"only its owner may (chmod 600)" in err, "a password that others can read is refused", err)
         os.chmod(path, 0o600)
         access = ["--discover-user", "far", "--discover-password-file", path]
-        with Lister(etcd.source(), "", "far", path) as lister, node(etcd, "n0", *access) as n0:
+        with node(etcd, "n0", *access) as n0, contextlib.ExitStack() as stack:
+            until(n0.stderr, lambda log: b"registered as n0" in log)
+            lister = stack.enter_context(Lister(etcd.source(), "", "far", path))
             tap.ok(lister.until(["n0"]), "with a user and a password")
             answers = lister.state()[1]
             tap.ok(lister.until_state(lambda state: state[1] > answers + 1), "expired tokens are replaced", lister.state())
