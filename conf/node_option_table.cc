@@ -140,8 +140,8 @@ constexpr Option table[] = {
     {.name = "advertise", .argument = "<list>", .kind = advertised, .section = Section::network, .exit_status = exit_usage,
      .allowed = "tcp:HOST:PORT[,verbs:HOST:PORT]",
      .help = "addresses that the node registers, tcp:<host>:<port> and\n"
-             "verbs:<host>:<port> with a comma between them; unless given,\n"
-             "those of --tcp and --verbs"},
+             "verbs:<host>:<port> with a comma between them.\n"
+             "Default: those of --tcp and --verbs"},
     {.name = "weight", .argument = "<num>", .initial = "1", .kind = number<&S::node, &N::weight>(1, limits::node_weight_max),
      .section = Section::network, .exit_status = exit_usage,
      .help = "share of the keys that the node registers for, in relation\n"
@@ -152,8 +152,8 @@ constexpr Option table[] = {
     {.name = "member-ttl", .argument = "<seconds>", .initial = "10",
      .kind = counted_in(Unit::seconds, number<&S::node, &N::member_ttl_s>(2, 300)), .section = Section::network,
      .exit_status = exit_usage,
-     .help = "time after which etcd removes a node that is silent; the node\n"
-             "reports three times as often"},
+     .help = "time after which etcd removes a silent node. The node reports\n"
+             "three times as often"},
     discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),

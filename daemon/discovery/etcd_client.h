@@ -35,7 +35,7 @@ struct EtcdAccess {
 // source: as in --discover. Reads the password's file, whose problem names it.
 Result<EtcdAccess> etcd_access(const conf::ProxySettings& settings, std::string_view source);
 
-// What etcd or the way to it refused: a sentence without its end.
+// Why a request failed, at etcd or on the way to it: a sentence without its end.
 struct EtcdFailure {
     std::string text;
     int64_t code = 0;          // of gRPC; 0: no answer of etcd

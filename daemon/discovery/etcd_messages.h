@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages of etcd's version 3 API that this program uses, as JSON of etcd's gateway: keys and values in base64, 64-bit
-// numbers in quotes, and fields left out that are zero or empty.
+// The messages of etcd's version 3 API that this program uses, as JSON of etcd's gateway. Keys and values are in base64, 64-bit
+// numbers in quotes. Fields that are zero or empty are left out.
 //
 // Pure; value types. Owner: none; any thread.
 // G1  Replies are not trusted (S10): a text of another shape gives nothing. Values are decoded up to a limit; longer ones are

@@ -121,7 +121,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     const std::optional<bool> done = read_put(std::get<std::string>(reply));
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
-    if (!*done) return Put::failed;  // changed meanwhile
+    if (!*done) return Put::failed;  // another writer was first
     registered_ = true;
     told_taken_ = told_failure_ = false;
     {

@@ -21,6 +21,7 @@ Result<std::unique_ptr<Source>> make_source(const conf::ProxySettings& settings,
 #ifdef FARCACHED_CARES
     return std::make_unique<DnsSource>(settings, std::get<conf::DiscoverPlace>(std::move(parsed)), std::move(changed));
 #else
+    (void)changed;
     return Problem{conf::exit_usage, std::string(conf::discover_without_cares)};
 #endif
 }

@@ -5,13 +5,16 @@ import os
 import re
 import socket
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import dns_server  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
 from daemon import connect, run_binary  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
+from farctl import asked, at, path_of  # noqa: E402
 from farnode import Farnode  # noqa: E402
+from http_get import get, http_args, http_env, http_port, value  # noqa: E402
 
 if b"without c-ares" in run_binary("--version-full")[1]:
     tap.skip_all("built without c-ares")
@@ -54,9 +57,9 @@ def has_ipv6():
         return False
 
 
-def proxy_of(dns, source, *options, table):
+def proxy_of(dns, source, *options, table, args=(), env=None):
     return Daemon("--discover", source, "-o", ",".join(["discover_dns_server=" + dns.address(), "node_timeout_ms=30000",
-                                                        table.options(), *options]), threads=2)
+                                                        table.options(), *options]), *args, env=env, threads=2)
 
 
 def until_nodes(proxy, names):
@@ -78,9 +81,12 @@ def owners(proxy):
 def joins_and_leaves(dns, nodes, table):
     names = [node.shown() for node in nodes]
     dns.serve({NAME: [node.host for node in nodes[:2]]})
-    with proxy_of(dns, "dns+%s:%d" % (NAME, nodes[0].port), table=table) as proxy:
+    with tempfile.TemporaryDirectory() as folder, proxy_of(dns, "dns+%s:%d" % (NAME, nodes[0].port), table=table,
+                                                           args=[*http_args(), "--admin", path_of("p")],
+                                                           env=http_env(folder)) as proxy:
         tap.ok(until_nodes(proxy, names[:2]), "the addresses of a name are the nodes", nodes_shown(proxy))
         tap.is_(proxy.stats("settings")["nodes"], ",".join(sorted(names[:2])), "stats settings lists them")
+        tap.is_(sorted(node["name"] for node in asked("status", *at("p"))["nodes"]), sorted(names[:2]), "and farctl")
         before = owners(proxy)
         with proxy.client() as client:
             tap.ok(all(client.set(key, key) == "STORED" for key in KEYS), "keys are stored")
@@ -100,6 +106,10 @@ def joins_and_leaves(dns, nodes, table):
         shown = proxy.stats("discovery")
         tap.is_((shown["state"], shown["nodes"], shown["nodes_in_use"], shown["changes"], shown["revision"]),
                 ("up", "1", "1", "2", "3"), "stats discovery counts the lists")
+        text = get(http_port(folder), "/metrics")[2]
+        tap.is_([value(text, "farcached_discovery_" + name) for name in ("up", "nodes", "changes_total", "failures_total")],
+                [1, 1, 2, 0], "as the metrics do")
+        tap.is_(proxy.stats("groups").get("discovery"), "the source of the list of nodes (--discover)", "stats groups has it")
         keeps_the_last_list(dns, nodes, names, proxy)
 
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sources of the list of nodes: how --discover is parsed, how answers of DNS make lists, the time of the next look-up, and the
 // state that is shown.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -12,6 +18,7 @@
 #include "daemon/discovery/answers.h"
 #include "daemon/discovery/board.h"
 #include "daemon/discovery/shown.h"
+#include "daemon/discovery/source.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;
@@ -121,9 +128,39 @@ void test_board() {
     tap::is(board.latest()->revision, 78u, "a source's own revision");
 }
 
+// The source ends while its look-up waits for a server that is silent.
+void test_end_of_a_look_up() {
+#ifdef FARCACHED_CARES
+    const int server = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    tap::ok(bind(server, reinterpret_cast<sockaddr*>(&at), size) == 0 &&
+                getsockname(server, reinterpret_cast<sockaddr*>(&at), &size) == 0,
+            "a server");
+    conf::ProxySettings settings;
+    settings.discover = "dns+n.test:7";
+    settings.discover_dns_server = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    bool told = false;
+    auto made = make_source(settings, [&] { told = true; });
+    auto& source = std::get<std::unique_ptr<Source>>(made);
+    std::array<char, 512> query{};
+    tap::ok(recv(server, query.data(), query.size(), 0) > 12, "the look-up has begun");
+    tap::ok(source->latest() == nullptr && source->state().answers == 0, "and has no result");
+    source.reset();
+    tap::ok(!told, "the source ends at once");
+    close(server);
+#else
+    auto made = make_source({}, [] {});
+    tap::ok(std::holds_alternative<Problem>(made), "without c-ares there is no source");
+#endif
+}
+
 }  // namespace
 
 int main() {
+    test_end_of_a_look_up();
     test_parse();
     test_addresses();
     test_services();
