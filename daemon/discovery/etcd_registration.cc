@@ -43,11 +43,6 @@ void EtcdRegistration::stop() {
     thread_.join();
 }
 
-RegistrationState EtcdRegistration::state() const {
-    std::lock_guard hold(lock_);
-    return state_;
-}
-
 void EtcdRegistration::run() {
     const Recorder::Running running(recorder_);
     while (!client_.is_interrupted()) {
@@ -124,11 +119,6 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!*done) return Put::failed;  // another writer was first
     registered_ = true;
     told_taken_ = told_failure_ = false;
-    {
-        std::lock_guard hold(lock_);
-        state_.registered = true;
-        state_.registrations++;
-    }
     lines_.say(Level::notice, "discovery: registered as " + member_.name + " in etcd at " + client_.endpoint() + " for " +
                                   std::to_string(lease_.ttl_s) + " s at a time");
     return Put::done;
@@ -144,14 +134,9 @@ bool EtcdRegistration::keep_alive() {
         lease_ = {};
         if (!std::exchange(registered_, false)) return false;
         lines_.say(Level::warning, "discovery: etcd no longer has this node's lease; the node registers again");
-        std::lock_guard hold(lock_);
-        state_.registered = false;
-        state_.leases_lost++;
         return false;
     }
     if (std::exchange(told_failure_, false)) lines_.say(Level::notice, "discovery: etcd answers at " + client_.endpoint());
-    std::lock_guard hold(lock_);
-    state_.keepalives++;
     return true;
 }
 
@@ -169,10 +154,6 @@ void EtcdRegistration::revoke() {
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
-    {
-        std::lock_guard hold(lock_);
-        state_.failures++;
-    }
     told_failure_ = true;
     lines_.say(Level::warning, "discovery: this node cannot keep its registration, because etcd does not answer: " + failure.text +
                                    "; it tries again");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // EtcdRegistration: keeps this farnode registered in etcd: its member record under a lease, which it keeps alive.
 //
-// Owner: main. Threads: its own; start() and stop() belong to main, state() to any.
+// Owner: main. Threads: its own; start() and stop() belong to main.
 // M1  A lease that etcd no longer has (an answer without TTL, or lost data) means: take a new one, and put the record again.
 // M2  The record of another node with the same name, at other addresses, is never replaced; the node waits for its end. A former
 //     run's is.
@@ -9,9 +9,7 @@
 // M4  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -22,15 +20,6 @@
 #include "process/log.h"
 
 namespace farcached::daemon {
-
-// As a farnode's statistics show it.
-struct RegistrationState {
-    bool registered = false;      // as far as this node knows
-    uint64_t registrations = 0;   // records put
-    uint64_t keepalives = 0;      // answered
-    uint64_t leases_lost = 0;     // M1
-    uint64_t failures = 0;        // requests without a usable answer
-};
 
 class EtcdRegistration {
   public:
@@ -44,7 +33,6 @@ class EtcdRegistration {
 
     void start();  // throws std::system_error
     void stop();
-    RegistrationState state() const;
 
   private:
     void run();
@@ -66,8 +54,6 @@ class EtcdRegistration {
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};
-    mutable std::mutex lock_;
-    RegistrationState state_;    // under lock_
     std::thread thread_;
 };
 

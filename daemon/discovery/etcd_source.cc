@@ -42,6 +42,12 @@ EtcdSource::~EtcdSource() {
     thread_.join();
 }
 
+SourceState EtcdSource::state() const {
+    SourceState state = board_.state();
+    state.skipped = skipped_;
+    return state;
+}
+
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void EtcdSource::run() {
@@ -170,6 +176,7 @@ void EtcdSource::failed(const std::string& why) {
 }
 
 void EtcdSource::complain(const MemberBook::Complaints& complaints) {
+    skipped_ = book_.skipped();
     for (const std::string& complaint : complaints)
         member_lines_.say(process::Level::warning, "discovery: " + complaint + "; it is skipped");
 }

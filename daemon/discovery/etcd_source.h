@@ -11,6 +11,7 @@
 // H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,7 +37,7 @@ class EtcdSource final : public Source {
     ~EtcdSource() override;
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }
-    SourceState state() const override { return board_.state(); }
+    SourceState state() const override;
 
   private:
     void run();
@@ -61,6 +62,7 @@ class EtcdSource final : public Source {
     uint32_t failures_in_row_ = 0;
     uint64_t asked_ns_ = 0;      // the last question
     process::LimitedLines member_lines_;
+    std::atomic<uint64_t> skipped_{0};
     Recorder recorder_{"discovery"};
     std::thread thread_;
 };

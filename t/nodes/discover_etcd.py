@@ -131,6 +131,10 @@ def fleet(etcd, table):
             stands_still(etcd, n0, proxy)
             etcd_is_away(etcd, n0, proxy, client)
             etcd_forgets(etcd, n0, proxy, client)
+            etcd.put("/far/nodes/no", "JSON")
+            skipped = until(lambda: proxy.stats("discovery")["skipped"], lambda count: count != "0")
+            tap.ok(skipped != "0", "stats count records that are no nodes", skipped)
+            etcd.delete("/far/nodes/no")
         if DROPS:
             tap.ok(b"system calls are allowed" in n0.stderr(), "with drop_privileges, too")
     tap.is_(etcd.keys(), {}, "at the end no node is registered")
