@@ -15,6 +15,7 @@ namespace farcached::daemon {
 namespace {
 
 using process::Level;
+constexpr int64_t no_lease = 5;  // gRPC: not found
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
@@ -110,9 +111,9 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     reply = client_.ask("kv/txn", put_request(key_, record_, lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
-        constexpr int64_t not_found = 5;  // the lease
-        if (failure->code == not_found) lease_ = {};
-        return failed(*failure), Put::failed;
+        if (failure->code != no_lease) return failed(*failure), Put::failed;
+        lease_ = {};
+        return Put::failed;
     }
     const std::optional<bool> done = read_put(std::get<std::string>(reply));
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
@@ -146,7 +147,7 @@ void EtcdRegistration::revoke() {
     client_.hurry(stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));
     const auto* const failure = std::get_if<EtcdFailure>(&reply);
-    if (failure == nullptr) return;
+    if (failure == nullptr || failure->code == no_lease) return;
     process::say(Level::warning, "discovery: this node stays registered until its lease of " + std::to_string(lease_.ttl_s) +
                                      " s ends, because etcd does not answer: " + failure->text);
 }
