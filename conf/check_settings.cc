@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "conf/addresses.h"
+#include "conf/advertise.h"
 #include "conf/disk_options.h"
 #include "conf/exposure.h"
 #include "conf/kinds.h"
@@ -176,6 +177,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_item_size(settings), {"max-item-size", "memory-limit"});
     add(check_evictions(settings), {"disable-evictions"});
     add(check_sources(settings), {"discover"});
+    add(check_discover_access(settings.proxy, settings.proxy.discover), {"discover-user", "discover-password-file", "discover-ca"});
     add(check_chunk_size(settings), {"slab_chunk_max", "max-item-size"});
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});

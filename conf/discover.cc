@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "conf/addresses.h"
+#include "conf/etcd_url.h"
 
 namespace farcached::conf {
 
@@ -60,7 +61,13 @@ Parsed parse_srv(std::string_view text) {
 Parsed parse_discover(std::string_view text) {
     if (take(text, "dns+")) return parse_dns(text);
     if (take(text, "dnssrv+")) return parse_srv(text);
-    return "'" + std::string(text) + "' is not a source of nodes; allowed: dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME";
+    if (is_etcd_url(text)) {
+        if (const Refusal refused = check_etcd(text)) return refused->text;
+        return DiscoverPlace{DiscoverKind::etcd, {}, 0};
+    }
+    return "'" + std::string(text) +
+           "' is not a source of nodes; allowed: dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or "
+           "etcd://HOST:PORT[,HOST:PORT]/PREFIX";
 }
 
 bool is_dns_server(std::string_view text) {

@@ -13,11 +13,12 @@ namespace farcached::conf {
 enum class DiscoverKind : uint8_t {
     dns,      // dns+NAME:PORT: the addresses of the name
     dns_srv,  // dnssrv+_SERVICE._PROTO.NAME: hosts, ports and weights
+    etcd,     // etcd://HOST:PORT/PREFIX (conf/etcd_url.h): nodes that registered there
 };
 
 struct DiscoverPlace {
     DiscoverKind kind = DiscoverKind::dns;
-    std::string name;    // of DNS, in lower case, without a final dot
+    std::string name;    // of DNS, in lower case, without a final dot; etcd: none
     uint16_t port = 0;   // dns: of all nodes
 };
 

@@ -147,13 +147,19 @@ std::string full_version_text() {
 #else
     constexpr std::string_view sasl = "without libsasl2";
 #endif
+#ifdef FARCACHED_LIBCURL
+    constexpr std::string_view curl = "libcurl " FARCACHED_LIBCURL;
+#else
+    constexpr std::string_view curl = "without libcurl";
+#endif
 #ifdef FARCACHED_CARES
     constexpr std::string_view cares = "c-ares " FARCACHED_CARES;
 #else
     constexpr std::string_view cares = "without c-ares";
 #endif
     return version_text() + "farcached " + std::string(farcached_version()) + "\n" + std::string(uring) + "\n" +
-           std::string(seccomp) + "\n" + std::string(tls) + "\n" + std::string(sasl) + "\n" + std::string(cares) + "\n";
+           std::string(seccomp) + "\n" + std::string(tls) + "\n" + std::string(sasl) + "\n" + std::string(curl) + "\n" +
+           std::string(cares) + "\n";
 }
 
 std::string license_text() {

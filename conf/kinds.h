@@ -360,6 +360,27 @@ constexpr Option peer_key_option(Section section) {
     return {.name = "peer-key", .argument = "<path>", .kind = text<&Settings::peer_tls, &PeerTlsSettings::key_path>(),
             .section = section, .exit_status = exit_usage, .help = "key of --peer-cert, PEM, without a password"};
 }
+// Access to etcd, of both daemons.
+inline bool is_absolute_path(std::string_view path) { return path.starts_with('/'); }
+constexpr std::string_view absolute_path_allowed = "a path that begins with /";
+constexpr Option discover_ca_option(Section section) {
+    return {.name = "discover-ca", .argument = "<path>",
+            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_ca>(is_absolute_path), .section = section,
+            .exit_status = exit_usage, .allowed = absolute_path_allowed,
+            .help = "certificates of issuers, PEM, that etcd's certificate is\n"
+                    "verified with (etcds://); unless given, the system's"};
+}
+constexpr Option discover_user_option(Section section) {
+    return {.name = "discover-user", .argument = "<name>", .kind = text<&Settings::proxy, &ProxySettings::discover_user>(),
+            .section = section, .exit_status = exit_usage, .help = "user of etcd; needs --discover-password-file"};
+}
+constexpr Option discover_password_option(Section section) {
+    return {.name = "discover-password-file", .argument = "<path>",
+            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_password_file>(is_absolute_path), .section = section,
+            .exit_status = exit_usage, .allowed = absolute_path_allowed,
+            .help = "file with the password of --discover-user in its first line;\n"
+                    "only its owner may access it. It is read for each new token"};
+}
 constexpr Option peer_ca_option(Section section) {
     return {.name = "peer-ca", .argument = "<path>", .kind = text<&Settings::peer_tls, &PeerTlsSettings::issuers_path>(),
             .section = section, .exit_status = exit_usage,

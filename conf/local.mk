@@ -5,6 +5,8 @@ folder_libraries += conf/libconf.a
 conf_libconf_a_SOURCES = \
 	conf/addresses.cc \
 	conf/addresses.h \
+	conf/advertise.cc \
+	conf/advertise.h \
 	conf/check_settings.cc \
 	conf/check_settings.h \
 	conf/command_line.cc \
@@ -17,6 +19,8 @@ conf_libconf_a_SOURCES = \
 	conf/discover.h \
 	conf/disk_options.cc \
 	conf/disk_options.h \
+	conf/etcd_url.cc \
+	conf/etcd_url.h \
 	conf/exposure.cc \
 	conf/exposure.h \
 	conf/help.cc \

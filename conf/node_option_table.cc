@@ -7,8 +7,10 @@
 
 #include "base/limits.h"
 #include "conf/addresses.h"
+#include "conf/advertise.h"
 #include "conf/check_settings.h"
 #include "conf/disk_options.h"
+#include "conf/etcd_url.h"
 #include "conf/exposure.h"
 #include "conf/kinds.h"
 #include "conf/program.h"
@@ -38,6 +40,28 @@ constexpr Kind address() {
 }
 constexpr Kind tcp_address = address<&N::tcp_host, &N::tcp_port>();
 constexpr Kind verbs_address = address<&N::verbs_host, &N::verbs_port>();
+
+constexpr Kind register_at = {
+    .set = [](const Option& option, Settings& settings, const char* given, std::string&) -> Refusal {
+        if (const Refusal refused = check_etcd(given))
+            return Problem{option.exit_status, "discover '" + std::string(given) + "': " + refused->text + "\n"};
+        settings.node.discover = given;
+        return {};
+    },
+    .show = text<&S::node, &N::discover>().show,
+    .value = Value::text};
+
+constexpr Kind advertised = {
+    .set = [](const Option& option, Settings& settings, const char* given, std::string&) -> Refusal {
+        const auto parsed = parse_advertised(given);
+        if (const auto* why = std::get_if<std::string>(&parsed))
+            return Problem{option.exit_status, "advertise: " + *why + "\n"};
+        settings.node.advertise = given;
+        return {};
+    },
+    .show = text<&S::node, &N::advertise>().show,
+    .value = Value::text};
+
 constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
 
 // One term for all leases: also sets the shortest and the longest.
@@ -108,6 +132,29 @@ constexpr Option table[] = {
      .help = "RDMA address for proxies, that of an RDMA device. They read\n"
              "the node's memory one-sided, so it is locked at the start:\n"
              "-m and a third more (LimitMEMLOCK)"},
+    {.name = "discover", .argument = "<source>", .kind = register_at, .section = Section::network, .exit_status = exit_usage,
+     .allowed = "etcd://HOST:PORT[,HOST:PORT]/PREFIX, or etcds:// with TLS",
+     .help = "etcd where the node registers, and farcached of the same\n"
+             "--discover find it: etcd://<host>:<port>[,...]/<prefix>, or\n"
+             "etcds:// with TLS"},
+    {.name = "advertise", .argument = "<list>", .kind = advertised, .section = Section::network, .exit_status = exit_usage,
+     .allowed = "tcp:HOST:PORT[,verbs:HOST:PORT]",
+     .help = "addresses that the node registers, tcp:<host>:<port> and\n"
+             "verbs:<host>:<port> with a comma between them.\n"
+             "Default: those of --tcp and --verbs"},
+    {.name = "weight", .argument = "<num>", .initial = "1", .kind = number<&S::node, &N::weight>(1, limits::node_weight_max),
+     .section = Section::network, .exit_status = exit_usage,
+     .help = "share of the keys that the node registers for, in relation\n"
+             "to the others"},
+    {.name = "zone", .argument = "<name>", .kind = checked_text<&S::node, &N::zone>(is_node_name), .section = Section::network,
+     .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
+     .help = "name of the zone that the node registers"},
+    {.name = "member-ttl", .argument = "<seconds>", .initial = "10",
+     .kind = counted_in(Unit::seconds, number<&S::node, &N::member_ttl_s>(2, 300)), .section = Section::network,
+     .exit_status = exit_usage,
+     .help = "time after which etcd removes a silent node. The node reports\n"
+             "three times as often"},
+    discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),
      .section = Section::network, .live = true, .exit_status = exit_usage,
@@ -293,6 +340,7 @@ std::vector<Conflict> check_node_settings(const Settings& settings) {
     add(check_terms(settings), {"lease-ms-max", "lease-ms-min"});
     add(check_listens(settings), {});
     add(check_peer_tls(settings), {"peer-cert", "peer-key", "peer-ca"});
+    add(check_registration(settings), {"discover", "advertise", "discover-user", "discover-ca"});
     const NodeSettings& at = settings.node;
     const auto check_place = [&](NodeChannel channel, std::string_view key, const std::string& host, uint16_t port) {
         if (host.empty()) return;

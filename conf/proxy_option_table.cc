@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "conf/addresses.h"
 #include "conf/discover.h"
+#include "conf/etcd_url.h"
 #include "conf/kinds.h"
 
 namespace farcached::conf {
@@ -69,13 +70,11 @@ constexpr Kind node_list{.set = set_node, .value = Value::tables, .write = write
 Refusal set_discover(const Option& option, Settings& settings, const char* text, std::string&) {
     const auto parsed = parse_discover(text);
     if (const auto* why = std::get_if<std::string>(&parsed)) return Problem{exit_usage, spelled(option) + ": " + *why + "\n"};
-#ifdef FARCACHED_CARES
+#ifndef FARCACHED_CARES
+    if (!is_etcd_url(text)) return Problem{exit_usage, std::string(discover_without_cares)};
+#endif
     settings.proxy.discover = text;
     return {};
-#else
-    (void)settings;
-    return Problem{exit_usage, std::string(discover_without_cares)};
-#endif
 }
 
 constexpr Kind discover_source{.set = set_discover, .show = text<&S::proxy, &P::discover>().show, .value = Value::text,
@@ -110,14 +109,17 @@ constexpr Option table[] = {
              "them. In the file: [[node]] with name, address, weight,\n"
              "hash_as"},
     {.name = "discover", .argument = "<source>", .kind = discover_source, .section = nodes, .exit_status = exit_usage,
-     .allowed = "dns+NAME:PORT, or dnssrv+_SERVICE._PROTO.NAME",
+     .allowed = "dns+NAME:PORT, dnssrv+_SERVICE._PROTO.NAME, or etcd://HOST:PORT[,HOST:PORT]/PREFIX",
      .help = "source of the list of nodes, instead of --node.\n"
              "dns+<name>:<port>: all addresses of the name, with this\n"
              "port. dnssrv+_<service>._<proto>.<name>: hosts, ports and\n"
              "weights of its SRV records. The names are complete: no\n"
              "search domain is added. They are looked up again when their\n"
-             "TTL ends, after 1 to 60 seconds. An empty or failed answer\n"
-             "keeps the last list"},
+             "TTL ends, after 1 to 60 seconds.\n"
+             "etcd://<host>:<port>[,...]/<prefix>, or etcds:// with TLS:\n"
+             "nodes that registered there (--discover of farnode).\n"
+             "An empty or failed answer keeps the last list"},
+    discover_ca_option(nodes), discover_user_option(nodes), discover_password_option(nodes),
     {.name = "auth-key-file", .argument = "<path>", .kind = text<&S::proxy, &P::auth_key_file>(), .section = nodes,
      .exit_status = exit_usage,
      .help = "file of keys: this process and its nodes prove to each other\n"
@@ -127,7 +129,9 @@ constexpr Option table[] = {
              "need it, too (--auth-key-file of farnode(1)). A reload\n"
              "reads the file again. Nothing is encrypted"},
     {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs>", .initial = "tcp", .kind = discover_channel,
-     .section = nodes, .exit_status = exit_usage, .help = "channel to nodes that DNS lists (--discover)"},
+     .section = nodes, .exit_status = exit_usage,
+     .help = "channel to nodes that --discover finds; those in etcd that\n"
+             "have no address of verbs are reached over tcp"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,

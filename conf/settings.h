@@ -179,6 +179,9 @@ struct ProxySettings {
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list
     std::string discover_dns_server;         // HOST:PORT; empty: the system's
+    std::string discover_ca;                 // issuers of etcd's certificates; empty: the system's
+    std::string discover_user;               // of etcd; empty: none
+    std::string discover_password_file;      // empty: as discover_user
     Distribution distribution = Distribution::ketama;
     KeyHash hash = KeyHash::automatic;
     std::string hash_tag;                    // two characters; empty: keys are hashed whole
@@ -226,6 +229,11 @@ struct NodeSettings {
     uint32_t report_share_percent = 0;
     NodeSpec spill_to;           // gets values of evicted items; without a name: none
     uint32_t spill_share_percent = 0;  // of memory, for values of other nodes
+    std::string discover;        // etcd where the node registers (conf/etcd_url.h); empty: none. Access: as of ProxySettings
+    std::string advertise;       // addresses that it registers (conf/advertise.h); empty: those it listens at
+    uint32_t weight = 0;         // registered, as zone is
+    std::string zone;            // empty: none
+    uint32_t member_ttl_s = 0;   // of the registration
 };
 
 // TLS of tcp links between proxies and nodes, and to the node of --spill-to. All paths are empty, or none is.

@@ -7,8 +7,8 @@ export DEBIAN_FRONTEND=noninteractive
 build_packages=(
     g++=g++ make=make autoreconf=autoconf automake=automake pkg-config=pkg-config
     libevent-dev libibverbs-dev librdmacm-dev libmemcached-dev libhashkit-dev libjemalloc-dev
-    libc-ares-dev libedit-dev libseccomp-dev libtomlplusplus-dev liburing-dev libssl-dev libsasl2-dev libxxhash-dev
-    nlohmann-json3-dev
+    libc-ares-dev libcurl4-openssl-dev libedit-dev libseccomp-dev libtomlplusplus-dev liburing-dev libssl-dev libsasl2-dev
+    libxxhash-dev nlohmann-json3-dev
 )
 
 say() { printf '%s\n' "$*"; }

@@ -7,6 +7,22 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/answers.h \
 	daemon/discovery/board.cc \
 	daemon/discovery/board.h \
+	daemon/discovery/etcd_client.cc \
+	daemon/discovery/etcd_client.h \
+	daemon/discovery/etcd_messages.cc \
+	daemon/discovery/etcd_messages.h \
+	daemon/discovery/etcd_registration.cc \
+	daemon/discovery/etcd_registration.h \
+	daemon/discovery/etcd_source.cc \
+	daemon/discovery/etcd_source.h \
+	daemon/discovery/json_fields.cc \
+	daemon/discovery/json_fields.h \
+	daemon/discovery/member.cc \
+	daemon/discovery/member.h \
+	daemon/discovery/member_book.cc \
+	daemon/discovery/member_book.h \
+	daemon/discovery/password_file.cc \
+	daemon/discovery/password_file.h \
 	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \

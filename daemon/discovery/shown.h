@@ -18,7 +18,7 @@ struct ListInUse {
 };
 
 struct DiscoveryShown {
-    std::string source, state, nodes, revision, nodes_in_use, revision_in_use, changes, answers, failures, age, last_error, refused,
+    std::string source, state, nodes, revision, nodes_in_use, revision_in_use, changes, answers, failures, age, last_error, skipped, refused,
         refusal;
 };
 inline constexpr StatRow<std::string DiscoveryShown::*> discovery_rows[] = {
@@ -35,6 +35,7 @@ inline constexpr StatRow<std::string DiscoveryShown::*> discovery_rows[] = {
     {"failures", "look-ups that failed, or listed no node", &DiscoveryShown::failures},
     {"answer_age_s", "seconds since the last look-up that succeeded", &DiscoveryShown::age},
     {"last_error", "reason of the last failure; empty: none", &DiscoveryShown::last_error},
+    {"skipped", "records in etcd that were no nodes, counted at each read; the log names them", &DiscoveryShown::skipped},
     {"refused", "times that a list could not be used, such as for a host without an address; the list before stays in use",
      &DiscoveryShown::refused},
     {"last_refusal", "reason of the last one; empty: none", &DiscoveryShown::refusal},
@@ -52,6 +53,7 @@ inline DiscoveryShown shown_of(const SourceState& state, const ListInUse& used) 
             .failures = std::to_string(state.failures),
             .age = state.answer_age_s.has_value() ? std::to_string(*state.answer_age_s) : std::string(),
             .last_error = state.last_error,
+            .skipped = std::to_string(state.skipped),
             .refused = std::to_string(used.refused),
             .refusal = used.refusal};
 }

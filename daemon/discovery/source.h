@@ -41,6 +41,7 @@ struct SourceState {
     uint64_t answers = 0;               // look-ups that succeeded
     uint64_t failures = 0;              // and the others
     std::optional<uint64_t> answer_age_s = {};  // since the last success; nullopt: none yet
+    uint64_t skipped = 0;               // records that are no nodes
     uint64_t nodes = 0;                 // of the newest list
     uint64_t revision = 0;
 };

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,11 +23,13 @@
 #include "base/broken.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
+#include "conf/advertise.h"
 #include "conf/command_line.h"
 #include "conf/disk_options.h"
 #include "conf/exposure.h"
 #include "conf/option.h"
 #include "conf/program.h"
+#include "daemon/discovery/etcd_registration.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/http_pages.h"
 #include "daemon/farnode/server.h"
@@ -99,6 +102,7 @@ struct Files {
     Keys keys;                            // of auth_keys, at the start
     fabric::PeerTls::Paths peer_paths;    // as they
     fabric::PeerTls peers;                // TLS of tcp links, if there are paths
+    std::optional<daemon::EtcdAccess> etcd;  // where this node registers; nothing: nowhere
 
     // How this node and the node of --spill-to know each other.
     daemon::PeerTrust of_peer() const {
@@ -118,6 +122,7 @@ void find_files(const conf::Settings& settings, Files& files) {
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
+    if (!settings.node.discover.empty()) files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.discover));
 }
 
 // Of sockets from the service manager, which replace --tcp.
@@ -393,6 +398,27 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches, bool withholds) {
     return offer;
 }
 
+uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listeners.front()->address().port(); }
+
+// nullptr: the node registers nowhere.
+std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd,
+                                                        const conf::Settings& settings, const NodeFacts& facts, const Node& node,
+                                                        const conf::Advertised& addresses) {
+    if (!etcd.has_value()) return nullptr;
+    daemon::Member member;
+    member.name = facts.name;
+    member.tcp = addresses.tcp;
+    member.verbs = addresses.verbs;
+    member.weight = settings.node.weight;
+    member.zone = settings.node.zone;
+    member.incarnation = node.view().header->incarnation;
+    member.version = conf::farcached_version();
+    member.ttl_s = settings.node.member_ttl_s;
+    auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, std::move(member));
+    registration->start();
+    return registration;
+}
+
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
     std::vector<process::Watched> all = server.watched();
     if (to_peer != nullptr) all.push_back(to_peer->watched());
@@ -415,12 +441,12 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
     NodeStats stats(node, facts.name, process::node_now());
-    fabric::VerbsDevices devices(verbs_config(settings.node),
-                                 [](const std::string& text) { process::say(Level::warning, text); });
+    fabric::VerbsDevices devices(verbs_config(settings.node), [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
     VerbsListeners over_rdma = or_fatal(listen_verbs(settings.node, offer_of(node, fetches.get(), files.keys != nullptr), devices));
     const uint16_t tcp_port = http::tcp_port(write_ports(listeners, over_rdma));
+    const conf::Advertised addresses = conf::advertised_of(settings.node, port_of(listeners), port_of(over_rdma));
 
     std::unique_ptr<fabric::Owner> owner;
     std::unique_ptr<FarnodeServer> server;
@@ -431,9 +457,8 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    server = std::make_unique<FarnodeServer>(
-        node, stats, facts, process::node_reading,
-        FarnodeServer::Options{settings.session.threads, fetches.get(), limits_of(settings.node)});
+    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node)};
+    server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
     if (name != nullptr) {
@@ -443,12 +468,12 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     if (http.listen())
-        pages = std::make_unique<FarnodeHttp>(
-            FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
+        pages = std::make_unique<FarnodeHttp>(FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
+    const auto registration = register_node(files.etcd, settings, facts, node, addresses);
     limit_or_exit(settings);  // before readiness is reported
     http.start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(watched_of(*server, to_peer.get()));
@@ -461,6 +486,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
         reload(reloader, {node, facts, *server, files, to_peer.get(), http});
     });
     if (pages != nullptr) pages->set_stopping();
+    if (registration != nullptr) registration->stop();  // proxies learn of it before the connections end
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);

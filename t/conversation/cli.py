@@ -116,8 +116,8 @@ ends(["--version"], 0, out=b"memcached 1.6.45\n", as_is=True)
 status, out, err = run_binary("--version-full", as_is=True)
 tap.like(out, r"\Amemcached 1\.6\.45\nfarcached \d+\.\d+\.\d+\n(liburing \S+|without liburing)\n"
          r"(libseccomp \S+|without libseccomp)\n(OpenSSL \S+|without OpenSSL)\n(libsasl2 \S+|without libsasl2)\n"
-         r"(c-ares \S+|without c-ares)\n\Z",
-         "--version-full names both, and whether io_uring, filters of system calls, TLS, SASL and DNS are built in")
+         r"(libcurl \S+|without libcurl)\n(c-ares \S+|without c-ares)\n\Z",
+         "--version-full names both, and whether io_uring, filters of system calls, TLS, SASL, etcd and DNS are built in")
 for flag in ("-h", "--help"):
     status, out, err = run_binary(flag, as_is=True)
     tap.is_(status, 0, flag + ": exit status")

@@ -61,6 +61,7 @@ NOT_SHOWN = (
     "SEND of credits", "empty WRITE", "work request", "parse_frame lets no such", "no error", "a node without a point",
     "farbench load", "farbench floor", "M operations per CPU second", "bytes, trial", "freeing memory", "of the pages", "all items",
     "disk writer", "disk reader", "looks the nodes up",
+    "Content-Type:", "invalid auth token", "user name is empty", "revision of auth store", "revision in header",
 )
 PAGE_BYTES, STRIDE_BYTES, HEADER_BYTES = 65536, 16, 40
 NODE_KEYS = {"name", "hash_as", "weight", "address"}

@@ -31,7 +31,7 @@ ARROWS = {
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
-    "daemon/discovery": {"base", "conf", "process", "daemon/discovery"},
+    "daemon/discovery": {"base", "protocol", "conf", "process", "daemon/discovery"},
     "daemon/http": {"base", "conf", "process", "daemon/http"} | NODE,
     "daemon/stats": BELOW_DAEMON | {"daemon/discovery", "daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/discovery/etcd_registration.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/random_word.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+using process::Level;
+constexpr int64_t no_lease = 5;  // gRPC: not found
+
+// Of an answer that is not etcd's.
+EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
+
+}  // namespace
+
+// A request that takes longer than a third of the lease comes too late.
+EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
+    access.request_ms = std::clamp(ttl_s * 1000 / 3, 700u, access.request_ms);
+    return access;
+}
+
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member)
+    : member_(std::move(member)),
+      key_(access.url.nodes() + member_.name),
+      record_(member_text(member_)),
+      client_(hurried(access, member_.ttl_s)) {}
+
+EtcdRegistration::~EtcdRegistration() { CHECK(!thread_.joinable()); }
+
+void EtcdRegistration::start() { thread_ = std::thread(&EtcdRegistration::run, this); }
+
+void EtcdRegistration::stop() {
+    if (!thread_.joinable()) return;
+    client_.interrupt();
+    thread_.join();
+}
+
+void EtcdRegistration::run() {
+    const Recorder::Running running(recorder_);
+    while (!client_.is_interrupted()) {
+        uint32_t ms = 1000;
+        try {
+            ms = step();
+        } catch (const std::bad_alloc&) {
+            process::lose_line();
+        }
+        (void)client_.pause(ms);
+    }
+    try {
+        revoke();
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
+
+// With jitter, and several times within a lease.
+uint32_t EtcdRegistration::retry_ms() const {
+    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, 1000u);
+    return ms / 2 + uint32_t(random_word() % (ms / 2 + 1));
+}
+
+uint32_t EtcdRegistration::step() {
+    if (lease_.id != 0 && registered_ && !keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
+    if (lease_.id == 0 && !take_lease()) return retry_ms();
+    if (!registered_) {
+        switch (put()) {
+            case Put::failed: return retry_ms();
+            case Put::taken: (void)keep_alive(); break;
+            case Put::done: break;
+        }
+    }
+    const uint32_t third_ms = uint32_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s)) * 1000 / 3;
+    return lease_.id == 0 ? 0 : third_ms;
+}
+
+bool EtcdRegistration::take_lease() {
+    const EtcdClient::Reply reply = client_.ask("lease/grant", grant_request(member_.ttl_s));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
+    const std::optional<EtcdLease> lease = read_grant(std::get<std::string>(reply));
+    if (!lease.has_value()) return failed(unreadable(client_.endpoint()));
+    lease_ = *lease;
+    return true;
+}
+
+EtcdRegistration::Put EtcdRegistration::put() {
+    EtcdClient::Reply reply = client_.ask("kv/range", key_request(key_));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure), Put::failed;
+    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
+    if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
+    int64_t revision = 0;
+    if (!found->keys.empty()) {
+        const auto other = parse_member(member_.name, found->keys.front().value);
+        const Member* const is = std::get_if<Member>(&other);
+        if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs)) {
+            if (!std::exchange(told_taken_, true))
+                process::say(Level::warning, "discovery: another node is registered as " + member_.name + ", at " +
+                                                 (is->tcp.empty() ? is->verbs : is->tcp) +
+                                                 "; this one waits until it is gone. Give each node another --name");
+            return Put::taken;
+        }
+        revision = found->keys.front().mod_revision;
+    }
+    reply = client_.ask("kv/txn", put_request(key_, record_, lease_.id, revision));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
+        if (failure->code != no_lease) return failed(*failure), Put::failed;
+        lease_ = {};
+        return Put::failed;
+    }
+    const std::optional<bool> done = read_put(std::get<std::string>(reply));
+    if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
+    if (!*done) return Put::failed;  // another writer was first
+    registered_ = true;
+    told_taken_ = told_failure_ = false;
+    lines_.say(Level::notice, "discovery: registered as " + member_.name + " in etcd at " + client_.endpoint() + " for " +
+                                  std::to_string(lease_.ttl_s) + " s at a time");
+    return Put::done;
+}
+
+// False: not answered, or the lease is lost.
+bool EtcdRegistration::keep_alive() {
+    const EtcdClient::Reply reply = client_.ask("lease/keepalive", lease_request(lease_.id));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
+    const std::optional<EtcdLease> kept = read_kept(std::get<std::string>(reply));
+    if (!kept.has_value()) return failed(unreadable(client_.endpoint()));
+    if (kept->ttl_s == 0) {  // M1
+        lease_ = {};
+        if (!std::exchange(registered_, false)) return false;
+        lines_.say(Level::warning, "discovery: etcd no longer has this node's lease; the node registers again");
+        return false;
+    }
+    if (std::exchange(told_failure_, false)) lines_.say(Level::notice, "discovery: etcd answers at " + client_.endpoint());
+    return true;
+}
+
+void EtcdRegistration::revoke() {
+    if (lease_.id == 0) return;
+    client_.resume();
+    client_.hurry(stop_ms);
+    const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));
+    const auto* const failure = std::get_if<EtcdFailure>(&reply);
+    if (failure == nullptr || failure->code == no_lease) return;
+    process::say(Level::warning, "discovery: this node stays registered until its lease of " + std::to_string(lease_.ttl_s) +
+                                     " s ends, because etcd does not answer: " + failure->text);
+}
+
+// False, for its callers.
+bool EtcdRegistration::failed(const EtcdFailure& failure) {
+    if (failure.interrupted) return false;
+    told_failure_ = true;
+    lines_.say(Level::warning, "discovery: this node cannot keep its registration, because etcd does not answer: " + failure.text +
+                                   "; it tries again");
+    return false;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// EtcdSource: the list of nodes that are registered in etcd (--discover etcd://).
+//
+//   range -> a list -> watch from the next revision -> a list for each change
+//
+// Owner: main. Threads: its own; latest() and state() may be called by any.
+// H1  However a watch ends (a lost connection, history that etcd has compacted, an unreadable line), the next step is a range: no
+//     change is lost.
+// H2  While etcd is away, or answers nothing usable, the last list stays. A question every few seconds shows that etcd still has
+//     a leader, and that the watch has told all changes.
+// H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/recorder.h"
+#include "conf/settings.h"
+#include "daemon/discovery/board.h"
+#include "daemon/discovery/etcd_client.h"
+#include "daemon/discovery/member_book.h"
+#include "daemon/discovery/source.h"
+#include "process/log.h"
+
+namespace farcached::daemon {
+
+class EtcdSource final : public Source {
+  public:
+    static constexpr uint32_t question_ms = 3000;
+
+    // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
+    EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin, std::function<void()> changed);
+    ~EtcdSource() override;
+
+    std::shared_ptr<const Found> latest() const override { return board_.latest(); }
+    SourceState state() const override;
+
+  private:
+    void run();
+    // One range and the watch that follows, until that ends. False: interrupted.
+    bool follow();
+    bool take_range();
+    enum class Next : uint8_t { go_on, range, wait, stop };
+    Next watch();
+    Next take_line(const std::string& line);
+    Next question(bool& behind);
+    void publish();
+    void confirm();
+    void failed(const std::string& why);
+    void complain(const MemberBook::Complaints& complaints);
+    uint32_t wait_ms() const;
+
+    EtcdClient client_;
+    const std::string nodes_;
+    SourceBoard board_;
+    MemberBook book_;            // the thread's, as the next ones
+    std::shared_ptr<const Found> listed_;
+    uint32_t failures_in_row_ = 0;
+    uint64_t asked_ns_ = 0;      // the last question
+    process::LimitedLines member_lines_;
+    std::atomic<uint64_t> skipped_{0};
+    Recorder recorder_{"discovery"};
+    std::thread thread_;
+};
+
+// Of --discover etcd://; as make_source().
+Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& settings, std::function<void()> changed);
+
+}  // namespace farcached::daemon

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Member: what a farnode registers of itself in etcd, as JSON, and what a farcached reads there.
+//
+// Pure; value types. Owner: none; any thread.
+// N1  Text from etcd is never trusted (S10): what is not a whole, plausible member is refused with a sentence. Names and
+//     addresses satisfy the rules of --node. Unknown fields are allowed; a later version may write them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "conf/settings.h"
+
+namespace farcached::daemon {
+
+struct Member {
+    static constexpr size_t bytes_max = 16 * 1024;  // of its JSON
+    static constexpr size_t word_bytes_max = 63;    // zone, version
+
+    std::string name;
+    std::string tcp, verbs;      // "10.0.0.2:11300"; empty: none; at least one is there
+    uint32_t weight = 1;         // 1 to limits::node_weight_max
+    std::string zone;            // empty: none
+    uint64_t incarnation = 0;    // of the node's memory
+    std::string version;         // of farnode
+    uint32_t ttl_s = 0;          // of its lease; 0: not said
+
+    bool operator==(const Member&) const = default;
+};
+
+std::string member_text(const Member& member);
+// name: as the key says, which the member must repeat. The error is the end of a sentence: "has no name".
+Result<Member, std::string> parse_member(std::string_view name, std::string_view text);
+// 1 to Member::word_bytes_max characters, as of a node's name.
+bool is_zone_name(std::string_view text);
+// The member as a node over this channel, or over tcp if the member has no address of verbs. The error is the end of a sentence.
+// origin: as in NodeSpec.
+Result<conf::NodeSpec, std::string> spec_of(const Member& member, conf::NodeChannel channel, const std::string& origin);
+
+}  // namespace farcached::daemon

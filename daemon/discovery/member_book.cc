@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/discovery/member_book.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "base/limits.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint64_t book_second_ns = 1'000'000'000;
+constexpr size_t key_shown_bytes_max = 100;
+
+std::string shown_key(std::string_view key) {
+    std::string text(key.substr(0, key_shown_bytes_max));
+    std::ranges::replace_if(text, [](char c) { return c <= ' ' || c > '~'; }, '?');
+    return text;
+}
+
+}  // namespace
+
+MemberBook::MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin)
+    : nodes_(std::move(nodes)), origin_(std::move(origin)), channel_(channel) {}
+
+// Empty: the key is not of a node.
+std::string MemberBook::name_of(const std::string& key) const {
+    return key.starts_with(nodes_) ? key.substr(nodes_.size()) : std::string();
+}
+
+// Of a key that has a value now.
+void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
+    const std::string name = name_of(at.key);
+    newest_ = std::max(newest_, at.mod_revision);
+    const auto skip = [&](const std::string& why) {
+        members_.erase(name);
+        skipped_++;
+        complaints.push_back("the member at " + shown_key(at.key) + " " + why);
+    };
+    if (at.too_long) return skip("has more than " + std::to_string(Member::bytes_max) + " bytes");
+    Result<Member, std::string> parsed = parse_member(name, at.value);
+    if (const auto* why = std::get_if<std::string>(&parsed)) return skip(*why);
+    Member& member = std::get<Member>(parsed);
+    const auto spec = spec_of(member, channel_, origin_);
+    if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
+    if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
+    members_.insert_or_assign(name, Entry{std::move(member), 0});
+}
+
+// present: sorted names.
+void MemberBook::hold_missing(const std::vector<std::string>& present, bool lost_history, uint64_t now_ns) {
+    uint64_t ttl_s = 0;
+    for (const auto& [name, entry] : members_)
+        ttl_s = std::max<uint64_t>(ttl_s, entry.member.ttl_s != 0 ? entry.member.ttl_s : ttl_s_unknown);
+    for (auto at = members_.begin(); at != members_.end();) {
+        Entry& entry = at->second;
+        const bool missing = !std::ranges::binary_search(present, at->first);
+        if (missing && lost_history && entry.leaves_ns == 0) entry.leaves_ns = now_ns + (ttl_s + hold_s) * book_second_ns;
+        at = missing && entry.leaves_ns <= now_ns ? members_.erase(at) : std::next(at);
+    }
+}
+
+MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns) {
+    const bool lost_history = revision_ != 0 && (range.revision < revision_ || range.cluster != cluster_);
+    revision_ = range.revision;
+    cluster_ = range.cluster;
+    newest_ = 0;
+    std::vector<std::string> present;
+    for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
+    std::ranges::sort(present);
+    hold_missing(present, lost_history, now_ns);
+    Complaints complaints;
+    for (const EtcdKey& at : range.keys) put(at, complaints);
+    if (range.more) complaints.push_back("there are more than " + std::to_string(range.keys.size()) + " members");
+    return complaints;
+}
+
+MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
+    Complaints complaints;
+    for (const EtcdEvent& event : watched.events) {
+        if (!event.deleted) {
+            put(event.at, complaints);
+            continue;
+        }
+        newest_ = std::max(newest_, event.at.mod_revision);
+        members_.erase(name_of(event.at.key));
+    }
+    revision_ = std::max(revision_, watched.revision);
+    return complaints;
+}
+
+std::optional<uint64_t> MemberBook::next_ns() const {
+    std::optional<uint64_t> first;
+    for (const auto& [name, entry] : members_)
+        if (entry.leaves_ns != 0) first = std::min(first.value_or(UINT64_MAX), entry.leaves_ns);
+    return first;
+}
+
+std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
+    std::erase_if(members_, [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; });
+    if (members_.empty()) return nullptr;  // B3
+    std::vector<Member> members;
+    for (const auto& [name, entry] : members_) members.push_back(entry.member);
+    if (members == listed_) return nullptr;
+    auto list = std::make_shared<Found>();
+    for (const Member& member : members) {
+        auto spec = spec_of(member, channel_, origin_);
+        list->nodes.push_back({std::get<conf::NodeSpec>(std::move(spec)), member.zone, member.incarnation, member.version});
+    }
+    listed_revision_ = std::max(uint64_t(revision_), listed_revision_ + 1);
+    list->revision = listed_revision_;
+    listed_ = std::move(members);
+    return list;
+}
+
+}  // namespace farcached::daemon

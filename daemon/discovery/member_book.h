@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MemberBook: the members that etcd lists, as its answers and the events of a watch tell, and the lists made of them.
+//
+// Pure, with the caller's clock (CLOCK_BOOTTIME). Owner: the source's thread.
+// B1  The book shows what etcd has: a value that is no member is not in it, also if it replaced one that was.
+// B2  If etcd's history is another one than before (a lower revision, or another cluster), it lost its data. Members that are
+//     missing then stay for the longest ttl and hold_s: the nodes register again within that time.
+// B3  An empty book makes no list: the last one stays.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conf/settings.h"
+#include "daemon/discovery/etcd_messages.h"
+#include "daemon/discovery/member.h"
+#include "daemon/discovery/source.h"
+
+namespace farcached::daemon {
+
+class MemberBook {
+  public:
+    static constexpr uint32_t hold_s = 2, ttl_s_unknown = 10;
+
+    // nodes: the prefix of the keys. origin: as in NodeSpec.
+    MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin);
+
+    // Sentences about members that were skipped.
+    using Complaints = std::vector<std::string>;
+    Complaints take(const EtcdRange& range, uint64_t now_ns);
+    Complaints take(const EtcdWatched& watched);
+
+    // The next list, if one is due.
+    std::shared_ptr<const Found> next_list(uint64_t now_ns);
+    // When the next held member leaves; nothing: none does.
+    std::optional<uint64_t> next_ns() const;
+    // Of etcd, as last told; 0: nothing yet.
+    int64_t revision() const { return revision_; }
+    // Of the member that changed last, as last told.
+    int64_t newest() const { return newest_; }
+    uint64_t skipped() const { return skipped_; }
+    bool is_empty() const { return members_.empty(); }
+
+  private:
+    struct Entry {
+        Member member;
+        uint64_t leaves_ns = 0;  // 0: etcd has it
+    };
+    void put(const EtcdKey& at, Complaints& complaints);
+    void hold_missing(const std::vector<std::string>& present, bool lost_history, uint64_t now_ns);
+    std::string name_of(const std::string& key) const;
+
+    const std::string nodes_, origin_;
+    const conf::NodeChannel channel_;
+    std::map<std::string, Entry> members_;
+    std::vector<Member> listed_;     // in the last list
+    uint64_t listed_revision_ = 0;
+    int64_t revision_ = 0, newest_ = 0;
+    uint64_t cluster_ = 0;
+    uint64_t skipped_ = 0;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real etcd servers for tests, on ports of 127.0.0.1 that the kernel chose, and a relay in front of one that can cut streams.
+
+    with Etcd() as etcd:
+        etcd.put("/far/nodes/a", b"...")
+        etcd.stop(), etcd.start()
+"""
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from daemon import deadline, _die_with_parent
+
+
+def is_available():
+    return shutil.which("etcd") is not None
+
+
+def free_ports(count):
+    """Ports that are free now: an etcd must know its own before it starts."""
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def encoded(text):
+    return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
+
+
+class Etcd:
+    """One member. peers: of its cluster, {name: port}; its own name is in them. tls: (certificate, key) files."""
+
+    def __init__(self, *args, name="m0", peers=None, tls=None):
+        self.name, self.args, self.tls = name, list(args), tls
+        self.port, own_peer_port = free_ports(2)
+        self.peers = peers if peers is not None else {name: own_peer_port}
+        self.folder = tempfile.mkdtemp(prefix="farcached-etcd-")
+        self.process = None
+        self.token = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def launch(self):
+        """Starts it, without waiting."""
+        at, peer = self.url(), "http://127.0.0.1:%d" % self.peers[self.name]
+        command = ["etcd", "--name", self.name, "--data-dir", os.path.join(self.folder, "data"), "--listen-client-urls", at,
+                   "--advertise-client-urls", at, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                   "--initial-cluster", ",".join("%s=http://127.0.0.1:%d" % one for one in self.peers.items()),
+                   "--logger", "zap", "--log-level", "error", *self.args]
+        if self.tls:
+            command += ["--cert-file", self.tls[0], "--key-file", self.tls[1]]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=_die_with_parent)
+
+    def start(self):
+        self.launch()
+        return self.wait()
+
+    def wait(self):
+        """Until it has a leader."""
+        end = time.monotonic() + deadline()
+        while not self.answers():
+            if time.monotonic() > end or self.process.poll() is not None:
+                with open(os.path.join(self.folder, "log")) as log:
+                    raise AssertionError("etcd did not start: " + log.read()[-500:])
+            time.sleep(0.02)
+        return self
+
+    def answers(self):
+        if self.tls:
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", self.port)) == 0
+        try:
+            self.ask("kv/range", {"key": encoded("none")}, timeout=1.0)
+            return True
+        except urllib.error.HTTPError as e:  # authentication is enabled
+            return e.code in (400, 401, 403)
+        except OSError:
+            return False
+
+    def kill(self):
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def forget(self):
+        """Loses its data."""
+        shutil.rmtree(os.path.join(self.folder, "data"))
+
+    def url(self):
+        return "%s://127.0.0.1:%d" % ("https" if self.tls else "http", self.port)
+
+    def source(self, *others, prefix="/far"):
+        """As in --discover."""
+        return "etcd%s://%s%s" % ("s" if self.tls else "", ",".join("127.0.0.1:%d" % e.port for e in (self, *others)), prefix)
+
+    def ask(self, path, body, timeout=None):
+        request = urllib.request.Request(self.url() + "/v3/" + path, json.dumps(body).encode())
+        if self.token is not None:
+            request.add_header("Authorization", self.token)
+        with urllib.request.urlopen(request, timeout=timeout or deadline()) as reply:
+            return json.load(reply)
+
+    def put(self, key, value, lease=0):
+        return int(self.ask("kv/put", {"key": encoded(key), "value": encoded(value), "lease": str(lease)})["header"]["revision"])
+
+    def delete(self, key):
+        self.ask("kv/deleterange", {"key": encoded(key)})
+
+    def compact(self):
+        self.ask("kv/compaction", {"revision": str(self.revision())})
+
+    def keys(self, prefix="/far/nodes/"):
+        """{key without the prefix: (value, lease)}"""
+        found = self.ask("kv/range", {"key": encoded(prefix), "range_end": encoded(prefix[:-1] + chr(ord(prefix[-1]) + 1))})
+        return {base64.b64decode(kv["key"]).decode()[len(prefix):]:
+                (base64.b64decode(kv.get("value", "")), int(kv.get("lease", "0"))) for kv in found.get("kvs", [])}
+
+    def revision(self):
+        return int(self.ask("kv/range", {"key": encoded("none")})["header"]["revision"])
+
+    def revoke(self, lease):
+        self.ask("lease/revoke", {"ID": str(lease)})
+
+    def authenticate(self, user, password):
+        self.token = self.ask("auth/authenticate", {"name": user, "password": password})["token"]
+
+
+def cluster(count, *args):
+    """Members of one cluster, not started."""
+    peers = {"m%d" % i: port for i, port in enumerate(free_ports(count))}
+    return [Etcd(*args, name=name, peers=peers) for name in peers]
+
+
+class Relay:
+    """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
+    request for that path comes, before it is forwarded."""
+
+    def __init__(self, port):
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.budget = None
+        self.cuts = 0
+        self.path, self.call = None, None
+        self.lock = threading.Lock()
+        self.wake = os.pipe()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.write(self.wake[1], b"x")
+        self.thread.join()
+        self.listener.close()
+        for fd in self.wake:
+            os.close(fd)
+
+    def cut(self, after):
+        with self.lock:
+            self.budget = after
+
+    def before(self, path, call):
+        with self.lock:
+            self.path, self.call = path.encode(), call
+
+    def meet(self, data):
+        with self.lock:
+            call = self.call if self.call is not None and b"POST " + self.path in data else None
+            if call is not None:
+                self.call = None
+        if call is not None:
+            call()
+
+    def run(self):
+        pairs = {}  # socket -> (its other end, is it the server's)
+
+        def drop(one):
+            other = pairs.pop(one)[0]
+            pairs.pop(other, None)
+            one.close()
+            other.close()
+
+        while True:
+            ready, _, _ = select.select([self.listener, self.wake[0], *pairs], [], [])
+            if self.wake[0] in ready:
+                break
+            if self.listener in ready:
+                client = self.listener.accept()[0]
+                server = socket.socket()
+                if server.connect_ex(("127.0.0.1", self.target)) == 0:
+                    pairs[client], pairs[server] = (server, False), (client, True)
+                else:
+                    client.close()
+                    server.close()
+                continue
+            for one in ready:
+                if one not in pairs:
+                    continue
+                other, is_server = pairs[one]
+                try:
+                    data = one.recv(65536)
+                    if not is_server:
+                        self.meet(data)
+                    with self.lock:
+                        if data and is_server and self.budget is not None:
+                            data, self.budget = data[:self.budget], self.budget - len(data)
+                    other.sendall(data)
+                except OSError:
+                    data = b""
+                with self.lock:
+                    over = self.budget is not None and self.budget < 0
+                    if over:
+                        self.budget, self.cuts = None, self.cuts + 1
+                if not data or over:
+                    drop(one)
+        for one in list(pairs):
+            one.close()

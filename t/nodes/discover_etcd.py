@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes that register in etcd (--discover), and proxies that find them there; with real etcd servers.
+
+Nodes join, leave, die and stand still; etcd restarts with its data and without; etcd refuses, cuts, compacts and loses its quorum.
+"""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import certificates  # noqa: E402
+import etcd as etcd_servers  # noqa: E402
+from cluster import Table, all_up, nodes_shown  # noqa: E402
+from daemon import deadline, run_binary, test_program  # noqa: E402
+from etcd import Etcd, Relay, cluster  # noqa: E402
+from farcached import Daemon, tap, until  # noqa: E402
+from farnode import Farnode, farnode_binary  # noqa: E402
+
+VERSION = run_binary("--version-full")[1]
+if b"without libcurl" in VERSION:
+    tap.skip_all("built without libcurl")
+if not etcd_servers.is_available():
+    tap.skip_all("etcd is not installed")
+DROPS = [] if b"without libseccomp" in VERSION else ["--drop-privileges"]
+KEYS = ["key-%d" % i for i in range(100)]
+
+
+def record(name, **fields):
+    return json.dumps({"name": name, "addresses": {"tcp": "127.0.0.1:1"}, **fields})
+
+
+class Lister:
+    """The lists of a source, as t/nodes/list_nodes prints them."""
+
+    def __init__(self, source, *more):
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([test_program("nodes/list_nodes"), source, *more], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.log)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.nodes, self.lists, self.revision, self.text, self.states = None, 0, 0, "", []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        tap.is_(self.process.wait(deadline()), 0, "the source ends at once")
+        self.log.close()
+
+    def said(self, words):
+        self.log.seek(0)
+        return self.log.read().decode().count(words)
+
+    def take(self):
+        self.text += (self.process.stdout.read() or b"").decode()
+        *lines, self.text = self.text.split("\n")
+        for line in lines:
+            words = line.split(" ")
+            if words[0] == "list":
+                self.lists, self.revision = self.lists + 1, int(words[1])
+                self.nodes = dict(word.split("=", 1) for word in words[2:])
+            else:
+                self.states.append(line)
+        return self.nodes
+
+    def until(self, names):
+        """Waits for a list of exactly these nodes; whether it came."""
+        return set(until(self.take, lambda nodes: nodes is not None and set(nodes) == set(names)) or ()) == set(names)
+
+    def state(self):
+        """(up, answers, failures, changes, last error)"""
+        count = len(self.states)
+        self.process.stdin.write(b"state\n")
+        self.process.stdin.flush()
+        until(self.take, lambda _: len(self.states) > count)
+        word, answers, failures, changes, error = self.states[-1].split(" ", 5)[1:]
+        return word == "up", int(answers), int(failures), int(changes), error
+
+    def until_state(self, accept):
+        return accept(until(self.state, accept))
+
+
+# -- A fleet -----------------------------------------------------------------------------------------------
+
+def node(etcd, name, *args):
+    return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(), "--member-ttl", "2",
+                   *args)
+
+
+def until_keys(etcd, names):
+    return sorted(until(etcd.keys, lambda keys: set(keys) == set(names))) == sorted(names)
+
+
+def until_nodes(proxy, names):
+    def accept(shown):
+        return set(shown) == set(names) and all_up(shown)
+    return accept(until(lambda: nodes_shown(proxy), accept))
+
+
+def fleet(etcd, table):
+    options = ",".join(["node_timeout_ms=30000", table.options()] + ["drop_privileges"] * bool(DROPS))
+    with node(etcd, "n0", "--weight", "3", "--zone", "east", *DROPS) as n0:
+        tap.ok(until_keys(etcd, ["n0"]), "a node registers")
+        value, lease = etcd.keys()["n0"]
+        shown = json.loads(value)
+        tap.is_((shown["addresses"], shown["weight"], shown["zone"], shown["ttl"]),
+                ({"tcp": "127.0.0.1:%d" % n0.port}, 3, "east", 2), "with its address, weight, zone and ttl")
+        tap.ok(lease != 0 and shown["incarnation"].isdigit() and shown["version"], "under a lease, with incarnation and version")
+        source = etcd.source().replace("127.0.0.1", "localhost")
+        with Daemon("--discover", source, "-o", options, threads=2) as proxy, proxy.client() as client:
+            tap.ok(until_nodes(proxy, ["n0"]), "a proxy finds it", nodes_shown(proxy))
+            n1, n2 = node(etcd, "n1").start(), node(etcd, "n2").start()
+            tap.ok(until_nodes(proxy, ["n0", "n1", "n2"]), "nodes join", nodes_shown(proxy))
+            tap.is_({client.set(key, key) for key in KEYS}, {"STORED"}, "keys are stored")
+            n1.__exit__(None, None, None)
+            tap.ok("n1" not in etcd.keys(), "a node that ends is gone at once")
+            tap.ok(until_nodes(proxy, ["n0", "n2"]), "and the proxy knows", nodes_shown(proxy))
+            n2.expect_exit = -signal.SIGKILL
+            n2.stop(signal.SIGKILL)
+            tap.ok("n2" in etcd.keys(), "one that is killed stays")
+            n2.__exit__(None, None, None)
+            tap.ok(until_keys(etcd, ["n0"]), "until its ttl ends")
+            seen = until(lambda: set(nodes_shown(proxy)), lambda names: names == {"n0"})
+            tap.is_(seen, {"n0"}, "then the proxy knows")
+            stands_still(etcd, n0, proxy)
+            etcd_is_away(etcd, n0, proxy, client)
+            etcd_forgets(etcd, n0, proxy, client)
+            etcd.put("/far/nodes/no", "JSON")
+            skipped = until(lambda: proxy.stats("discovery")["skipped"], lambda count: count != "0")
+            tap.ok(skipped != "0", "stats count records that are no nodes", skipped)
+            etcd.delete("/far/nodes/no")
+        if DROPS:
+            tap.ok(b"system calls are allowed" in n0.stderr(), "with drop_privileges, too")
+    tap.is_(etcd.keys(), {}, "at the end no node is registered")
+
+
+def stands_still(etcd, n0, proxy):
+    with n0.stopped():
+        tap.ok(until_keys(etcd, []), "a node that stands still longer than its ttl is gone")
+        down = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
+        tap.is_((down, set(nodes_shown(proxy))), ("down", {"n0"}), "without any node the last list stays, and stats say so")
+    tap.ok(until_keys(etcd, ["n0"]), "it registers again when it goes on")
+    tap.like(n0.stderr().decode(), "etcd no longer has this node's lease", "and logs it")
+    tap.is_(until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up"), "up", "the list is known again")
+
+
+def etcd_is_away(etcd, n0, proxy, client):
+    client.set("kept", "value")
+    etcd.kill()
+    away = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
+    tap.is_((away, client.get("kept"), set(nodes_shown(proxy))), ("down", b"value", {"n0"}),
+            "while etcd is away the last list stays in use, and stats say so")
+    until(n0.stderr, lambda log: b"cannot keep its registration" in log)
+    etcd.start()
+    back = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up")
+    tap.is_((back, client.get("kept")), ("up", b"value"), "etcd comes back with its data")
+    tap.ok(until_keys(etcd, ["n0"]), "and the node is registered")
+
+
+def etcd_forgets(etcd, n0, proxy, client):
+    revision = int(proxy.stats("discovery")["revision"])
+    count = n0.stderr().count(b"registered as n0")
+    changes = proxy.stats("discovery")["changes"]
+    etcd.kill()
+    etcd.forget()
+    etcd.start()
+    tap.ok(until_keys(etcd, ["n0"]), "etcd comes back without its data: the node registers again")
+    tap.ok(n0.stderr().count(b"registered as n0") > count, "under a new lease")
+    until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up")
+    tap.ok(etcd.revision() < revision, "the revision went back")
+    tap.is_((set(nodes_shown(proxy)), client.get("kept"), proxy.stats("discovery")["changes"]), ({"n0"}, b"value", changes),
+            "and the proxy never lost it")
+
+
+def one_name(etcd):
+    with node(etcd, "same") as first:
+        tap.ok(until_keys(etcd, ["same"]), "a name is taken")
+        with node(etcd, "same") as second:
+            until(second.stderr, lambda log: b"another node is registered as same" in log)
+            tap.is_(json.loads(etcd.keys()["same"][0])["addresses"]["tcp"], "127.0.0.1:%d" % first.port,
+                    "another node does not take it")
+            first.stop()
+            at = until(lambda: [json.loads(v)["addresses"]["tcp"] for v, _ in etcd.keys().values()],
+                       lambda found: found == ["127.0.0.1:%d" % second.port])
+            tap.is_(at, ["127.0.0.1:%d" % second.port], "before it is free")
+
+
+# -- Traps -------------------------------------------------------------------------------------------------
+
+def malformed(etcd):
+    good = {"good": record("good"), "weighty": record("weighty", weight=65535)}
+    bad = {"words": "no JSON", "list": "[]", "other": record("another"), "heavy": record("heavy", weight=10**30),
+           "light": record("light", weight=0), "typed": record("typed", weight="x"), "zone": record("zone", zone=[1]),
+           "address": json.dumps({"name": "address", "addresses": {"tcp": 5}}), "n" * 64: record("n" * 64), "a/b": record("a/b"),
+           "deep": "[" * 15000, "bytes": b"\xff\x00" * 100, "empty": "", "large": b"x" * (10 << 20)}
+    for name, value in {**bad, **good}.items():
+        etcd.put("/far/nodes/" + name, value)
+    with Lister(etcd.source()) as lister:
+        tap.ok(lister.until(good), "records that are no members are skipped, one of 10 MB too", lister.nodes)
+        tap.ok(2 < lister.said("; it is skipped") <= 10, "and logged, with a limit", lister.said("; it is skipped"))
+        etcd.put("/far/nodes/good", "no JSON")
+        tap.ok(lister.until(["weighty"]), "a member that becomes one leaves", lister.nodes)
+        etcd.put("/far/nodes/good", record("good", weight=2))
+        tap.ok(lister.until(good) and "/2/" in lister.nodes["good"], "and comes back", lister.nodes)
+        tap.is_(lister.revision, etcd.revision(), "lists have etcd's revision")
+        for name in {**bad, **good}:
+            etcd.delete("/far/nodes/" + name)
+        etcd.put("/far/nodes/last", record("last"))
+        tap.ok(lister.until(["last"]), "members are deleted", lister.nodes)
+        etcd.delete("/far/nodes/last")
+
+
+def cuts(etcd):
+    """The server is gone in the middle of a chunk of the watch."""
+    etcd.put("/far/nodes/a", record("a"))
+    with Relay(etcd.port) as relay, Lister("etcd://127.0.0.1:%d/far" % relay.port) as lister:
+        tap.ok(lister.until(["a"]), "a list through a relay")
+        for after in (10, 150, 300):
+            name = "cut%d" % after
+            before = relay.cuts
+            relay.cut(after)
+            etcd.put("/far/nodes/" + name, record(name, version="v" * 60))
+            until(lambda n=before: relay.cuts > n, bool)
+            tap.ok(until(lister.take, lambda nodes, n=name: n in nodes) and name in lister.nodes,
+                   "cut after %d bytes: the change arrives all the same" % after, lister.nodes)
+        tap.ok(relay.cuts >= 3, "the relay cut the stream")
+        for name in list(lister.nodes):
+            etcd.delete("/far/nodes/" + name)
+
+
+def compacted(etcd):
+    """Between range and watch, etcd drops the history that the watch asks for."""
+    etcd.put("/far/nodes/a", record("a"))
+
+    def change():
+        etcd.put("/far/nodes/b", record("b"))
+        etcd.delete("/far/nodes/a")
+        etcd.put("/far/nodes/c", record("c"))
+        etcd.compact()
+
+    with Relay(etcd.port) as relay:
+        relay.before("/v3/watch", change)
+        with Lister("etcd://127.0.0.1:%d/far" % relay.port) as lister:
+            tap.ok(lister.until(["b", "c"]), "a watch below the compacted revision: range again", lister.nodes)
+    for name in "bc":
+        etcd.delete("/far/nodes/" + name)
+
+
+def put_again(member, name):
+    """Puts a record, again until a leader is elected."""
+    def put():
+        try:
+            return member.put("/far/nodes/" + name, record(name))
+        except urllib.error.HTTPError:
+            return 0
+    until(put, bool)
+
+
+def quorum():
+    members = cluster(3)
+    with contextlib.ExitStack() as stack:
+        for member in members:
+            stack.callback(member.__exit__)
+            member.launch()
+        for member in members:
+            member.wait()
+        members[0].put("/far/nodes/a", record("a"))
+        with Lister(members[0].source(*members[1:])) as lister:
+            tap.ok(lister.until(["a"]), "a list of three etcd")
+            members[0].kill()
+            put_again(members[1], "b")
+            tap.ok(lister.until(["a", "b"]), "one of three is gone: the others tell changes", lister.nodes)
+            members[1].kill()
+            tap.ok(lister.until_state(lambda state: not state[0]), "two of three are gone: the state says so", lister.state())
+            tap.is_(set(lister.nodes), {"a", "b"}, "and the last list stays")
+            members[1].launch()
+            members[1].wait()
+            put_again(members[1], "c")
+            tap.ok(lister.until(["a", "b", "c"]) and lister.until_state(lambda state: state[0]), "then it goes on", lister.state())
+
+
+def tokens(folder):
+    """The token is used less often than it lives, so etcd refuses each one later."""
+    path = os.path.join(folder, "password")
+    with open(path, "w") as file:
+        file.write("secret word\n")
+    with Etcd("--auth-token-ttl", "1") as etcd:
+        for user in ("root", "far"):
+            etcd.ask("auth/user/add", {"name": user, "password": "secret word"})
+        etcd.ask("auth/role/add", {"name": "fleet"})
+        etcd.ask("auth/role/grant", {"name": "fleet", "perm": {"permType": "READWRITE", "key": etcd_servers.encoded("/far/"),
+                                                              "range_end": etcd_servers.encoded("/far0")}})
+        etcd.ask("auth/user/grant", {"user": "root", "role": "root"})
+        etcd.ask("auth/user/grant", {"user": "far", "role": "fleet"})
+        etcd.ask("auth/enable", {})
+        status, _, err = run_binary("--discover", etcd.source(), "--tcp", "127.0.0.1:0", "--discover-user", "far",
+                                    "--discover-password-file", path, binary=farnode_binary())
+        tap.ok(status != 0 and b"only its owner may (chmod 600)" in err, "a password that others can read is refused", err)
+        os.chmod(path, 0o600)
+        access = ["--discover-user", "far", "--discover-password-file", path]
+        with node(etcd, "n0", *access) as n0, contextlib.ExitStack() as stack:
+            until(n0.stderr, lambda log: b"registered as n0" in log)
+            lister = stack.enter_context(Lister(etcd.source(), "", "far", path))
+            tap.ok(lister.until(["n0"]), "with a user and a password")
+            answers = lister.state()[1]
+            tap.ok(lister.until_state(lambda state: state[1] > answers + 1), "expired tokens are replaced", lister.state())
+            tap.is_(lister.state()[2:], (0, 0, ""), "without a failure")
+            etcd.authenticate("far", "secret word")
+            etcd.revoke(etcd.keys()["n0"][1])
+            seen = until(n0.stderr, lambda log: log.count(b"registered as n0") == 2)
+            tap.is_(seen.count(b"registered as n0"), 2, "a node whose lease was revoked registers again")
+        with open(path, "w") as file:
+            file.write("wrong\n")
+        with Lister(etcd.source(), "", "far", path) as lister:
+            tap.ok(lister.until_state(lambda state: "authentication of far failed" in state[4]), "a wrong password is named",
+                   lister.state())
+
+
+def encrypted():
+    if not certificates.is_available():
+        return tap.skip("https", "openssl is not installed")
+    authority = certificates.Authority("etcd-authority")
+    server = authority.issue("etcd-server")
+    with Etcd(tls=(server.chain, server.key)) as etcd:
+        with Lister(etcd.source()) as lister:
+            tap.ok(lister.until_state(lambda state: "certificate" in state[4].lower()), "https: an unknown issuer is refused",
+                   lister.state())
+        with node(etcd, "n0", "--discover-ca", authority.chain), Lister(etcd.source(), authority.chain) as lister:
+            tap.ok(lister.until(["n0"]), "with --discover-ca a node registers, and is found")
+
+
+def refusals():
+    etcd = "etcd://127.0.0.1:1/far"
+    for title, args, words in (
+            ("a wildcard without --advertise", ["--tcp", "0.0.0.0:1", "--insecure", "--discover", etcd], "--advertise tcp:"),
+            ("only --shm", ["--shm", "/nowhere/x", "--discover", etcd], "no address that it can announce"),
+            ("no prefix", ["--tcp", "127.0.0.1:0", "--discover", "etcd://127.0.0.1:1"], "a prefix of keys must follow"),
+            ("a password in the URL", ["--tcp", "127.0.0.1:0", "--discover", "etcd://u:p@h:1/far"], "no user and no password"),
+            ("a user without a password", ["--tcp", "127.0.0.1:0", "--discover", etcd, "--discover-user", "u"], "one is missing"),
+            ("--advertise alone", ["--tcp", "127.0.0.1:0", "--advertise", "tcp:h:1"], "give --discover"),
+            ("a wildcard in --advertise",
+             ["--tcp", "127.0.0.1:0", "--discover", etcd, "--advertise", "tcp:*:1"], "a proxy needs one"),
+            ("a short ttl", ["--tcp", "127.0.0.1:0", "--discover", etcd, "--member-ttl", "1"], "2 to 300")):
+        status, _, err = run_binary(*args, binary=farnode_binary())
+        tap.ok(status != 0 and re.search(re.escape(words), err.decode()), "refused: " + title, err)
+
+
+def main():
+    refusals()
+    table = Table()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        stack.callback(table.unlink)
+        with Etcd("--max-request-bytes", str(16 << 20)) as etcd:
+            malformed(etcd)
+            cuts(etcd)
+            compacted(etcd)
+            one_name(etcd)
+            fleet(etcd, table)
+        quorum()
+        tokens(folder)
+        encrypted()
+    tap.done()
+
+
+main()

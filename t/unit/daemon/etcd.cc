@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The pure parts of --discover etcd://: its URL, etcd's messages, members' records, and the lists made of them.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "conf/addresses.h"
+#include "conf/advertise.h"
+#include "conf/etcd_url.h"
+#include "daemon/discovery/etcd_messages.h"
+#include "daemon/discovery/json_fields.h"
+#include "daemon/discovery/member.h"
+#include "daemon/discovery/member_book.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using namespace farcached::daemon;
+
+namespace {
+
+constexpr uint64_t second_ns = 1'000'000'000;
+
+bool is_refused(std::string_view url) { return std::holds_alternative<Problem>(conf::parse_etcd_url(url)); }
+
+void check_urls() {
+    const auto parsed = conf::parse_etcd_url("etcds://a.example:2379,[::1]:2380/far/one/");
+    const auto* const url = std::get_if<conf::EtcdUrl>(&parsed);
+    const std::vector<std::string> endpoints{"https://a.example:2379", "https://[::1]:2380"};
+    tap::ok(url != nullptr && url->tls && url->endpoints == endpoints &&
+                url->nodes() == "/far/one/nodes/",
+            "a URL has endpoints, TLS and a prefix");
+    int refused = 0;
+    const std::string_view bad[] = {"", "etcd://", "etcd:///far", "etcd://a:1", "etcd://a:1/", "etcd://a/far", "etcd://a:0/far",
+                                    "etcd://a:65536/far", "etcd://a:1,/far", "etcd://,a:1/far", "etcd://u:p@a:1/far",
+                                    "etcd://a:1/fa r", "http://a:1/far", "etcd://a:1/\x01", "etcd://[::1/far"};
+    for (const std::string_view one : bad) refused += is_refused(one);
+    tap::is(refused, int(std::size(bad)), "malformed URLs are refused");
+    std::string many = "etcd://a:1";
+    for (int i = 0; i < 16; i++) many += ",a:1";
+    tap::ok(is_refused(many + "/far") && is_refused("etcd://a:1/" + std::string(300, 'x')),
+            "too many endpoints, and a long prefix");
+}
+
+void check_addresses() {
+    const auto parsed = conf::parse_advertised("tcp:10.0.0.2:11300,verbs:[fe80::1]:11301");
+    const auto* const found = std::get_if<conf::Advertised>(&parsed);
+    tap::ok(found != nullptr && found->tcp == "10.0.0.2:11300" && found->verbs == "[fe80::1]:11301", "addresses to announce");
+    int refused = 0;
+    const std::string_view bad[] = {"", "10.0.0.2:11300", "tcp:*:1", "tcp:0.0.0.0:1", "tcp:[::]:1", "tcp:a:0", "tcp:a:1,tcp:b:1",
+                                    "shm:/x", "tcp:a:1,"};
+    for (const std::string_view one : bad) refused += std::holds_alternative<std::string>(conf::parse_advertised(one));
+    tap::is(refused, int(std::size(bad)), "wildcards, two of a transport and others are refused");
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------------
+
+void check_fields() {
+    const auto fields = JsonFields::parse(R"({"a":{"b":[{"c":"12"},{"c":-3},4.5]},"t":true,"n":null})");
+    tap::ok(fields.has_value() && fields->whole("a.b.0.c") == 12 && fields->whole("a.b.1.c") == -3 && !fields->whole("a.b.2") &&
+                fields->count("a.b") == 3 && fields->boolean("t") == true && fields->has("n") && !fields->has("a.b.3"),
+            "values by their paths; numbers may be in quotes");
+    const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+    std::string wide = "[0";
+    for (size_t i = 0; i < JsonFields::values_max; i++) wide += ",0";
+    const std::string long_name = "{\"" + std::string(10'000, 'x') + "\":1}";
+    tap::ok(!JsonFields::parse(deep) && !JsonFields::parse(wide + "]") && !JsonFields::parse(long_name) && !JsonFields::parse("") &&
+                !JsonFields::parse("{} {}") && !JsonFields::parse("{\"a\":") && !JsonFields::parse("{\"a\":1e999}"),
+            "deep, wide and broken text gives nothing");
+}
+
+void check_messages() {
+    const auto range = read_range(R"({"header":{"cluster_id":"13365657597529941441","revision":"9007199254740993"},)"
+                                  R"("kvs":[{"key":"Zm9v","mod_revision":"3","value":"YmFy","lease":"1715768221500028167"},)"
+                                  R"({"key":"Zm9vMg==","mod_revision":"4","value":"YWFhYWFhYWFhYWFhYWFhYQ=="}],"count":"2"})",
+                                  8);
+    tap::ok(range.has_value() && range->revision == 9007199254740993 && range->cluster == 13365657597529941441u &&
+                range->keys.size() == 2 && range->keys[0].key == "foo" && range->keys[0].value == "bar" &&
+                range->keys[1].too_long && range->keys[1].value.empty(),
+            "a range: 64 bits in quotes, base64, and a value that is too long");
+    tap::ok(!read_range(R"({"kvs":[]})", 8) && !read_range(R"({"header":{"revision":"1"},"kvs":[{"key":"*"}]})", 8) &&
+                !read_range(R"({"header":{"revision":"1"},"kvs":[{}]})", 8) && !read_range("[]", 8),
+            "a range of another shape is none");
+    const auto gone = read_watched(R"({"result":{"header":{"revision":"5"},"canceled":true,"compact_revision":"4"}})", 8);
+    tap::ok(gone.has_value() && gone->canceled && gone->compact_revision == 4, "a watch below the compacted revision");
+    const auto events = read_watched(R"({"result":{"header":{"revision":"4"},"events":[{"type":"DELETE","kv":{"key":"Zm9v",)"
+                                     R"("mod_revision":"4"}},{"kv":{"key":"Zm9v","value":"YmFy","mod_revision":"5"}}]}})",
+                                     8);
+    tap::ok(events.has_value() && events->events.size() == 2 && events->events[0].deleted && !events->events[1].deleted &&
+                events->events[1].at.value == "bar",
+            "events of a watch");
+    const auto dead = read_kept(R"({"result":{"header":{"revision":"1"},"ID":"99"}})");
+    const auto kept = read_kept(R"({"result":{"header":{"revision":"1"},"ID":"99","TTL":"10"}})");
+    tap::ok(dead && dead->ttl_s == 0 && kept && kept->ttl_s == 10 && !read_kept("{}"), "a keepalive without TTL is a dead lease");
+    tap::ok(needs_token(read_error(R"({"error":"etcdserver: invalid auth token","code":16})")) &&
+                !needs_token(read_error(R"({"message":"etcdserver: requested lease not found","code":5})")) &&
+                read_error("Not Found").text == "Not Found",
+            "errors, and which one asks for a token");
+    tap::is(range_request("/far/nodes/", 5), R"({"key":"L2Zhci9ub2Rlcy8=","range_end":"L2Zhci9ub2RlczA=","limit":"5"})",
+            "a request");
+    tap::ok(end_of_prefix("a\xff") == "b" && end_of_prefix("\xff") == std::string(1, '\0'), "the end of a prefix");
+}
+
+// ---- members ------------------------------------------------------------------------------------------
+
+Member member_named(const std::string& name) {
+    Member member;
+    member.name = name;
+    member.tcp = "10.0.0.2:11300";
+    member.zone = "east";
+    member.incarnation = UINT64_MAX;
+    member.version = "1.2";
+    member.weight = 7;
+    member.ttl_s = 10;
+    return member;
+}
+
+void check_members() {
+    const Member member = member_named("a");
+    const auto back = parse_member("a", member_text(member));
+    tap::ok(std::holds_alternative<Member>(back) && std::get<Member>(back) == member, "a record reads back as it was written");
+    const std::string bad[] = {
+        "", "{", "[]", "null", R"({"name":"b","addresses":{"tcp":"h:1"}})", R"({"name":"a"})",
+        R"({"name":7,"addresses":{"tcp":"h:1"}})",
+        R"({"name":"a","addresses":{"tcp":"h"}})", R"({"name":"a","addresses":{"tcp":7}})", R"({"name":"a","addresses":"h:1"})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"weight":0})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":65536})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1.5})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1e300})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"weight":[1]})", R"({"name":"a","addresses":{"tcp":"h:1"},"zone":"a b"})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"incarnation":"-1"})", R"({"name":"a","addresses":{"tcp":"h:1"},"version":"\n"})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"ttl":"99999999999999999999"})", "{\"name\":\"a\xff\"}", std::string(20'000, ' ')};
+    int refused = 0;
+    for (const std::string& text : bad) refused += std::holds_alternative<std::string>(parse_member("a", text));
+    tap::is(refused, int(std::size(bad)), "records that are no members are refused");
+    const std::string long_name(64, 'n');
+    tap::ok(std::holds_alternative<std::string>(parse_member(long_name, member_text(member_named(long_name)))) &&
+                std::holds_alternative<std::string>(parse_member("", member_text(member_named("")))),
+            "so are names that no node may have");
+    tap::ok(std::holds_alternative<Member>(parse_member("a", R"({"name":"a","addresses":{"tcp":"h:1"},"later":{"x":[1]}})")),
+            "unknown fields are allowed");
+}
+
+// Any bytes: neither a crash nor a member that --node would refuse.
+void check_random_records() {
+    std::mt19937 random(7);
+    const std::string good = member_text(member_named("a"));
+    int wrong = 0, members = 0;
+    for (int i = 0; i < 20'000; i++) {
+        std::string text = good;
+        for (uint32_t changes = random() % 4; changes > 0; changes--) text[random() % text.size()] = char(random());
+        if (i % 5 == 0) text.resize(random() % text.size());
+        const auto parsed = parse_member("a", text);
+        const Member* const member = std::get_if<Member>(&parsed);
+        if (member == nullptr) continue;
+        members++;
+        const auto spec = spec_of(*member, conf::NodeChannel::tcp, "");
+        const auto* const one = std::get_if<conf::NodeSpec>(&spec);
+        wrong += one == nullptr || !conf::is_node_name(one->name) || one->weight == 0 || one->port == 0;
+    }
+    tap::is(wrong, 0, "changed records: no member that a node could not be");
+    tap::ok(members > 100, "and some are still members");
+}
+
+// ---- lists --------------------------------------------------------------------------------------------
+
+EtcdKey key_of(const Member& member, int64_t revision) {
+    return {"/far/nodes/" + member.name, member_text(member), false, revision};
+}
+
+std::string names_of(const std::shared_ptr<const Found>& list) {
+    if (list == nullptr) return "none";
+    std::string names = std::to_string(list->revision);
+    for (const FoundNode& one : list->nodes) names += " " + one.node.name;
+    return names;
+}
+
+void check_lists() {
+    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    tap::is(names_of(book.next_list(0)), "none", "an empty book makes no list");
+    (void)book.take(EtcdRange{10, 1, {key_of(member_named("b"), 4), key_of(member_named("a"), 3)}, false}, 0);
+    tap::is(names_of(book.next_list(0)), "10 a b", "a range makes a sorted list");
+    tap::is(names_of(book.next_list(0)), "none", "the same once only");
+    (void)book.take(EtcdWatched{11, false, false, 0, "", {{key_of(member_named("c"), 11), false}}});
+    tap::is(names_of(book.next_list(0)), "11 a b c", "an event adds one");
+    (void)book.take(EtcdWatched{12, false, false, 0, "", {{{"/far/nodes/a", "", false, 12}, true}}});
+    tap::is(names_of(book.next_list(0)), "12 b c", "another takes one away");
+    const auto complaints = book.take(EtcdWatched{13, false, false, 0, "", {{{"/far/nodes/b", "no JSON", false, 13}, false}}});
+    tap::is(names_of(book.next_list(0)), "13 c", "a value that is no member takes it away, too");
+    tap::ok(complaints.size() == 1 && complaints[0] == "the member at /far/nodes/b is no JSON" && book.skipped() == 1,
+            "and is complained of");
+    (void)book.take(EtcdWatched{14, false, false, 0, "", {{{"/far/nodes/c", "", false, 14}, true}}});
+    tap::is(names_of(book.next_list(0)), "none", "the last list stays if there are no members");
+}
+
+// etcd lost its data: its revision goes back.
+void check_lost_history() {
+    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    (void)book.take(EtcdRange{100, 1, {key_of(member_named("a"), 3), key_of(member_named("b"), 4)}, false}, 0);
+    (void)book.next_list(0);
+    (void)book.take(EtcdRange{1, 2, {}, false}, second_ns);
+    tap::is(names_of(book.next_list(second_ns)), "none", "etcd without its data: all members stay");
+    tap::ok(book.next_ns() == 13 * second_ns, "for the ttl and two seconds");
+    (void)book.take(EtcdWatched{2, false, false, 0, "", {{key_of(member_named("a"), 2), false}}});
+    tap::is(names_of(book.next_list(12 * second_ns)), "none", "one that registers again changes nothing");
+    tap::is(names_of(book.next_list(13 * second_ns)), "101 a", "the other leaves then; the revision goes on from the last list's");
+    (void)book.take(EtcdRange{5, 2, {key_of(member_named("c"), 5)}, false}, 14 * second_ns);
+    tap::is(names_of(book.next_list(14 * second_ns)), "102 c", "with a history that goes on, a missing one leaves at once");
+}
+
+}  // namespace
+
+int main() {
+    check_urls();
+    check_addresses();
+    check_fields();
+    check_messages();
+    check_members();
+    check_random_records();
+    check_lists();
+    check_lost_history();
+    return tap::done();
+}
