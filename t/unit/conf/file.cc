@@ -109,8 +109,8 @@ void sweep_number(const Daemon& daemon, const Option& option) {
     refuses(daemon, option, is_size ? "\"1ms\"" : "\"1MB\"");
     refuses(daemon, option, "\"1 parsec\"");
     refuses(daemon, option, is_size ? "\"1mib\"" : "\"1S\"");
-    const std::string large = with_unit(int64_t(kind.max), kind.unit);
-    if (large.find_first_not_of("0123456789") != large.npos) accepts(daemon, option, "\"" + large + "\"", whole(kind.max));
+    const std::string large = "\"" + with_unit(int64_t(kind.max), kind.unit) + "\"";
+    if (large.find_first_not_of("\"0123456789") != large.npos) accepts(daemon, option, large, whole(kind.max));
 }
 
 void sweep_size(const Daemon& daemon, const Option& option) {
@@ -217,8 +217,8 @@ std::string other_value(const Option& option) {
     const std::string_view key = key_of(option);
     if (key == "distribution") return "\"ketama_weighted\"";
     if (!kind.choices.empty()) {
-        const bool is_last = kind.choices.back() == option.initial;
-        return "\"" + std::string(is_last ? kind.choices.front() : kind.choices.back()) + "\"";
+        const std::string_view last = kind.choices.back();
+        return "\"" + std::string(last == option.initial ? kind.choices.front() : last) + "\"";
     }
     if (key == "unix-mask") return "\"640\"";
     if (key == "protocol") return "\"ascii\"";
@@ -228,18 +228,16 @@ std::string other_value(const Option& option) {
     if (key == "listen") return "[\"127.0.0.1\", \"[::1]:5\"]";
     if (key == "tcp" || key == "verbs" || key == "http" || key == "http-health") return "\"[::1]:7\"";
     if (key == "http-names") return "\"a.example,b\"";
-    if (key == "advertise") return "\"a.example:11212\"";
+    if (key == "advertise") return option.kind.several ? "\"tcp:h:7\"" : "\"a.example:11212\"";
     if (key == "cluster-members") return "[\"a.example:11211\", \"[::1]:5\"]";
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name" || key == "zone") return "\"n\"";
     if (key == "discover") return "\"etcd://h:7/far\"";
-    if (key == "advertise") return "\"tcp:h:7\"";
     if (key == "discover_dns_server") return "\"[::1]:53\"";
     if (key == "spill-to") return "\"b=tcp:10.0.0.2:11300\"";
     if (key == "ext_path") return "\"/a \\\"b\\\\: c:3G\"";
-    if (kind.value == Value::text) return "\"/a \\\"b\\\\ c\"";
-    return {};
+    return kind.value == Value::text ? "\"/a \\\"b\\\\ c\"" : "";
 }
 
 std::string all_written(const Daemon& daemon, const Settings& settings) {
