@@ -159,7 +159,7 @@ std::string sample_value(const Option& option) {
     if (name == "http-cert") return quoted("/etc/farcached/http.pem");
     if (name == "http-key") return quoted("/etc/farcached/http.key");
     if (name == "http-names") return quoted("cache.example.org");
-    if (name == "advertise") return quoted(option.kind.several ? "tcp:10.0.0.1:11300" : "cache-1.example.org:11211");
+    if (name == "advertise") return quoted(option.argument == "<list>" ? "tcp:10.0.0.1:11300" : "cache-1.example.org:11211");
     if (name == "discover") return quoted("etcd://10.0.0.5:2379/farcached");
     if (name == "cluster-members") return "[\"cache-1.example.org:11211\", \"cache-2.example.org:11211\"]";
     if (name == "user") return quoted("nobody");
