@@ -295,7 +295,8 @@ ResourceLimits farcached_limits(const Settings& settings) {
         bytes += settings.proxy.pointer_table_entries * table_entry_bytes +
                  threads * (pools_bytes + nodes * (link_bytes + report_keys_bytes));
     const uint64_t ring = settings.session.io == SocketBackend::libevent ? 0 : tasks_of_ring;
-    return {whole_mib(bytes), threads * (1 + ring) + nodes + tasks_beside + disk_tasks_of(settings)};
+    const uint64_t handshakes = settings.tls.enabled ? 1 : 0;  // a worker's thread for them
+    return {whole_mib(bytes), threads * (1 + ring + handshakes) + nodes + tasks_beside + disk_tasks_of(settings)};
 }
 
 ResourceLimits farnode_limits(const Settings& settings) {

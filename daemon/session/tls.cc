@@ -89,11 +89,11 @@ Result<TlsKeys::Loaded> TlsKeys::load(const conf::TlsSettings&) {
 
 std::shared_ptr<TlsSession> TlsKeys::greet(int, TlsMode, SessionMemory*) const { return nullptr; }
 
+struct TlsSession::Step {};
 TlsSession::~TlsSession() = default;
 void TlsSession::FreeSsl::operator()(ssl_st*) const {}
 bool TlsSession::is_new_session() const { return false; }
 std::string TlsSession::client_name() const { return {}; }
-struct TlsSession::Step {};
 bool TlsSession::begin_step() { return false; }
 void TlsSession::compute_step() {}
 TlsSession::Outcome TlsSession::finish_step(OutBuffer&) { return Outcome::failed; }

@@ -150,7 +150,8 @@ def check_numbers(folder):
     for args in (("-m", "65"), ("-c", "2000"), ("-t", "8"), ("-L",), ("-n", "8"), ("--node", "a=shm:/x")):
         found = limits_of("farcached", *args)
         tap.ok(found["MemoryMax"] > base["MemoryMax"], "more memory with " + " ".join(args), found, base)
-    for args, more in ((("-t", "8"), 4), (("-o", "io=uring"), 16), (("--node", "a=shm:/x"), 16)):
+    for args, more in ((("-t", "8"), 4), (("-o", "io=uring"), 16), (("-Z", "-o", "ssl_chain_cert=x"), 4),
+                       (("--node", "a=shm:/x"), 16)):
         tap.is_(limits_of("farcached", *args)["TasksMax"] - base["TasksMax"], more, "more threads with " + " ".join(args))
     path = os.path.join(folder, "far.toml")
     with open(path, "w") as f:
