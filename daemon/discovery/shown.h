@@ -18,8 +18,8 @@ struct ListInUse {
 };
 
 struct DiscoveryShown {
-    std::string source, state, nodes, revision, nodes_in_use, revision_in_use, changes, answers, failures, age, last_error, skipped, refused,
-        refusal;
+    std::string source, state, nodes, revision, nodes_in_use, revision_in_use, changes, answers, failures, age, last_error, skipped,
+        refused, refusal;
 };
 inline constexpr StatRow<std::string DiscoveryShown::*> discovery_rows[] = {
     {"source", "the source of the list of nodes (--discover)", &DiscoveryShown::source},
