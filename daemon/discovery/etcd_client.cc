@@ -103,6 +103,7 @@ struct EtcdClient::Transfer {
     }
     std::string problem() const {
         if (result == CURLE_OK) return {};
+        if (result == CURLE_WRITE_ERROR) return "the answer is longer than " + std::to_string(bytes_max >> 20) + " MB";
         return error[0] != '\0' ? error : curl_easy_strerror(result);
     }
 

@@ -44,7 +44,7 @@ struct EtcdFailure {
 
 class EtcdClient {
   public:
-    static constexpr size_t bytes_max = size_t(64) << 20;
+    static constexpr size_t bytes_max = size_t(16) << 20;
 
     // A sentence if this program has no libcurl.
     static std::optional<std::string> unavailable();
