@@ -40,6 +40,7 @@ std::vector<FoundNode> nodes_of_addresses(const std::vector<std::string>& addres
 }
 
 std::vector<FoundNode> nodes_of_services(std::vector<ServiceRecord> records, const NodeTraits& traits) {
+    for (ServiceRecord& one : records) one.target = conf::host_name_of(one.target);
     std::erase_if(records, [](const ServiceRecord& one) { return one.target.empty() || one.port == 0; });
     if (records.empty()) return {};
     const uint16_t priority = std::ranges::min(records, {}, &ServiceRecord::priority).priority;

@@ -27,8 +27,8 @@ struct NodeTraits {
 };
 
 std::vector<FoundNode> nodes_of_addresses(const std::vector<std::string>& addresses, uint16_t port, const NodeTraits& traits);
-// Only the records with the lowest priority. Weights are divided by their greatest common divisor: the same weight for all
-// becomes 1. 0 counts as 1.
+// Only the records with the lowest priority whose target is a host's name; it is in lower case then. Weights are divided by their
+// greatest common divisor: the same weight for all becomes 1. 0 counts as 1.
 std::vector<FoundNode> nodes_of_services(std::vector<ServiceRecord> records, const NodeTraits& traits);
 
 // Whether two sorted lists place and reach all nodes alike.
