@@ -43,6 +43,8 @@ std::optional<EtcdKey> read_key(const JsonFields& fields, const std::string& pat
     if (!bytes.has_value()) return {};
     key.key = std::move(*bytes);
     key.mod_revision = fields.whole(path + ".mod_revision").value_or(0);
+    key.created = key.mod_revision != 0 && fields.whole(path + ".create_revision") == key.mod_revision;
+    key.lease = fields.whole(path + ".lease").value_or(0);
     const std::string* const value = fields.text(path + ".value");
     if (value == nullptr) return key;
     key.too_long = value->size() > protocol::base64_encoded_bytes(value_bytes_max);
@@ -159,12 +161,13 @@ std::optional<EtcdRange> read_range(std::string_view text, size_t value_bytes_ma
     const std::optional<JsonFields> fields = JsonFields::parse(text);
     if (!fields.has_value()) return {};
     const std::optional<int64_t> revision = fields->whole("header.revision");
-    if (!revision.has_value() || *revision <= 0) return {};
+    if (!revision.has_value() || *revision <= 0 || *revision == INT64_MAX) return {};
     EtcdRange range;
     range.revision = *revision;
     if (const std::string* const cluster = fields->text("header.cluster_id"))
         range.cluster = std::strtoull(cluster->c_str(), nullptr, 10);
     range.more = fields->boolean("more").value_or(false);
+    range.count = fields->whole("count").value_or(0);
     for (size_t i = 0; i < fields->count("kvs"); i++) {
         std::optional<EtcdKey> key = read_key(*fields, "kvs." + std::to_string(i), value_bytes_max);
         if (!key.has_value()) return {};

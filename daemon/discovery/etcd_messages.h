@@ -21,6 +21,8 @@ struct EtcdKey {
     std::string value;
     bool too_long = false;     // the value was longer than the limit; it is not here
     int64_t mod_revision = 0;
+    int64_t lease = 0;         // 0: none
+    bool created = false;      // by its last change
 };
 
 struct EtcdRange {
@@ -28,6 +30,7 @@ struct EtcdRange {
     uint64_t cluster = 0;
     std::vector<EtcdKey> keys;
     bool more = false;         // there are further keys
+    int64_t count = 0;         // of all
 };
 
 struct EtcdEvent {

@@ -148,7 +148,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     }
     const int64_t newest = range->keys.empty() ? 0 : range->keys.front().mod_revision;
     const bool lost_history = range->revision < book_.revision();
-    const bool was_behind = std::exchange(behind, newest > book_.newest());
+    const bool was_behind = std::exchange(behind, newest > book_.newest() || range->count != book_.keys());
     if (lost_history || (behind && was_behind)) return Next::range;
     confirm();
     return Next::go_on;

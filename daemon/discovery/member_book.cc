@@ -68,7 +68,8 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     const bool lost_history = revision_ != 0 && (range.revision < revision_ || range.cluster != cluster_);
     revision_ = range.revision;
     cluster_ = range.cluster;
-    newest_ = 0;
+    newest_ = range.revision;
+    keys_ = range.count;
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
     std::ranges::sort(present);
@@ -83,9 +84,11 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     Complaints complaints;
     for (const EtcdEvent& event : watched.events) {
         if (!event.deleted) {
+            keys_ += event.at.created ? 1 : 0;
             put(event.at, complaints);
             continue;
         }
+        keys_--;
         newest_ = std::max(newest_, event.at.mod_revision);
         members_.erase(name_of(event.at.key));
     }

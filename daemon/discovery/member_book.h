@@ -44,8 +44,10 @@ class MemberBook {
     std::optional<uint64_t> next_ns() const;
     // Of etcd, as last told; 0: nothing yet.
     int64_t revision() const { return revision_; }
-    // Of the member that changed last, as last told.
+    // No key of etcd changed after it, as last told.
     int64_t newest() const { return newest_; }
+    // Of the keys that etcd has, as last told; those of skipped members, too.
+    int64_t keys() const { return keys_; }
     uint64_t skipped() const { return skipped_; }
     bool is_empty() const { return members_.empty(); }
 
@@ -68,7 +70,7 @@ class MemberBook {
     Complaints left_out_lines_;
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
-    int64_t revision_ = 0, newest_ = 0;
+    int64_t revision_ = 0, newest_ = 0, keys_ = 0;
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
 };

@@ -85,6 +85,8 @@ void check_messages() {
     tap::ok(!read_range(R"({"kvs":[]})", 8) && !read_range(R"({"header":{"revision":"1"},"kvs":[{"key":"*"}]})", 8) &&
                 !read_range(R"({"header":{"revision":"1"},"kvs":[{}]})", 8) && !read_range("[]", 8),
             "a range of another shape is none");
+    tap::ok(range->count == 2 && range->keys[0].lease == 1715768221500028167 && !range->keys[0].created, "with count and lease");
+    tap::ok(!read_range(R"({"header":{"revision":"9223372036854775807"}})", 8), "a revision has a successor");
     const auto gone = read_watched(R"({"result":{"header":{"revision":"5"},"canceled":true,"compact_revision":"4"}})", 8);
     tap::ok(gone.has_value() && gone->canceled && gone->compact_revision == 4, "a watch below the compacted revision");
     const auto events = read_watched(R"({"result":{"header":{"revision":"4"},"events":[{"type":"DELETE","kv":{"key":"Zm9v",)"
@@ -211,6 +213,18 @@ void check_lost_history() {
     tap::is(names_of(book.next_list(14 * second_ns)), "102 c", "with a history that goes on, a missing one leaves at once");
 }
 
+void check_keys() {
+    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    (void)book.take(EtcdRange{10, 1, {key_of(member_named("a"), 3)}, true, 5}, 0);
+    tap::ok(book.keys() == 5 && book.newest() == 10, "a range tells the number of all keys; none changed after it");
+    EtcdKey created = key_of(member_named("b"), 11);
+    created.created = true;
+    (void)book.take(EtcdWatched{12, false, false, 0, "", {{created, false}, {key_of(member_named("b"), 12), false}}});
+    tap::ok(book.keys() == 6 && book.newest() == 12, "a new key counts once");
+    (void)book.take(EtcdWatched{13, false, false, 0, "", {{{"/far/nodes/b", "", false, 13}, true}}});
+    tap::is(book.keys(), int64_t(5), "and no longer when it is deleted");
+}
+
 void check_one_address() {
     MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
     const auto at_one_address = [](const std::string& name) {
@@ -246,5 +260,6 @@ int main() {
     check_lists();
     check_lost_history();
     check_one_address();
+    check_keys();
     return tap::done();
 }
