@@ -97,12 +97,14 @@ struct EtcdClient::Transfer {
         try {
             transfer.got.append(bytes, count);
         } catch (const std::bad_alloc&) {
+            transfer.starved = true;
             return 0;
         }
         return count;
     }
     std::string problem() const {
         if (result == CURLE_OK) return {};
+        if (starved) return "out of memory";
         if (result == CURLE_WRITE_ERROR) return "the answer is longer than " + std::to_string(bytes_max >> 20) + " MB";
         return error[0] != '\0' ? error : curl_easy_strerror(result);
     }
@@ -112,7 +114,7 @@ struct EtcdClient::Transfer {
     std::unique_ptr<curl_slist, FreeList> headers;
     std::string url, body, got;
     char error[CURL_ERROR_SIZE] = "";
-    bool added = false, over = false;
+    bool added = false, over = false, starved = false;
     CURLcode result = CURLE_OK;
 };
 
@@ -124,8 +126,9 @@ EtcdClient::EtcdClient(EtcdAccess access)
     CHECK(!access_.url.endpoints.empty());
 }
 
-void EtcdClient::hurry(uint32_t request_ms) {
+void EtcdClient::hurry(uint32_t request_ms, uint32_t total_ms) {
     request_ms_ = request_ms;
+    until_ns_ = boottime_ns() + total_ms * client_ms_ns;
     tries_ = std::min<size_t>(tries_, 2);
 }
 
@@ -199,7 +202,8 @@ EtcdClient::Answer EtcdClient::send(const std::string& path, const std::string& 
     prepare(*request_, path, body);
     set(request_->easy.get(), CURLOPT_TIMEOUT_MS, long(request_ms_));
     request_->begin();
-    const uint64_t end_ns = boottime_ns() + (request_ms_ + connect_ms_max) * client_ms_ns;  // libcurl's ends before
+    // libcurl's time ends before, unless there is less left.
+    const uint64_t end_ns = std::min(boottime_ns() + (request_ms_ + connect_ms_max) * client_ms_ns, until_ns_);
     while (!request_->over && !interrupted_ && boottime_ns() < end_ns) run(request_ms_);
     Answer answer;
     answer.problem = interrupted_ ? "interrupted" : request_->over ? request_->problem() : "no answer in time";
@@ -324,7 +328,7 @@ std::optional<std::string> EtcdClient::unavailable() {
     return "this program was built without libcurl, so it cannot ask etcd; build it with libcurl";
 }
 EtcdClient::EtcdClient(EtcdAccess access) : access_(std::move(access)), tries_(0), request_ms_(access_.request_ms) {}
-void EtcdClient::hurry(uint32_t) {}
+void EtcdClient::hurry(uint32_t, uint32_t) {}
 EtcdClient::~EtcdClient() = default;
 const std::string& EtcdClient::endpoint() const { return access_.url.endpoints[at_]; }
 EtcdClient::Reply EtcdClient::ask(const std::string&, const std::string&) { return EtcdFailure{*unavailable()}; }

@@ -73,8 +73,8 @@ class EtcdClient {
     bool pause(uint32_t ms);
     void interrupt();
     void resume() { interrupted_ = false; }
-    // From now on, each request gets that time, and at most two endpoints are tried.
-    void hurry(uint32_t request_ms);
+    // From now on, each request gets that time, at most two endpoints are tried, and all requests end within total_ms.
+    void hurry(uint32_t request_ms, uint32_t total_ms);
     bool is_interrupted() const { return interrupted_; }
 
   private:
@@ -99,6 +99,7 @@ class EtcdClient {
     size_t at_ = 0;            // of the endpoints
     size_t tries_;             // of them
     uint32_t request_ms_;
+    uint64_t until_ns_ = UINT64_MAX;  // of all requests
     uint64_t moves_ = 0;
     std::string token_;
     std::string why_;

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/random_word.h"
 
 namespace farcached::daemon {
@@ -15,6 +16,7 @@ namespace farcached::daemon {
 namespace {
 
 using process::Level;
+constexpr uint64_t registration_second_ns = 1'000'000'000;
 constexpr int64_t no_lease = 5;  // gRPC: not found
 
 // Of an answer that is not etcd's.
@@ -28,8 +30,9 @@ EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
     return access;
 }
 
-EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member)
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items)
     : member_(std::move(member)),
+      items_(std::move(items)),
       key_(access.url.nodes() + member_.name),
       record_(member_text(member_)),
       client_(hurried(access, member_.ttl_s)) {}
@@ -38,8 +41,9 @@ EtcdRegistration::~EtcdRegistration() { CHECK(!thread_.joinable()); }
 
 void EtcdRegistration::start() { thread_ = std::thread(&EtcdRegistration::run, this); }
 
-void EtcdRegistration::stop() {
+void EtcdRegistration::stop(bool keep_record) {
     if (!thread_.joinable()) return;
+    keep_record_ = keep_record;
     client_.interrupt();
     thread_.join();
 }
@@ -69,7 +73,10 @@ uint32_t EtcdRegistration::retry_ms() const {
 }
 
 uint32_t EtcdRegistration::step() {
-    if (lease_.id != 0 && registered_ && !keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
+    if (lease_.id != 0 && registered_) {
+        if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
+        if (!look_at_record()) return retry_ms();
+    }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
     if (!registered_) {
         switch (put()) {
@@ -82,8 +89,17 @@ uint32_t EtcdRegistration::step() {
     return lease_.id == 0 ? 0 : third_ms;
 }
 
+EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::string& body) {
+    const auto is_late = [&] { return asked_ns_ != 0 && boottime_ns() - asked_ns_ > member_.ttl_s * registration_second_ns; };
+    if (is_late()) stood_still_ = true;
+    EtcdClient::Reply reply = client_.ask(path, body);
+    if (is_late()) stood_still_ = true;
+    asked_ns_ = boottime_ns();
+    return reply;
+}
+
 bool EtcdRegistration::take_lease() {
-    const EtcdClient::Reply reply = client_.ask("lease/grant", grant_request(member_.ttl_s));
+    const EtcdClient::Reply reply = ask("lease/grant", grant_request(member_.ttl_s));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> lease = read_grant(std::get<std::string>(reply));
     if (!lease.has_value()) return failed(unreadable(client_.endpoint()));
@@ -92,15 +108,18 @@ bool EtcdRegistration::take_lease() {
 }
 
 EtcdRegistration::Put EtcdRegistration::put() {
-    EtcdClient::Reply reply = client_.ask("kv/range", key_request(key_));
+    EtcdClient::Reply reply = ask("kv/range", key_request(key_));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure), Put::failed;
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     int64_t revision = 0;
+    uint64_t incarnation = 0;  // of the run that put the present record
     if (!found->keys.empty()) {
         const auto other = parse_member(member_.name, found->keys.front().value);
         const Member* const is = std::get_if<Member>(&other);
-        if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs)) {
+        if (is != nullptr) incarnation = is->incarnation;
+        const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
+        if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
                 process::say(Level::warning, "discovery: another node is registered as " + member_.name + ", at " +
                                                  (is->tcp.empty() ? is->verbs : is->tcp) +
@@ -109,7 +128,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
         }
         revision = found->keys.front().mod_revision;
     }
-    reply = client_.ask("kv/txn", put_request(key_, record_, lease_.id, revision));
+    const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
+    const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
+    if (!is_own && !(lost_history && !stood_still_)) drop_items();  // M6
+    reply = ask("kv/txn", put_request(key_, record_, lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->code != no_lease) return failed(*failure), Put::failed;
         lease_ = {};
@@ -118,16 +140,38 @@ EtcdRegistration::Put EtcdRegistration::put() {
     const std::optional<bool> done = read_put(std::get<std::string>(reply));
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (!*done) return Put::failed;  // another writer was first
-    registered_ = true;
-    told_taken_ = told_failure_ = false;
+    registered_ = was_registered_ = true;
+    revision_ = found->revision;
+    cluster_ = found->cluster;
+    told_taken_ = told_failure_ = stood_still_ = false;
     lines_.say(Level::notice, "discovery: registered as " + member_.name + " in etcd at " + client_.endpoint() + " for " +
                                   std::to_string(lease_.ttl_s) + " s at a time");
     return Put::done;
 }
 
+void EtcdRegistration::drop_items() {
+    if (items_.drop == nullptr || !items_.drop()) return;
+    lines_.say(Level::warning, "discovery: this node has items of a time when it was not registered, and proxies may have stored "
+                               "newer values elsewhere; it drops all items, then registers");
+}
+
+// M5. False: registered_ is, too, or etcd does not tell.
+bool EtcdRegistration::look_at_record() {
+    const EtcdClient::Reply reply = ask("kv/range", key_request(key_));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
+    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
+    if (!found.has_value()) return failed(unreadable(client_.endpoint()));
+    if (!found->keys.empty() && found->keys.front().lease == lease_.id) return true;
+    registered_ = false;
+    lines_.say(Level::warning, found->keys.empty() ?
+                                   "discovery: this node's record was deleted in etcd; the node registers again" :
+                                   "discovery: this node's record was replaced in etcd; the node registers again");
+    return false;
+}
+
 // False: not answered, or the lease is lost.
 bool EtcdRegistration::keep_alive() {
-    const EtcdClient::Reply reply = client_.ask("lease/keepalive", lease_request(lease_.id));
+    const EtcdClient::Reply reply = ask("lease/keepalive", lease_request(lease_.id));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> kept = read_kept(std::get<std::string>(reply));
     if (!kept.has_value()) return failed(unreadable(client_.endpoint()));
@@ -143,21 +187,25 @@ bool EtcdRegistration::keep_alive() {
 
 void EtcdRegistration::revoke() {
     if (lease_.id == 0) return;
+    if (keep_record_ && registered_) {
+        process::say(Level::notice, "discovery: this node stays registered for up to " + std::to_string(lease_.ttl_s) +
+                                        " s; a restart within that time keeps its items");
+        return;
+    }
     client_.resume();
-    client_.hurry(stop_ms);
+    client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));
     const auto* const failure = std::get_if<EtcdFailure>(&reply);
     if (failure == nullptr || failure->code == no_lease) return;
     process::say(Level::warning, "discovery: this node stays registered until its lease of " + std::to_string(lease_.ttl_s) +
-                                     " s ends, because etcd does not answer: " + failure->text);
+                                     " s ends: " + failure->text);
 }
 
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
     told_failure_ = true;
-    lines_.say(Level::warning, "discovery: this node cannot keep its registration, because etcd does not answer: " + failure.text +
-                                   "; it tries again");
+    lines_.say(Level::warning, "discovery: this node cannot keep its registration: " + failure.text + "; it tries again");
     return false;
 }
 

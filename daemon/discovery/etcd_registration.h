@@ -5,11 +5,18 @@
 // M1  A lease that etcd no longer has (an answer without TTL, or lost data) means: take a new one, and put the record again.
 // M2  The record of another node with the same name, at other addresses, is never replaced; the node waits for its end. A former
 //     run's is.
-// M3  stop() revokes the lease, so that the record is gone at once; it takes stop_ms at most for each endpoint.
+// M3  stop() revokes the lease, so that the record is gone at once; it takes 2 * stop_ms at most.
 // M4  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
+// M5  With each keepalive the node looks at its record. If that is gone it registers again. If another run of the node has replaced
+//     it, the node waits for its end.
+// M6  A proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the node drops
+//     its items, unless its record was there since they were stored: this run's, or the one that the items came from. If etcd lost
+//     its data, and the node was running, proxies have kept the node in their lists.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -25,14 +32,19 @@ class EtcdRegistration {
   public:
     static constexpr uint32_t stop_ms = 1000;
 
+    struct Items {
+        uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
+        std::function<bool()> drop;       // returns whether there were any
+    };
     // member.ttl_s: of the lease. Throws std::bad_alloc.
-    EtcdRegistration(const EtcdAccess& access, Member member);
+    EtcdRegistration(const EtcdAccess& access, Member member, Items items);
     ~EtcdRegistration();
     EtcdRegistration(const EtcdRegistration&) = delete;
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;
 
     void start();  // throws std::system_error
-    void stop();
+    // keep_record: it stays until the lease ends. A restart within that time keeps its items.
+    void stop(bool keep_record = false);
 
   private:
     void run();
@@ -42,15 +54,25 @@ class EtcdRegistration {
     enum class Put : uint8_t { done, taken, failed };
     Put put();
     bool keep_alive();
+    bool look_at_record();
+    void drop_items();
+    EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
     bool failed(const EtcdFailure& failure);
     uint32_t retry_ms() const;
     static EtcdAccess hurried(EtcdAccess access, uint32_t ttl_s);
 
     const Member member_;
+    const Items items_;
     const std::string key_, record_;
     EtcdClient client_;
     EtcdLease lease_;            // id 0: none
+    std::atomic<bool> keep_record_{false};
+    bool was_registered_ = false;  // ever
+    bool stood_still_ = false;     // for longer than the ttl, since the last registration
+    uint64_t asked_ns_ = 0;        // the last request ended
+    int64_t revision_ = 0;         // of etcd, as seen at the last registration
+    uint64_t cluster_ = 0;
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};

@@ -51,7 +51,12 @@ std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<Fo
 Discovered::Discovered(const conf::Settings& settings)
     : name_(settings.proxy.discover),
       timeout_s_(settings.proxy.discover_timeout_s),
-      source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {}
+      source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {
+    if (settings.proxy.failover && conf::is_etcd_url(name_))
+        process::say(Level::warning, "failover: each farcached diverts keys by its own connections, not by the list of etcd, so "
+                                     "two of them may use different nodes for a key, and read old values; set failover only if "
+                                     "that is acceptable");
+}
 
 // False: there is no list yet, or it cannot be used.
 bool Discovered::try_first(const conf::Settings& settings, Prepare prepare) {
@@ -90,12 +95,13 @@ bool Discovered::wait_for_list(process::Signals& signals, const process::Service
     const std::string reason = why();
     const bool listed = source_->latest() != nullptr;
     source_.reset();  // its thread ends before the process does
-    const std::string_view hint = listed                      ? "mend the list" :
-                                  conf::is_etcd_url(name_) ? "check the endpoints, the prefix and the nodes" :
-                                                                "check the name and the DNS server";
-    process::fatal({conf::exit_system, "--discover " + name_ + ": no list of nodes" + (listed ? " that can be used" : "") +
-                                           " within " + std::to_string(timeout_s_) + " s" + in_brackets(reason) +
-                                           "; every request would fail; " + std::string(hint) + ", or raise discover_timeout\n"});
+    const std::string_view unnamed = listed ? ": no list of nodes that can be used within " : ": no list of nodes within ";
+    std::string_view hint = "; every request would fail; check the name and the DNS server, or raise discover_timeout";
+    if (conf::is_etcd_url(name_))
+        hint = "; every request would fail; check the endpoints and the prefix, or raise discover_timeout";
+    if (listed) hint = "; every request would fail; mend the list, or raise discover_timeout";
+    process::fatal({conf::exit_system, "--discover " + name_ + std::string(unnamed) + std::to_string(timeout_s_) + " s" +
+                                           in_brackets(reason) + std::string(hint) + "\n"});
 }
 
 std::shared_ptr<const Found> Discovered::newer() const {
@@ -126,8 +132,10 @@ void Discovered::use(std::shared_ptr<const Found> found) {
 
 void Discovered::refuse(const Found& found, const std::vector<std::string>& reasons) {
     const std::string why = reasons.empty() ? std::string("no reason") : reasons.front();
+    const std::string_view in_use =
+        used_ == nullptr ? "); there is no other list yet; retrying" : "); the last list stays in use; retrying";
     lines_.say(Level::warning, name_ + ": the new list of " + counted(found.nodes.size()) + " cannot be used (" + why +
-                                   "); " + (used_ == nullptr ? "there is no other list yet" : "the last list stays in use") + "; retrying");
+                                   std::string(in_use));
     std::lock_guard hold(lock_);
     in_use_.refused++;
     in_use_.refusal = why;

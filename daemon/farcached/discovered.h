@@ -31,7 +31,7 @@ class Discovered {
     Discovered(const Discovered&) = delete;
     Discovered& operator=(const Discovered&) = delete;
 
-    // Waits for a list that can be used, up to discover_timeout; then exits. prepare: gets these settings with each list; empty: the
+    // Waits for a list that can be used, up to discover_timeout; then exits. prepare: gets these settings with a list; empty: the
     // list is in use now; otherwise the reasons why it cannot be. False: a signal ends the program.
     using Prepare = FunctionRef<std::vector<std::string>(const conf::Settings& with_list)>;
     bool wait_for_list(process::Signals& signals, const process::ServiceManager& manager, const conf::Settings& settings,

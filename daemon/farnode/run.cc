@@ -98,7 +98,7 @@ Result<Keys> read_keys(const std::string& path, bool spills) {
 }
 
 struct Files {
-    std::string memory, disk, auth_keys;  // absolute; empty: none
+    std::string memory, disk, auth_keys, discover_password, discover_ca;  // absolute; empty: none
     Keys keys;                            // of auth_keys, at the start
     fabric::PeerTls::Paths peer_paths;    // as they
     fabric::PeerTls peers;                // TLS of tcp links, if there are paths
@@ -122,7 +122,17 @@ void find_files(const conf::Settings& settings, Files& files) {
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
-    if (!settings.node.discover.empty()) files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.discover));
+    files.discover_password = absolute(settings.proxy.discover_password_file);
+    files.discover_ca = absolute(settings.proxy.discover_ca);
+}
+
+// As the final user, who reads the files for each new token and connection.
+void find_etcd(const conf::Settings& settings, Files& files) {
+    if (settings.node.discover.empty()) return;
+    conf::ProxySettings access = settings.proxy;
+    access.discover_password_file = files.discover_password;
+    access.discover_ca = files.discover_ca;
+    files.etcd = or_fatal(daemon::etcd_access(access, settings.node.discover));
 }
 
 // Of sockets from the service manager, which replace --tcp.
@@ -402,7 +412,8 @@ uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listene
 
 // nullptr: the node registers nowhere.
 std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd,
-                                                        const conf::Settings& settings, const NodeFacts& facts, const Node& node,
+                                                        const conf::Settings& settings, const NodeFacts& facts,
+                                                        FarnodeServer& server, const Node& node, uint64_t former_incarnation,
                                                         const conf::Advertised& addresses) {
     if (!etcd.has_value()) return nullptr;
     daemon::Member member;
@@ -414,7 +425,14 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.incarnation = node.view().header->incarnation;
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
-    auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, std::move(member));
+    const auto drop = [&server, &node] {
+        const NodeSeconds now = process::node_now();
+        const bool any = node.stats(now).items != 0;
+        if (any) server.drop_items(now);
+        return any;
+    };
+    auto registration = std::make_unique<daemon::EtcdRegistration>(
+        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
     registration->start();
     return registration;
 }
@@ -473,7 +491,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();
-    const auto registration = register_node(files.etcd, settings, facts, node, addresses);
+    const auto registration = register_node(files.etcd, settings, facts, *server, node, restart->former_incarnation(), addresses);
     limit_or_exit(settings);  // before readiness is reported
     http.start([&](const auto& request, const auto& reply) { pages->answer(request, reply); });
     supervisor.start(watched_of(*server, to_peer.get()));
@@ -486,7 +504,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
         reload(reloader, {node, facts, *server, files, to_peer.get(), http});
     });
     if (pages != nullptr) pages->set_stopping();
-    if (registration != nullptr) registration->stop();  // proxies learn of it before the connections end
+    if (registration != nullptr) registration->stop(restart->file() != nullptr && !graceful);  // before the connections end
     supervisor.stop();
     server->stop(graceful ? protocol::Goodbye::draining : protocol::Goodbye::stopping,
                  graceful ? patience_graceful_ms : patience_ms);
@@ -530,6 +548,7 @@ int run(int argc, char** argv) {
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     process::HttpServers http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));
+    find_etcd(settings, files);
     serve(reloader, files, std::move(listeners), std::move(admin), http, background, signals, manager, starting);
     process::say(Level::info, "Exiting normally");
     return conf::exit_ok;

@@ -61,6 +61,8 @@ class FarnodeServer {
     std::string places() const;  // "shm:/run/a.sock, tcp:127.0.0.1:11300"
     // A flush that was scheduled before a restart.
     void schedule_flush(NodeSeconds when, NodeSeconds now) { flushes_.schedule(when, now); }
+    // All items are gone when it returns; a scheduled flush stays. From any thread.
+    void drop_items(NodeSeconds now) { flushes_.flush_early(now); }
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 

@@ -117,6 +117,7 @@ class FormerRun {
     static Result<std::unique_ptr<FormerRun>> read(fabric::Descriptor file, const RunClock& now, const BootId& boot);
 
     uint64_t hash_seed() const { return header_.hash_seed; }
+    uint64_t incarnation() const { return header_.incarnation; }
     uint64_t generation_ceiling() const { return generation_ceiling_; }  // of all partitions
     uint64_t cas_ceiling() const;
     bool process_lives() const;

@@ -27,6 +27,12 @@ class FlushSchedule {
         node_.flush_all(now);
         when_.store(0, std::memory_order_release);
     }
+    // The same, but a scheduled flush stays.
+    void flush_early(NodeSeconds now) {
+        std::lock_guard hold(lock_);
+        node_.flush_all(now);
+        if (const NodeSeconds when = when_.load(std::memory_order_relaxed)) node_.announce_flush(when);
+    }
     // A time that has passed means an immediate flush.
     void schedule(NodeSeconds when, NodeSeconds now) {
         if (when <= now) return flush(now);

@@ -99,6 +99,7 @@ NodeSeconds Restart::carry_out(Node& node, uint32_t threads, NodeSeconds now) {
             tell_(/* warning= */ false, "no item of " + file_->path() + " returns: the scheduled flush was due");
             flush_at = 0;
         } else {
+            former_incarnation_ = file_->former()->incarnation();
             store_items(node, threads, now);
         }
     }

@@ -57,6 +57,8 @@ class Restart {
 
     // Of carry_out().
     uint64_t items() const { return items_; }
+    // Of the run whose items were stored; 0: none were.
+    uint64_t former_incarnation() const { return former_incarnation_; }
 
   private:
     void go_without(const std::string& why);
@@ -67,7 +69,7 @@ class Restart {
     const Tell tell_;
     const Progress progress_;
     std::unique_ptr<MemoryFile> file_;
-    uint64_t items_ = 0;
+    uint64_t items_ = 0, former_incarnation_ = 0;
 };
 
 }  // namespace farcached::node

@@ -91,8 +91,8 @@ class Lister:
 # -- A fleet -----------------------------------------------------------------------------------------------
 
 def node(etcd, name, *args):
-    return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(), "--member-ttl", "2",
-                   *args)
+    ttl = [] if "--member-ttl" in args else ["--member-ttl", "2"]
+    return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(), *ttl, *args)
 
 
 def until_keys(etcd, names):
@@ -146,7 +146,8 @@ def fleet(etcd, table):
             tap.ok(until_keys(etcd, ["n0"]), "until its ttl ends")
             seen = until(lambda: set(nodes_shown(proxy)), lambda names: names == {"n0"})
             tap.is_(seen, {"n0"}, "then the proxy knows")
-            stands_still(etcd, n0, proxy)
+            stands_still(etcd, n0, proxy, client)
+            deleted(etcd, n0, client)
             etcd_is_away(etcd, n0, proxy, client)
             etcd_forgets(etcd, n0, proxy, client)
             etcd.put("/far/nodes/no", "JSON")
@@ -158,7 +159,8 @@ def fleet(etcd, table):
     tap.is_(etcd.keys(), {}, "at the end no node is registered")
 
 
-def stands_still(etcd, n0, proxy):
+def stands_still(etcd, n0, proxy, client):
+    client.set("old", "value")
     with n0.stopped():
         tap.ok(until_keys(etcd, []), "a node that stands still longer than its ttl is gone")
         down = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
@@ -166,6 +168,15 @@ def stands_still(etcd, n0, proxy):
     tap.ok(until_keys(etcd, ["n0"]), "it registers again when it goes on")
     tap.like(n0.stderr().decode(), "etcd no longer has this node's lease", "and logs it")
     tap.is_(until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up"), "up", "the list is known again")
+    tap.is_(client.get("old"), None, "and its old items are gone")
+
+
+def deleted(etcd, n0, client):
+    client.set("old", "value")
+    etcd.delete("/far/nodes/n0")
+    seen = until(n0.stderr, lambda log: b"record was deleted" in log)
+    tap.ok(b"record was deleted" in seen and until_keys(etcd, ["n0"]), "a node whose record is deleted registers again")
+    tap.is_(client.get("old"), None, "without its items, too")
 
 
 def etcd_is_away(etcd, n0, proxy, client):
@@ -207,6 +218,27 @@ def one_name(etcd):
             at = until(lambda: [json.loads(v)["addresses"]["tcp"] for v, _ in etcd.keys().values()],
                        lambda found: found == ["127.0.0.1:%d" % second.port])
             tap.is_(at, ["127.0.0.1:%d" % second.port], "before it is free")
+
+
+def warm(etcd, folder):
+    """A node with -e keeps its items over a restart if its record is there all the time."""
+    args = ["-e", os.path.join(folder, "items"), "--advertise", "tcp:127.0.0.1:9", "--member-ttl", "60"]
+    with node(etcd, "warm", *args) as first:
+        until_keys(etcd, ["warm"])
+        with Daemon("--node", "warm=tcp:127.0.0.1:%d" % first.port, "-o", "node_timeout_ms=30000", threads=1) as proxy:
+            until(lambda: nodes_shown(proxy), all_up)
+            with proxy.client() as client:
+                tap.is_(client.set("kept", "value"), "STORED", "a node with -e has an item")
+    tap.is_(list(etcd.keys()), ["warm"], "its record stays at a stop")
+    for is_there in (True, False):
+        if not is_there:
+            etcd.delete("/far/nodes/warm")
+        with node(etcd, "warm", *args) as again:
+            log = until(again.stderr, lambda text: b"registered as warm" in text)
+            tap.is_((b"1 item (0 MB)" in log, b"it drops all items" in log), (True, not is_there),
+                    "a restart keeps the item if its record was there" if is_there else "without its record it drops the item")
+            again.stop(signal.SIGUSR1 if not is_there else signal.SIGTERM)
+    tap.is_(etcd.keys(), {}, "SIGUSR1 ends the registration at once")
 
 
 # -- Traps -------------------------------------------------------------------------------------------------
@@ -386,6 +418,7 @@ def main():
             compacted(etcd)
             one_name(etcd)
             fleet(etcd, table)
+            warm(etcd, folder)
         quorum()
         tokens(folder)
         encrypted()
