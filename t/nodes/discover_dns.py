@@ -144,7 +144,8 @@ def services_with_weights(dns, table):
         names = ["localhost:%d" % node.port for node in (light, heavy)]
         records = [("localhost", light.port, 20), ("localhost", heavy.port, 60)]
         dns.serve(services={SERVICE: records}, ttl=0)
-        with proxy_of(dns, "dnssrv+" + SERVICE, "distribution=ketama_weighted", table=table) as proxy:
+        with proxy_of(dns, "dnssrv+" + SERVICE, "distribution=ketama_weighted", table=table,
+                      args=["--cluster-members", "unknown.test.invalid:1"]) as proxy:
             tap.ok(until_nodes(proxy, names), "the targets of SRV records are the nodes", nodes_shown(proxy))
             tap.is_([nodes_shown(proxy)[name]["weight"] for name in names], ["1", "3"], "with their weights")
             counts = list(owners(proxy).values())
@@ -160,6 +161,8 @@ def services_with_weights(dns, table):
             seen = until(lambda: [s["weight"] for s in nodes_shown(proxy).values()], lambda weights: weights == ["1", "1"])
             tap.is_(seen, ["1", "1"], "equal weights are 1")
             refuses_a_list(dns, proxy, records)
+            tap.is_(proxy.stderr().count(b"the list of the cluster: the host unknown.test.invalid is not known"), 1,
+                    "only the start looks up the members of the cluster")
 
 
 def refuses_a_list(dns, proxy, records):
