@@ -107,8 +107,8 @@ def joins_and_leaves(dns, nodes, table):
         tap.is_((shown["state"], shown["nodes"], shown["nodes_in_use"], shown["changes"], shown["revision"]),
                 ("up", "1", "1", "2", "3"), "stats discovery counts the lists")
         text = get(http_port(folder), "/metrics")[2]
-        tap.is_([value(text, "farcached_discovery_" + name) for name in ("up", "nodes", "changes_total", "failures_total")],
-                [1, 1, 2, 0], "as the metrics do")
+        tap.is_([value(text, "farcached_discovery_" + name) for name in ("up", "nodes", "changes_total", "failures_total",
+                                                                          "skipped_total")], [1, 1, 2, 0, 0], "as the metrics do")
         tap.is_(proxy.stats("groups").get("discovery"), "the source of the list of nodes (--discover)", "stats groups has it")
         keeps_the_last_list(dns, nodes, names, proxy)
 
