@@ -62,7 +62,9 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
         seen.owns_link = peer->own() != nullptr;
         seen.up = seen.owns_link && peer->started() && peer->own()->up();
         seen.down = seen.owns_link && !peer->own()->reachable();
-        const auto is_before = [&](const auto& other) { return other->shared_node() == peer->shared_node() && !other->has_answered(); };
+        const auto is_before = [&](const auto& other) {
+            return other->shared_node() == peer->shared_node() && !other->has_answered();
+        };
         seen.busy = !peer->has_answered() || std::ranges::any_of(leaving, is_before);
         seen.drained = peer->node().drained.load(std::memory_order_relaxed);
     }

@@ -30,7 +30,7 @@ bool changes(const Op& op) {
     return true;
 }
 
-// Is its effect the same whatever item the node has? If it succeeds, that item is gone.
+// Does a node that executes it remove the present item, whatever that is?
 template <class Op>
 bool overwrites(const Op& op) {
     if constexpr (std::is_same_v<Op, protocol::StoreOp>)

@@ -22,9 +22,9 @@
 //     outcome may still be executed later.
 // F5  The sets are bounded by KeySet::bytes_max. A set that overflows, or finds no memory, stands for all keys.
 // F6  A gutter may also have an old item of a key, from a time when the key was its own, or that another farcached left. So its
-//     item counts only if it is a known guest: the gutter has acknowledged a set or a delete of the key since this outage began.
-//     Until then a get misses, and a delete goes before a mutation that depends on the present item. What is known is bounded
-//     (GuestMarks); a new set of nodes forgets it.
+//     item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the key. Until
+//     then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the known
+//     guests. A new set of nodes clears them.
 // F7  A node that returns to the set of nodes is flushed before it is used: its keys were at other nodes.
 #pragma once
 

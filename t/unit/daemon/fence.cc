@@ -288,7 +288,7 @@ void switches() {
     tap::is(one.attend(), "in_use", "and is in use");
 }
 
-// What a gutter has counts once it has acknowledged it, while neither node changes its state.
+// A guest is known once its gutter has acknowledged it, until one of the nodes changes its state.
 void known_guests() {
     World w;
     Worker one{w, 0};
