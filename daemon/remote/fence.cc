@@ -8,6 +8,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/random_word.h"
 
 namespace farcached::daemon {
 
@@ -254,7 +255,10 @@ void Fences::divert(Fence& own, Fence& gutter, std::string_view key, uint64_t un
 
 Fences::Guest Fences::guest(const Fence& own, const Fence& gutter, std::string_view key) const {
     Guest guest;
-    guest.hash = hash_key(key, seed_);
+    const uint64_t seed = seed_.load(std::memory_order_acquire);
+    guest.known = seed == 0;
+    if (guest.known) return guest;
+    guest.hash = hash_key(key, seed);
     std::lock_guard hold(lock_);
     guest.own_run = own.run;
     guest.gutter_run = gutter.run;
@@ -274,6 +278,7 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
 
 void Fences::list(Fence& fence, bool returns) noexcept {
     std::lock_guard hold(lock_);
+    if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
     if (!returns) return;

@@ -21,10 +21,10 @@
 // F4  A request that was sent before a change of state has its answer, or has failed, before the deletes are sent. One of unknown
 //     outcome may still be executed later.
 // F5  The sets are bounded by KeySet::bytes_max. A set that overflows, or finds no memory, stands for all keys.
-// F6  A gutter may also have an old item of a key, from a time when the key was its own, or that another farcached left. So its
-//     item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the key. Until
-//     then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the known
-//     guests. A new set of nodes clears them.
+// F6  Once the set of nodes was replaced, a gutter may also have an old item of a key, from a time when the key was its own. From
+//     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the
+//     key. Until then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the
+//     known guests. A new set of nodes clears them.
 // F7  A node that returns to the set of nodes is flushed before it is used: its keys were at other nodes.
 #pragma once
 
@@ -42,7 +42,6 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "base/random_word.h"
 #include "daemon/stats/fence_shown.h"
 
 namespace farcached::daemon {
@@ -187,7 +186,7 @@ class Fences {
     uint64_t again_at_ns(const Seen& seen, uint64_t now_ns) const;
 
     std::atomic<uint64_t> generation_{1};
-    const uint64_t seed_ = random_word();  // of hashes of keys
+    std::atomic<uint64_t> seed_{0};  // of hashes of keys; 0: the set of nodes was never replaced (F6)
     mutable std::mutex lock_;
     std::array<uint64_t, limits::workers_max> taken_{};  // by worker: the generation it follows; 0: it does not take part
 };

@@ -292,9 +292,11 @@ void switches() {
 void known_guests() {
     World w;
     Worker one{w, 0};
+    tap::ok(w.fences.guest(w.a, w.b, "k").known, "while the nodes are always the same, all that another one has is known");
+    w.fences.list(w.a, /* returns= */ false);
     one.lose();
     const Fences::Guest before = w.fences.guest(w.a, w.b, "k");
-    tap::ok(!before.known, "an item that another node has may be old");
+    tap::ok(!before.known, "once they were others, its item may be old");
     w.fences.know(w.a, before);
     tap::ok(w.fences.guest(w.a, w.b, "k").known && w.fences.knows(w.a, before), "unless it was stored there since");
     tap::ok(!w.fences.guest(w.a, w.b, "j").known, "which holds for its key");
