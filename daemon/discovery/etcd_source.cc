@@ -158,6 +158,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
 
 void EtcdSource::publish() {
     std::shared_ptr<const Found> list = book_.next_list(boottime_ns());
+    complain(book_.left_out());
     if (list == nullptr) return;
     listed_ = std::move(list);
     board_.answered(listed_->nodes, listed_->revision);

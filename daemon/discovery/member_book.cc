@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/limits.h"
+#include "conf/addresses.h"
 
 namespace farcached::daemon {
 
@@ -47,7 +48,7 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const auto spec = spec_of(member, channel_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
-    members_.insert_or_assign(name, Entry{std::move(member), 0});
+    members_.insert_or_assign(name, Entry{std::move(member), at.mod_revision, 0});
 }
 
 // present: sorted names.
@@ -99,11 +100,43 @@ std::optional<uint64_t> MemberBook::next_ns() const {
     return first;
 }
 
+// B4. Sorted by name.
+std::vector<Member> MemberBook::choose() {
+    const auto is_better = [](const Entry& one, const Entry& other) {
+        const bool held = one.leaves_ns != 0, other_held = other.leaves_ns != 0;
+        return held != other_held ? other_held : one.mod_revision > other.mod_revision;
+    };
+    std::map<std::string, Entries::const_iterator> at_address;
+    std::map<std::string, std::string> replaced;  // name -> why
+    for (auto entry = members_.cbegin(); entry != members_.cend(); ++entry) {
+        const std::string address = conf::address_of(std::get<conf::NodeSpec>(spec_of(entry->second.member, channel_, origin_)));
+        const auto [at, is_first] = at_address.emplace(address, entry);
+        if (is_first) continue;
+        auto better = at->second, worse = entry;
+        if (is_better(worse->second, better->second)) std::swap(better, worse);
+        at->second = better;
+        replaced[worse->first] = "has the address " + address + " of " + better->first + ", which registered later";
+    }
+    std::vector<Member> members;
+    for (const auto& [name, entry] : members_)
+        if (!replaced.contains(name)) members.push_back(entry.member);
+    std::set<std::string> names;
+    for (const auto& [name, why] : replaced) {
+        names.insert(name);
+        if (left_out_.contains(name)) continue;
+        skipped_++;
+        left_out_lines_.push_back("the member at " + shown_key(nodes_ + name) + " " + why);
+    }
+    left_out_ = std::move(names);
+    return members;
+}
+
+MemberBook::Complaints MemberBook::left_out() { return std::exchange(left_out_lines_, {}); }
+
 std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     std::erase_if(members_, [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; });
     if (members_.empty()) return nullptr;  // B3
-    std::vector<Member> members;
-    for (const auto& [name, entry] : members_) members.push_back(entry.member);
+    std::vector<Member> members = choose();
     if (members == listed_) return nullptr;
     auto list = std::make_shared<Found>();
     for (const Member& member : members) {

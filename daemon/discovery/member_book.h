@@ -6,12 +6,14 @@
 // B2  If etcd's history is another one than before (a lower revision, or another cluster), it lost its data. Members that are
 //     missing then stay for the longest ttl and hold_s: the nodes register again within that time.
 // B3  An empty book makes no list: the last one stays.
+// B4  Of members with one address, a list has the one that etcd lists and that changed last. The others stay in the book.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ class MemberBook {
 
     // The next list, if one is due.
     std::shared_ptr<const Found> next_list(uint64_t now_ns);
+    // About members that the last next_list() left out, and the one before did not (B4).
+    Complaints left_out();
     // When the next held member leaves; nothing: none does.
     std::optional<uint64_t> next_ns() const;
     // Of etcd, as last told; 0: nothing yet.
@@ -48,15 +52,20 @@ class MemberBook {
   private:
     struct Entry {
         Member member;
+        int64_t mod_revision = 0;
         uint64_t leaves_ns = 0;  // 0: etcd has it
     };
+    using Entries = std::map<std::string, Entry>;
     void put(const EtcdKey& at, Complaints& complaints);
     void hold_missing(const std::vector<std::string>& present, bool lost_history, uint64_t now_ns);
     std::string name_of(const std::string& key) const;
+    std::vector<Member> choose();
 
     const std::string nodes_, origin_;
     const conf::NodeChannel channel_;
-    std::map<std::string, Entry> members_;
+    Entries members_;
+    std::set<std::string> left_out_;  // of the last list: names
+    Complaints left_out_lines_;
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
     int64_t revision_ = 0, newest_ = 0;

@@ -2,11 +2,13 @@
 #include "daemon/farcached/discovered.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/node_clock.h"
 #include "base/placement_words.h"
 #include "conf/addresses.h"
+#include "conf/etcd_url.h"
 #include "conf/program.h"
 #include "process/fatal.h"
 
@@ -51,40 +53,49 @@ Discovered::Discovered(const conf::Settings& settings)
       timeout_s_(settings.proxy.discover_timeout_s),
       source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {}
 
-bool Discovered::wait_for_list(process::Signals& signals, const process::ServiceManager& manager) {
+// False: there is no list yet, or it cannot be used.
+bool Discovered::try_first(const conf::Settings& settings, Prepare prepare) {
+    std::shared_ptr<const Found> found = source_->latest();
+    if (found == nullptr) return false;
+    const conf::Settings with_list = with(settings, *found);
+    std::vector<std::string> refused = conf::check_nodes(with_list.proxy);
+    if (refused.empty()) refused = prepare(with_list);
+    if (refused.empty()) use(std::move(found));
+    else refuse(*found, refused);
+    return refused.empty();
+}
+
+bool Discovered::wait_for_list(process::Signals& signals, const process::ServiceManager& manager, const conf::Settings& settings,
+                               Prepare prepare) {
     const uint64_t begun_ns = boottime_ns();
     uint64_t next_line_s = 1;
+    const auto why = [&] {
+        const std::string refusal = source_->latest() == nullptr ? "" : in_use().refusal;
+        return refusal.empty() ? source_->state().last_error : refusal;
+    };
+    const auto in_brackets = [](const std::string& text) { return text.empty() ? "" : " (" + text + ")"; };
     const auto is_over = [&] {
+        if (try_first(settings, prepare)) return true;
         const uint64_t waited_s = (boottime_ns() - begun_ns) / ns_per_s;
-        if (source_->latest() != nullptr || waited_s >= timeout_s_) return true;
+        if (waited_s >= timeout_s_) return true;
         if (waited_s < next_line_s) return false;
         next_line_s = waited_s + progress_s;
-        const std::string why = source_->state().last_error;
-        const std::string line = "waiting for the first list of nodes from " + name_ + (why.empty() ? "" : " (" + why + ")");
+        const std::string line = "waiting for the first list of nodes from " + name_ + in_brackets(why());
         process::say(Level::notice, line);
         manager.tell_longer(line, us_longer);
         return false;
     };
     if (!signals.wait_until(is_over)) return false;
-    if (source_->latest() != nullptr) return true;
-    const std::string why = source_->state().last_error;
-    source_.reset();
-    process::fatal({conf::exit_system, "--discover " + name_ + ": no list of nodes within " + std::to_string(timeout_s_) + " s" +
-                                           (why.empty() ? "" : " (" + why + ")") +
-                                           "; every request would fail; check the name and the DNS server, or raise "
-                                           "discover_timeout\n"});
-}
-
-conf::Settings Discovered::first_list(const conf::Settings& settings) {
-    std::shared_ptr<const Found> found = source_->latest();
-    conf::Settings with_nodes = with(settings, *found);
-    const conf::Complaints wrong = conf::check_nodes(with_nodes.proxy);
-    if (!wrong.empty()) {
-        source_.reset();
-        process::fatal({conf::exit_usage, wrong.front() + "\n"});
-    }
-    use(std::move(found));
-    return with_nodes;
+    if (used_ != nullptr) return true;
+    const std::string reason = why();
+    const bool listed = source_->latest() != nullptr;
+    source_.reset();  // its thread ends before the process does
+    const std::string_view hint = listed                      ? "mend the list" :
+                                  conf::is_etcd_url(name_) ? "check the endpoints, the prefix and the nodes" :
+                                                                "check the name and the DNS server";
+    process::fatal({conf::exit_system, "--discover " + name_ + ": no list of nodes" + (listed ? " that can be used" : "") +
+                                           " within " + std::to_string(timeout_s_) + " s" + in_brackets(reason) +
+                                           "; every request would fail; " + std::string(hint) + ", or raise discover_timeout\n"});
 }
 
 std::shared_ptr<const Found> Discovered::newer() const {
@@ -116,7 +127,7 @@ void Discovered::use(std::shared_ptr<const Found> found) {
 void Discovered::refuse(const Found& found, const std::vector<std::string>& reasons) {
     const std::string why = reasons.empty() ? std::string("no reason") : reasons.front();
     lines_.say(Level::warning, name_ + ": the new list of " + counted(found.nodes.size()) + " cannot be used (" + why +
-                                   "); the last list stays in use; retrying");
+                                   "); " + (used_ == nullptr ? "there is no other list yet" : "the last list stays in use") + "; retrying");
     std::lock_guard hold(lock_);
     in_use_.refused++;
     in_use_.refusal = why;

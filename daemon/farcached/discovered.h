@@ -31,11 +31,11 @@ class Discovered {
     Discovered(const Discovered&) = delete;
     Discovered& operator=(const Discovered&) = delete;
 
-    // Waits for the first list, up to discover_timeout; then exits. False: a signal ends the program.
-    bool wait_for_list(process::Signals& signals, const process::ServiceManager& manager);
-
-    // The settings with the first list, which is in use then. Exits if it cannot be used.
-    conf::Settings first_list(const conf::Settings& settings);
+    // Waits for a list that can be used, up to discover_timeout; then exits. prepare: gets these settings with each list; empty: the
+    // list is in use now; otherwise the reasons why it cannot be. False: a signal ends the program.
+    using Prepare = FunctionRef<std::vector<std::string>(const conf::Settings& with_list)>;
+    bool wait_for_list(process::Signals& signals, const process::ServiceManager& manager, const conf::Settings& settings,
+                       Prepare prepare);
 
     // The newest list; nullptr: it is in use.
     std::shared_ptr<const Found> newer() const;
@@ -57,6 +57,8 @@ class Discovered {
     void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
 
   private:
+    bool try_first(const conf::Settings& settings, Prepare prepare);
+
     const std::string name_;
     const uint32_t timeout_s_;
     process::LimitedLines lines_;

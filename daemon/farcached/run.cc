@@ -125,12 +125,16 @@ std::unique_ptr<Embedded> embedded_or_exit(const conf::Settings& settings, node:
     }
 }
 
+Nodes::Made make_nodes(const conf::Settings& settings, const Files& files, std::shared_ptr<const protocol::AuthKey> key) {
+    const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, std::move(key)};
+    return Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust);
+}
+
 // nullptr: only the embedded node.
 std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files& files,
                                      std::shared_ptr<const protocol::AuthKey> key) {
     if (settings.proxy.nodes.empty()) return nullptr;
-    const PeerTrust trust{settings.peer_tls.enabled() ? &files.peers : nullptr, std::move(key)};
-    return or_fatal(Nodes::make(settings.proxy, settings.memory, fabric::look_up, trust));
+    return or_fatal(make_nodes(settings, files, std::move(key)));
 }
 
 // At the start and at reloads. It waits for name servers, for a bounded time.
@@ -418,10 +422,15 @@ int run(int argc, char** argv) {
     std::unique_ptr<Discovered> discovered;  // of the final process: it has a thread
     if (!settings.proxy.discover.empty()) {
         start_or_exit([&] { discovered = std::make_unique<Discovered>(settings); });
-        if (!discovered->wait_for_list(signals, manager)) return conf::exit_ok;
-        with_nodes = discovered->first_list(settings);
-        or_fatal(raise_limits(with_nodes));
-        nodes = nodes_or_exit(with_nodes, files, node_key);
+        const auto prepare = [&](const conf::Settings& next) -> std::vector<std::string> {
+            if (const conf::Refusal refused = raise_limits(next)) return lines_of(*refused);
+            Nodes::Made made = make_nodes(next, files, node_key);
+            if (const auto* problem = std::get_if<conf::Problem>(&made)) return lines_of(*problem);
+            nodes = std::get<0>(std::move(made));
+            with_nodes = next;
+            return {};
+        };
+        if (!discovered->wait_for_list(signals, manager, settings, prepare)) return conf::exit_ok;
     }
     serve(reloader, with_nodes, files, nodes.get(), discovered.get(), server, http, signals, manager, starting);
     process::say(Level::info, "Exiting normally");

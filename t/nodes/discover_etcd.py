@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.error
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
@@ -32,7 +33,8 @@ KEYS = ["key-%d" % i for i in range(100)]
 
 
 def record(name, **fields):
-    return json.dumps({"name": name, "addresses": {"tcp": "127.0.0.1:1"}, **fields})
+    """At an address that no other name has."""
+    return json.dumps({"name": name, "addresses": {"tcp": "127.0.0.1:%d" % (1 + zlib.crc32(name.encode()) % 65000)}, **fields})
 
 
 class Lister:
@@ -103,6 +105,22 @@ def until_nodes(proxy, names):
     return accept(until(lambda: nodes_shown(proxy), accept))
 
 
+def starts_later(etcd, proxy):
+    """A record with an unknown host is there at the start, and leaves."""
+    etcd.put("/far/nodes/unknown", record("unknown", addresses={"tcp": "unknown.test.invalid:1"}))
+    waits = proxy._wait_until_listening
+
+    def mend(command):
+        log = until(proxy.stderr, lambda text: b"there is no other list yet" in text)
+        tap.like(log, r"the new list of 2 nodes cannot be used \(.*the host unknown\.test\.invalid is not known",
+                 "a start waits for a list that can be used, and logs what is wrong")
+        etcd.delete("/far/nodes/unknown")
+        waits(command)
+
+    proxy._wait_until_listening = mend
+    return proxy
+
+
 def fleet(etcd, table):
     options = ",".join(["node_timeout_ms=30000", table.options()] + ["drop_privileges"] * bool(DROPS))
     with node(etcd, "n0", "--weight", "3", "--zone", "east", *DROPS) as n0:
@@ -113,7 +131,7 @@ def fleet(etcd, table):
                 ({"tcp": "127.0.0.1:%d" % n0.port}, 3, "east", 2), "with its address, weight, zone and ttl")
         tap.ok(lease != 0 and shown["incarnation"].isdigit() and shown["version"], "under a lease, with incarnation and version")
         source = etcd.source().replace("127.0.0.1", "localhost")
-        with Daemon("--discover", source, "-o", options, threads=2) as proxy, proxy.client() as client:
+        with starts_later(etcd, Daemon("--discover", source, "-o", options, threads=2)) as proxy, proxy.client() as client:
             tap.ok(until_nodes(proxy, ["n0"]), "a proxy finds it", nodes_shown(proxy))
             n1, n2 = node(etcd, "n1").start(), node(etcd, "n2").start()
             tap.ok(until_nodes(proxy, ["n0", "n1", "n2"]), "nodes join", nodes_shown(proxy))
@@ -209,6 +227,11 @@ def malformed(etcd):
         etcd.put("/far/nodes/good", record("good", weight=2))
         tap.ok(lister.until(good) and "/2/" in lister.nodes["good"], "and comes back", lister.nodes)
         tap.is_(lister.revision, etcd.revision(), "lists have etcd's revision")
+        etcd.put("/far/nodes/renamed", json.dumps({**json.loads(record("good")), "name": "renamed"}))
+        tap.ok(lister.until(["renamed", "weighty"]), "a node that was restarted under another name replaces its former record",
+               lister.nodes)
+        etcd.delete("/far/nodes/renamed")
+        tap.ok(lister.until(good), "until the later record is gone", lister.nodes)
         for name in {**bad, **good}:
             etcd.delete("/far/nodes/" + name)
         etcd.put("/far/nodes/last", record("last"))

@@ -107,10 +107,11 @@ void check_messages() {
 
 // ---- members ------------------------------------------------------------------------------------------
 
+// Each at another address.
 Member member_named(const std::string& name) {
     Member member;
     member.name = name;
-    member.tcp = "10.0.0.2:11300";
+    member.tcp = "10.0.0.2:" + std::to_string(11300 + (name.empty() ? 0 : name[0]));
     member.zone = "east";
     member.incarnation = UINT64_MAX;
     member.version = "1.2";
@@ -210,6 +211,29 @@ void check_lost_history() {
     tap::is(names_of(book.next_list(14 * second_ns)), "102 c", "with a history that goes on, a missing one leaves at once");
 }
 
+void check_one_address() {
+    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    const auto at_one_address = [](const std::string& name) {
+        Member member = member_named(name);
+        member.tcp = "10.0.0.9:1";
+        return member;
+    };
+    (void)book.take(EtcdRange{10, 1, {key_of(at_one_address("b"), 4), key_of(at_one_address("a"), 5), key_of(member_named("c"), 6)},
+                              false}, 0);
+    tap::is(names_of(book.next_list(0)), "10 a c", "of two members at one address the newer one is listed");
+    const auto complaints = book.left_out();
+    tap::ok(complaints.size() == 1 && book.skipped() == 1 && complaints[0] == "the member at /far/nodes/b has the address "
+            "tcp:10.0.0.9:1 of a, which registered later", "and the other is complained of");
+    (void)book.take(EtcdWatched{11, false, false, 0, "", {{key_of(at_one_address("b"), 11), false}}});
+    tap::is(names_of(book.next_list(0)), "11 b c", "a later one replaces it");
+    tap::is(book.left_out().size(), size_t(1), "with a complaint");
+    (void)book.take(EtcdWatched{12, false, false, 0, "", {{{"/far/nodes/b", "", false, 12}, true}}});
+    tap::is(names_of(book.next_list(0)), "12 a c", "and the former one is back when it leaves");
+    tap::ok(book.left_out().empty(), "without a complaint");
+    (void)book.take(EtcdRange{2, 2, {key_of(at_one_address("d"), 2)}, false}, 0);
+    tap::is(names_of(book.next_list(0)), "13 c d", "after etcd lost its data, a held member gives way to a registered one");
+}
+
 }  // namespace
 
 int main() {
@@ -221,5 +245,6 @@ int main() {
     check_random_records();
     check_lists();
     check_lost_history();
+    check_one_address();
     return tap::done();
 }
