@@ -283,6 +283,7 @@ void Fences::list(Fence& fence, bool returns) noexcept {
     fence.run = Fence::new_run();
     if (!returns) return;
     fence.stale.become_all();
+    fence.links.fill(Fence::Link::none);  // workers connect again
     fence.guests.clear();
     fence.guests_until_ns = 0;
     fence.tainted = false;
