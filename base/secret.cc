@@ -35,18 +35,23 @@ bool same_secret(std::string_view a, std::string_view b) {
 }
 
 bool decode_base64(std::string_view text, FunctionRef<void(unsigned char byte)> add) {
+    if (text.ends_with('=') && text.size() % 4 != 0) return false;
     for (int padding = 0; padding < 2 && text.ends_with('='); padding++) text.remove_suffix(1);
     unsigned bits = 0, count = 0;
+    bool standard = false, for_urls = false;  // the alphabets found
     for (const char c : text) {
         const int digit = base64_digit(c);
         if (digit < 0) return false;
+        standard |= c == '+' || c == '/';
+        for_urls |= c == '-' || c == '_';
         bits = (bits << 6 | unsigned(digit)) & 0xffff;
         count += 6;
         if (count < 8) continue;
         count -= 8;
         add(static_cast<unsigned char>(bits >> count & 0xff));
     }
-    return count < 6;
+    const unsigned spare_bits = bits & ((1u << count) - 1);
+    return count < 6 && spare_bits == 0 && !(standard && for_urls);
 }
 
 }  // namespace farcached

@@ -12,7 +12,8 @@ namespace farcached {
 // How long it takes depends on the two sizes only.
 bool same_secret(std::string_view a, std::string_view b);
 
-// Of RFC 4648, in either alphabet, with or without its padding. Adds each byte as it is complete; at false some were added.
+// Of RFC 4648, in one of its two alphabets, with its whole padding or without any. Refuses spare bits that are not zero. Adds each
+// byte as it is complete; at false some were added.
 bool decode_base64(std::string_view text, FunctionRef<void(unsigned char byte)> add);
 
 }  // namespace farcached

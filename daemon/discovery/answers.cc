@@ -26,8 +26,8 @@ FoundNode node_at(std::string host, uint16_t port, uint32_t weight, const NodeTr
 // Of the nodes with one name, the first stays.
 void sort_by_name(std::vector<FoundNode>& nodes) {
     std::ranges::stable_sort(nodes, {}, [](const FoundNode& one) -> const std::string& { return one.node.name; });
-    const auto same = std::ranges::unique(nodes, {}, [](const FoundNode& one) -> const std::string& { return one.node.name; });
-    nodes.erase(same.begin(), same.end());
+    const auto same_name = [](const FoundNode& a, const FoundNode& b) { return a.node.name == b.node.name; };
+    nodes.erase(std::unique(nodes.begin(), nodes.end(), same_name), nodes.end());
 }
 
 }  // namespace

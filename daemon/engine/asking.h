@@ -336,11 +336,13 @@ template <class Completion, class Record>
 template <class Completion, class Record>
 [[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                             const Request<Record>& request) {
-    LinkPeer* peer = asker.context.router.links().choose(key.bytes);
+    Links& links = asker.context.router.links();
+    LinkPeer* peer = links.choose(key.bytes);
     bool wants_value;
     {
         Completion completion(asker.target(), request.key, request.record, request.words);
-        if (peer != nullptr && peer->is_mapped() && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
+        const bool reads = peer != nullptr && peer->is_mapped() && links.may_read(*peer, key.bytes);
+        if (reads && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
         wants_value = completion.wants_value();
     }
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/fencer.h"
 
+#include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "process/node_time.h"
@@ -48,23 +51,21 @@ bool cap_expiry(protocol::ArithOp& op, NodeSeconds limit) {
 
 // ---- states -----------------------------------------------------------------------------------------
 
-void Fencer::attend(Peers peers, const NodeOptions& options) {
+void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
+    CHECK(peers.size() <= seen_.capacity());
     shared_.links_changed = false;
     unsettled_ = false;
     seen_.clear();
-    try {
-        seen_.reserve(peers.size());
-    } catch (const std::bad_alloc&) {  // at the next tick
-        unsettled_ = true;
-        return;
-    }
     for (const auto& peer : peers) {
         Fences::Seen& seen = seen_.emplace_back();
         seen.fence = &peer->node().fence;
         seen.owns_link = peer->own() != nullptr;
         seen.up = seen.owns_link && peer->started() && peer->own()->up();
         seen.down = seen.owns_link && !peer->own()->reachable();
-        seen.busy = !peer->has_answered();
+        const auto is_before = [&](const auto& other) {
+            return other->shared_node() == peer->shared_node() && !other->has_answered();
+        };
+        seen.busy = !peer->has_answered() || std::ranges::any_of(leaving, is_before);
         seen.drained = peer->node().drained.load(std::memory_order_relaxed);
     }
     const bool failover = options.failover && peers.size() > 1;
@@ -137,34 +138,99 @@ void Fencer::one_ended(proxy::Ticket ticket, bool done) noexcept {
     again_at_ns_ = 0;
 }
 
-// ---- diverted mutations -----------------------------------------------------------------------------
+// ---- diverted requests -------------------------------------------------------------------------------
 
-// The sink of mutations that are diverted to one gutter.
-class Fencer::Guests final : public proxy::ReplySink {
+namespace {
+
+constexpr uint64_t session_stride = UINT64_C(0x9e3779b97f4a7c15);
+
+// After it the node has no item that it had before.
+bool has_overwritten(const protocol::ReplyOp& reply) {
+    using Stored = protocol::StoreReply::Status;
+    using Deleted = protocol::DeleteReply::Status;
+    if (auto* store = std::get_if<protocol::StoreReply>(&reply))
+        return store->status == Stored::stored || store->status == Stored::too_large;
+    if (auto* gone = std::get_if<protocol::DeleteReply>(&reply)) return gone->status != Deleted::exists;
+    return false;
+}
+
+}  // namespace
+
+class Fencer::Answers final : public proxy::ReplySink {
   public:
-    Guests(proxy::ReplySink& to, std::shared_ptr<OneNode> gutter) : to_(to), gutter_(std::move(gutter)) {}
+    explicit Answers(Fencer& fencer) : fencer_(fencer) {}
     void answered(proxy::Ticket ticket, proxy::Answer& answer) override {
-        Fences::answered(gutter_->fence);
-        to_.answered(ticket, answer);
+        const Diverted done = fencer_.diverted(ticket);
+        Fences& fences = fencer_.fences();
+        if (done.overwrites && has_overwritten(answer.op)) fences.know(done.own->fence, done.guest);
+        if (!done.checks || fences.knows(done.own->fence, done.guest)) return fencer_.tickets_.answered(ticket, answer);
+        if (done.changes) return fencer_.tickets_.failed(ticket, {proxy::AskFailure::node_down, std::nullopt});
+        const protocol::ReplyOp miss = protocol::GetReply();
+        proxy::Answer missed{.op = miss, .value = {}, .owned = nullptr};
+        fencer_.tickets_.answered(ticket, missed);
     }
     void failed(proxy::Ticket ticket, const proxy::Failed& failed) override {
-        Fences::answered(gutter_->fence);
-        to_.failed(ticket, failed);
+        fencer_.diverted(ticket);
+        fencer_.tickets_.failed(ticket, failed);
     }
 
   private:
-    proxy::ReplySink& to_;
-    const std::shared_ptr<OneNode> gutter_;
+    Fencer& fencer_;
 };
 
-Fencer::Fencer(LinkShared& shared, proxy::ReplySink& tickets) : shared_(shared), tickets_(tickets) {}
+// Of deletes that go before a mutation with the same ticket.
+class Fencer::Clears final : public proxy::ReplySink {
+  public:
+    explicit Clears(Fencer& fencer) : fencer_(fencer) {}
+    void answered(proxy::Ticket ticket, proxy::Answer& answer) override {
+        const auto at = fencer_.diverted_.find(ticket);
+        if (at == fencer_.diverted_.end() || !has_overwritten(answer.op)) return;
+        fencer_.fences().know(at->second.own->fence, at->second.guest);
+    }
+    void failed(proxy::Ticket, const proxy::Failed&) override {}  // the mutation's answer does not count
+
+  private:
+    Fencer& fencer_;
+};
+
+Fencer::Fencer(LinkShared& shared, proxy::ReplySink& tickets)
+    : shared_(shared),
+      tickets_(tickets),
+      answers_(std::make_unique<Answers>(*this)),
+      clears_(std::make_unique<Clears>(*this)) {}
 
 Fencer::~Fencer() = default;
 
-proxy::ReplySink& Fencer::guests_at(LinkPeer& gutter) {
-    std::unique_ptr<Guests>& guests = guests_[gutter.shared_node()];
-    if (guests == nullptr) guests = std::make_unique<Guests>(tickets_, gutter.shared_node());
-    return *guests;
+proxy::ReplySink& Fencer::clears() { return *clears_; }
+
+Fencer::Plan Fencer::plan(LinkPeer& own, LinkPeer& gutter, std::string_view key, const proxy::AskOptions& with, bool changes,
+                          bool overwrites) {
+    const Fences::Guest guest = fences().guest(own.node().fence, gutter.node().fence, key);
+    if (!changes && guest.known) return {&tickets_};
+    const uint64_t order = guest.hash ^ with.session * session_stride;
+    const auto before = changing_.find(order);
+    const bool behind = before != changing_.end() && before->second != 0;  // an earlier one of its session, whose answer tells
+    if (!changes && !behind) return {};
+    const bool checks = !guest.known && !overwrites;
+    uint32_t* const changing = changes ? &changing_[order] : nullptr;
+    diverted_.emplace(with.ticket,
+                      Diverted{own.shared_node(), gutter.shared_node(), guest, order, changes, overwrites, checks});
+    if (changing != nullptr) (*changing)++;
+    return {answers_.get(), checks && !behind};
+}
+
+// Takes it: it has its answer, or has failed.
+Fencer::Diverted Fencer::diverted(proxy::Ticket ticket) {
+    const auto at = diverted_.find(ticket);
+    CHECK(at != diverted_.end());
+    Diverted taken = std::move(at->second);
+    diverted_.erase(at);
+    if (!taken.changes) return taken;
+    Fences::answered(taken.gutter->fence);
+    const auto changing = changing_.find(taken.order);
+    CHECK(changing != changing_.end());
+    if (--changing->second == 0) changing_.erase(changing);
+    return taken;
 }
 
 NodeSeconds Fencer::node_seconds() const { return process::node_now(); }

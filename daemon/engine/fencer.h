@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fencer: one worker's part of the rejoin fence (daemon/remote/fence.h). It lets the worker's peers follow the states of their
-// nodes, deletes stale items at a node that is back, and prepares mutations that go to another node than their key's own.
+// nodes, deletes stale items at a node that is back, and prepares requests that go to another node than their key's own.
 //
 // Owner: Links. The worker's thread.
 #pragma once
@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "base/node_clock.h"
@@ -28,6 +30,16 @@ bool changes(const Op& op) {
     return true;
 }
 
+// Does a node that executes it remove the present item, whatever that is?
+template <class Op>
+bool overwrites(const Op& op) {
+    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
+        return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value();
+    if constexpr (std::is_same_v<Op, protocol::DeleteOp>)
+        return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value;
+    return std::is_same_v<Op, protocol::ForgetOp>;
+}
+
 // Lowers the expiry times that the operation may give an item to `limit`. True: one was later.
 bool cap_expiry(protocol::GetOp& op, NodeSeconds limit);
 bool cap_expiry(protocol::StoreOp& op, NodeSeconds limit);
@@ -37,6 +49,11 @@ inline bool cap_expiry(protocol::ForgetOp&, NodeSeconds) { return false; }
 
 class Fencer final : private proxy::ReplySink {
   public:
+    // How a request is sent to a gutter.
+    struct Plan {
+        proxy::ReplySink* sink = nullptr;  // nullptr: a get that misses, it is not sent
+        bool clear = false;                // first a delete of the key, with the same ticket, to clears()
+    };
     using Peers = std::span<const std::unique_ptr<LinkPeer>>;
 
     // Both outlive this.
@@ -47,8 +64,10 @@ class Fencer final : private proxy::ReplySink {
 
     // Is attend() due, at the end of a tick?
     bool due() const { return unsettled_ || shared_.links_changed || generation_ != fences().generation(); }
-    // Not within a submission.
-    void attend(Peers peers, const NodeOptions& options);
+    // Room for so many peers. Throws std::bad_alloc.
+    void reserve(size_t peers) { seen_.reserve(peers); }
+    // Not within a submission. leaving: other links of these nodes.
+    void attend(Peers peers, Peers leaving, const NodeOptions& options);
     // When attend() is due without an event, on boottime_ns(); UINT64_MAX: never.
     uint64_t again_at_ns() const { return shared_.links_changed ? 0 : again_at_ns_; }
     void again() { unsettled_ = true; }
@@ -57,19 +76,34 @@ class Fencer final : private proxy::ReplySink {
 
     // Is a node out of use?
     bool anything_out() const { return out_; }
-    // Is a mutation of a key of `own`, chosen for `peer`, diverted?
+    // Is a request for a key of `own`, chosen for `peer`, diverted?
     static bool is_diverted(const LinkPeer& own, const LinkPeer& peer) { return &own != &peer && own.is_out(); }
-    // Before such a mutation is sent: records it, and caps its expiry. Returns the sink of its answer. Throws std::bad_alloc.
+    // Before such a request is sent: records a mutation, and caps its expiry. Throws std::bad_alloc.
     template <class Op>
-    proxy::ReplySink& divert(LinkPeer& own, LinkPeer& gutter, Op& op, uint32_t ttl_s) {
-        proxy::ReplySink& sink = guests_at(gutter);
+    Plan divert(LinkPeer& own, LinkPeer& gutter, Op& op, const proxy::AskOptions& with, uint32_t ttl_s) {
+        const Plan made = plan(own, gutter, op.key.bytes, with, changes(op), overwrites(op));
+        if (!changes(op)) return made;
         const bool capped = ttl_s != 0 && cap_expiry(op, node_seconds() + ttl_s);
         fences().divert(own.node().fence, gutter.node().fence, op.key.bytes, guests_until_ns(ttl_s), capped);
-        return sink;
+        return made;
     }
+    // Is the gutter's item of the key a guest?
+    bool has_guest(const LinkPeer& own, const LinkPeer& gutter, std::string_view key) const {
+        return fences().guest(own.node().fence, gutter.node().fence, key).known;
+    }
+    proxy::ReplySink& clears();
 
   private:
-    class Guests;
+    // A request that was sent to a gutter.
+    struct Diverted {
+        std::shared_ptr<OneNode> own, gutter;
+        Fences::Guest guest;
+        uint64_t order;   // of its session and key
+        bool changes, overwrites;
+        bool checks;      // its answer counts only if the guest is known by then
+    };
+    class Answers;
+    class Clears;
     struct Work {
         std::shared_ptr<OneNode> node;
         Kill kill;
@@ -78,7 +112,9 @@ class Fencer final : private proxy::ReplySink {
     };
 
     Fences& fences() const { return shared_.nodes.fences(); }
-    proxy::ReplySink& guests_at(LinkPeer& gutter);
+    Plan plan(LinkPeer& own, LinkPeer& gutter, std::string_view key, const proxy::AskOptions& with, bool changes,
+              bool overwrites);
+    Diverted diverted(proxy::Ticket ticket);
     NodeSeconds node_seconds() const;
     uint64_t guests_until_ns(uint32_t ttl_s);
     void begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options);
@@ -91,7 +127,10 @@ class Fencer final : private proxy::ReplySink {
     proxy::ReplySink& tickets_;
     std::vector<Fences::Seen> seen_;
     std::map<uint64_t, Work> works_;  // by ticket
-    std::map<std::shared_ptr<OneNode>, std::unique_ptr<Guests>> guests_;
+    std::map<proxy::Ticket, Diverted> diverted_;
+    std::unordered_map<uint64_t, uint32_t> changing_;  // by Diverted::order: mutations without an answer
+    const std::unique_ptr<Answers> answers_;
+    const std::unique_ptr<Clears> clears_;
     uint64_t next_work_ = 0;
     uint64_t generation_ = 0;
     uint64_t again_at_ns_ = UINT64_MAX;

@@ -104,6 +104,7 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
         list_.back()->take_place(i);
     }
     shared_.touched.reserve(list_.size());
+    fencer_->reserve(list_.size());
     letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
 }
 
@@ -149,7 +150,7 @@ void Links::end_tick() {
 }
 
 void Links::attend() {
-    fencer_->attend(list_, set_->options);
+    fencer_->attend(list_, leaving_, set_->options);
 }
 
 // Returns a peer if it was the only one, and only READs to it are under way; peers that wait for these READs do not count. A flush
@@ -183,9 +184,12 @@ void Links::set_timer() {
 
 // ---- which peer -------------------------------------------------------------------------------------
 
+// A drained node is used until its fence takes it out of use, if it does.
 LinkPeer* Links::usable(uint32_t place) {
     LinkPeer& peer = *list_[place];
-    return peer.reachable() && peer.takes_keys() && !peer.node().drained.load(std::memory_order_relaxed) ? &peer : nullptr;
+    if (!peer.reachable() || !peer.takes_keys()) return nullptr;
+    if (!peer.node().drained.load(std::memory_order_relaxed)) [[likely]] return &peer;
+    return set_->options.failover && list_.size() > 1 ? &peer : nullptr;
 }
 
 LinkPeer* Links::choose(std::string_view key) {
@@ -210,13 +214,36 @@ LinkPeer* Links::choose_elsewhere(uint32_t spot) {
     return nullptr;
 }
 
-// Of a mutation; `op` is prepared for the peer.
+LinkPeer* Links::diverted_from(const LinkPeer& peer, std::string_view key) {
+    if (set_->placement->size() == 1) return nullptr;
+    LinkPeer& own = *list_[set_->placement->node_of(key, chance_)];
+    return Fencer::is_diverted(own, peer) ? &own : nullptr;
+}
+
+bool Links::has_guest(const LinkPeer& peer, std::string_view key) {
+    const LinkPeer* own = diverted_from(peer, key);
+    return own == nullptr || fencer_->has_guest(*own, peer, key);
+}
+
+// The gutter's own item of the key may be old: only what was stored there, or deleted, since the key is diverted counts.
 template <class Op>
-proxy::ReplySink& Links::sink_of(Op& op, LinkPeer& peer) {
-    if (set_->placement->size() == 1 || !changes(op)) return *tickets_;
-    LinkPeer& own = *list_[set_->placement->node_of(op.key.bytes, chance_)];
-    if (!Fencer::is_diverted(own, peer)) return *tickets_;
-    return fencer_->divert(own, peer, op, set_->options.failover_ttl_s);
+SubmitResult Links::ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options) {
+    const Fencer::Plan plan = fencer_->divert(own, gutter, op, options, set_->options.failover_ttl_s);
+    if (plan.sink == nullptr) {
+        shared_.pool.answer(options.ticket, protocol::GetReply());
+        return SubmitResult::later;
+    }
+    if (plan.clear) {
+        protocol::DeleteOp clear;
+        clear.key = op.key;
+        proxy::AskOptions first;
+        first.ticket = options.ticket;
+        first.session = options.session;
+        first.deadline_ns = options.deadline_ns;
+        first.patience_ns = options.patience_ns;
+        gutter.ask(clear, std::move(first), fencer_->clears());
+    }
+    return gutter.ask(op, std::move(options), *plan.sink);
 }
 
 SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
@@ -244,8 +271,11 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    proxy::ReplySink& sink = fencer_->anything_out() ? sink_of(there, *peer) : *tickets_;
-    return peer->ask(there, std::move(options), sink);
+    if (fencer_->anything_out()) [[unlikely]] {
+        LinkPeer* own = diverted_from(*peer, op.key.bytes);
+        if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
+    }
+    return peer->ask(there, std::move(options), *tickets_);
 }
 
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::StoreOp&, proxy::AskOptions);
@@ -307,6 +337,7 @@ void Links::serve(std::unique_ptr<Letter> letter) {
     if (link == nullptr && take_newer()) link = lent_link(*letter);
     for (size_t i = leaving_.size(); link == nullptr && i-- > 0;)
         if (leaving_[i]->shared_node() == letter->node) link = leaving_[i]->own();
+    if (link != nullptr && !link->takes_letters() && fencer_->due()) attend();  // the borrower may follow a newer state
     if (link == nullptr || !link->takes_letters()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
     OwnedRequest& request = letter->request;
@@ -422,6 +453,7 @@ void Links::take() {
     }
     leaving_.reserve(leaving_.size() + list_.size());
     shared_.touched.reserve(leaving_.size() + list_.size() + list.size());
+    fencer_->reserve(list.size());
     for (size_t i = 0; i < list.size(); i++)
         if (kept_from[i] != is_new) list[i] = std::move(list_[kept_from[i]]);
     const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(set_->options.timeout_ns, next->options.timeout_ns);

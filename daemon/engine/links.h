@@ -71,6 +71,8 @@ class Links {
 
     // The peer of a key; nullptr: none is available.
     LinkPeer* choose(std::string_view key);
+    // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
+    bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_->anything_out() || has_guest(peer, key); }
     // peer: chosen for the key.
     SubmitResult get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket);
     template <class Op>
@@ -104,8 +106,10 @@ class Links {
     LinkPeer* usable(uint32_t place);
     LinkPeer* choose_elsewhere(uint32_t spot);
     void attend();
+    LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
+    bool has_guest(const LinkPeer& peer, std::string_view key);
     template <class Op>
-    proxy::ReplySink& sink_of(Op& op, LinkPeer& peer);
+    SubmitResult ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
     template <class Op>
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);

@@ -39,7 +39,7 @@ LetterQueue Desk::close() {
 
 void Mailroom::sessions_ended() {
     if (with_sessions_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    for (Desk& desk : desks_) desk.wake();
+    wake_all();
 }
 
 }  // namespace farcached::daemon

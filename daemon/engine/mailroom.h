@@ -124,6 +124,9 @@ class Mailroom {
 
     uint32_t workers() const { return uint32_t(desks_.size()); }
     Desk& desk(uint32_t worker) { return desks_[worker]; }
+    void wake_all() {
+        for (Desk& desk : desks_) desk.wake();
+    }
     // Of one worker, once: the last one wakes all.
     void sessions_ended();
     bool all_ended() const { return with_sessions_.load(std::memory_order_acquire) == 0; }

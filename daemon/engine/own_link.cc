@@ -207,7 +207,7 @@ void OwnLink::read_failed(std::string_view key, bool by_index, std::string_view 
 }
 
 bool OwnLink::reads_from(uint64_t incarnation) const {
-    if (!link_.up() || link_.welcome().incarnation != incarnation) return false;
+    if (!link_.up() || link_.welcome().incarnation != incarnation || fence_ != FenceState::in_use) return false;
     return !peer_.leaves() && !node_->drained.load(std::memory_order_relaxed);
 }
 

@@ -155,7 +155,7 @@ void sample_keys(Call& call, const TextRequest& request) {
     say(call.out, "END");
 }
 
-// Other words than `get KEY` are an unknown command, too: clients cannot change the list.
+// Any form other than `config get KEY` is an unknown command, `config set` too: clients cannot change the list.
 void config(Call& call, const TextRequest& request) {
     const ClusterList list = cluster_list(call.context);
     std::string_view words = request.args;

@@ -210,11 +210,13 @@ void change_commands(EngineOptions& engine, const conf::AdminSettings& from, con
     if (from.shutdown != to.shutdown) engine.shutdown_enabled = to.shutdown;
 }
 
+enum class ListOfCluster { kept, looked_up };
+
 // From main's thread. Returns the errors, a line each; then nothing is changed. Applies only options that differ: values set by
 // commands stay until their option changes. Waits, for a bounded time, until all workers have applied them; before, use_keys() of
 // `files` lets a worker in `refresh_certs` go on.
-std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to,
-                                NewFiles& files) {
+std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to, NewFiles& files,
+                                ListOfCluster list) {
     // All that can be refused comes first.
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
         return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
@@ -227,7 +229,8 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     }
     Server::Change of_workers =
         running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
-    std::vector<ClusterView::Member> members = cluster_members(to.cluster, running.server);
+    std::optional<std::vector<ClusterView::Member>> members;
+    if (list == ListOfCluster::looked_up) members = cluster_members(to.cluster, running.server);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
@@ -243,7 +246,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     change_crawler(running, from.crawler, to.crawler);
     change_spill(running, from.disk, to.disk);
     change_commands(running.engine, from.admin, to.admin);
-    running.cluster.set(std::move(members), time_of_day());
+    if (members.has_value()) running.cluster.set(*std::move(members), time_of_day());
     running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
         running.engine.trace = to.process.verbosity >= 2;
@@ -256,7 +259,8 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     return {};
 }
 
-// After another list of nodes (--discover), from main's thread. False: the newest list cannot be used now.
+// After another list of nodes (--discover), from main's thread. False: the newest list cannot be used now. It does not look up the
+// members of the cluster: a name server that is down would delay the end of a dead node.
 bool take_list(const Running& running, const conf::Settings& settings) {
     const std::shared_ptr<const Found> found = running.discovered == nullptr ? nullptr : running.discovered->newer();
     if (found == nullptr) return true;
@@ -265,7 +269,7 @@ bool take_list(const Running& running, const conf::Settings& settings) {
         NewFiles files(running.files);
         files.keep_node_key(running.nodes->set()->options.key);
         std::vector<std::string> refused = conf::check_nodes(next.proxy);
-        if (refused.empty()) refused = change(running, running.with_list(settings), next, files);
+        if (refused.empty()) refused = change(running, running.with_list(settings), next, files, ListOfCluster::kept);
         if (refused.empty()) running.discovered->use(found);
         else running.discovered->refuse(*found, refused);
         return refused.empty();
@@ -289,13 +293,13 @@ bool try_reload(process::Reloader& reloader, const Running& running, process::Ht
         return files.load_keys(reloader.running(), next, wanted);
     };
     const auto apply = [&](const conf::Settings& from, const conf::Settings& to) {
-        return change(running, running.with_list(from), running.with_list(to), files);
+        return change(running, running.with_list(from), running.with_list(to), files, ListOfCluster::looked_up);
     };
     bool done = reloader.reload(apply, load);
     // Without a changed option nothing was applied; a new key reaches the nodes all the same.
     if (done && running.nodes != nullptr && !same_key(running.nodes->set()->options.key, files.node_key())) {
         const conf::Settings same = running.with_list(reloader.running());
-        refused = change(running, same, same, files);
+        refused = change(running, same, same, files, ListOfCluster::kept);
         if (!refused.empty()) reloader.refuse(refused);
         done = refused.empty();
     }

@@ -47,7 +47,10 @@ void Server::start(node::Node* node, Nodes* nodes, const EngineOptions& engine, 
     WorkerOptions worker_options = options_.worker;
     worker_options.ring = try_ring();
     worker_options.memory = &session_memory_;
-    if (nodes != nullptr) room_ = std::make_unique<Mailroom>(options_.threads);
+    if (nodes != nullptr) {
+        room_ = std::make_unique<Mailroom>(options_.threads);
+        nodes->wake_with([room = room_.get()] { room->wake_all(); });
+    }
     for (uint32_t i = 0; i < options_.threads; i++) {
         worker_options.number = i;
         worker_options.udp = udp_.of_worker(i, options_.threads);

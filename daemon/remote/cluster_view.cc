@@ -37,10 +37,22 @@ std::string numeric(const fabric::SocketAddress& address) {
     return text;
 }
 
+// A failed look-up does not lose an address.
+void keep_addresses(std::vector<ClusterView::Member>& members, const std::vector<ClusterView::Member>& before) {
+    for (ClusterView::Member& one : members) {
+        if (!one.address.empty()) continue;
+        const auto known = std::ranges::find_if(before, [&](const ClusterView::Member& other) {
+            return other.host == one.host && !other.address.empty();
+        });
+        if (known != before.end()) one.address = known->address;
+    }
+}
+
 }  // namespace
 
 void ClusterView::set(std::vector<Member> members, uint64_t version_min) {
     std::lock_guard hold(lock_);
+    keep_addresses(members, members_);
     if (members == members_) return;
     const uint64_t version = std::max(version_ + 1, version_min);
     std::shared_ptr<const List> list;
@@ -67,7 +79,7 @@ std::vector<ClusterView::Member> members_of(const conf::ClusterSettings& setting
         ClusterView::Member member{addresses[i].host, "", addresses[i].port};
         if (const auto* why = std::get_if<std::string>(&found[i]))
             unknown.push_back("the list of the cluster: the host " + member.host + " is not known (" + *why +
-                              "); clients get its name without an address; use a known name or an address");
+                              "); clients get its last known address or none; use a known name or an address");
         else
             member.address = numeric(std::get<0>(found[i]).front());
         members.push_back(std::move(member));

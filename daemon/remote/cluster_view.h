@@ -34,7 +34,8 @@ class ClusterView {
 
     // Clients get the members in this order; without any they get memcached's answers. After a change the version is version_min,
     // or the one after the present version if that is higher. For V1 over restarts, and between the farcached of one cluster,
-    // version_min is a time, or another number that only rises.
+    // version_min is a time, or another number that only rises. A member without an address keeps the one that its host has in the
+    // present list.
     void set(std::vector<Member> members, uint64_t version_min);
     // nullptr: no members are known.
     std::shared_ptr<const List> list() const;

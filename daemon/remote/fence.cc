@@ -7,12 +7,15 @@
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "base/hash.h"
+#include "base/random_word.h"
 
 namespace farcached::daemon {
 
 namespace {
 
 constexpr uint64_t look_again_ns = 5'000'000;        // while other workers' states are awaited
+constexpr uint64_t look_again_down_ns = 1'000'000'000; // without a connection: a new one is an event
 constexpr uint64_t kill_again_ns = 200'000'000;      // after deletes that failed
 
 }  // namespace
@@ -57,7 +60,26 @@ std::vector<std::string> KeySet::take(size_t most) {
     return taken;
 }
 
+void GuestMarks::add(uint64_t hash, uint64_t where) noexcept {
+    if (sets_ == nullptr) sets_.reset(new (std::nothrow) Set[sets]());
+    if (sets_ == nullptr) return;
+    Set& set = sets_[hash % sets];
+    const auto same = std::ranges::find(set, hash, &Mark::hash);
+    std::move_backward(set.begin(), same != set.end() ? same : set.end() - 1, same != set.end() ? same + 1 : set.end());
+    set.front() = {hash, where};
+}
+
+bool GuestMarks::has(uint64_t hash, uint64_t where) const {
+    if (sets_ == nullptr) return false;
+    return std::ranges::any_of(sets_[hash % sets], [&](const Mark& mark) { return mark.hash == hash && mark.where == where; });
+}
+
 // ---- states -----------------------------------------------------------------------------------------
+
+uint64_t Fence::new_run() {
+    static std::atomic<uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 void Fences::change() noexcept {
     std::lock_guard hold(lock_);
@@ -79,6 +101,8 @@ bool Fences::enter(Fence& fence, FenceState next) {
     fence.shown.state = next;
     fence.state_since = generation_.fetch_add(1, std::memory_order_release) + 1;
     if (next == FenceState::out) fence.first_kills = SIZE_MAX;
+    if (next == FenceState::out || next == FenceState::in_use) fence.run = Fence::new_run();
+    if (next == FenceState::in_use) fence.known.clear();
     return true;
 }
 
@@ -174,7 +198,8 @@ void Fences::begin_kill(Seen& seen, uint64_t now_ns) noexcept {
 // When the worker is to attend without another event.
 uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
     const Fence& fence = *seen.fence;
-    const uint64_t soon_ns = std::max(now_ns + look_again_ns, fence.retry_at_ns);
+    const bool waits = !seen.up && fence.shown.state != FenceState::leaving;
+    const uint64_t soon_ns = std::max(now_ns + (waits ? look_again_down_ns : look_again_ns), fence.retry_at_ns);
     if (fence.shown.state == FenceState::out && seen.busy) return now_ns + look_again_ns;
     if (fence.shown.state == FenceState::out) return wants_out(fence, seen.drained) ? UINT64_MAX : soon_ns;
     if (fence.shown.state != FenceState::in_use) return soon_ns;
@@ -216,7 +241,7 @@ void Fences::leave(uint32_t worker) noexcept {
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-// ---- mutations and kills ----------------------------------------------------------------------------
+// ---- diverted requests and kills -----------------------------------------------------------------------
 
 void Fences::divert(Fence& own, Fence& gutter, std::string_view key, uint64_t until_ns, bool capped) noexcept {
     std::lock_guard hold(lock_);
@@ -226,6 +251,43 @@ void Fences::divert(Fence& own, Fence& gutter, std::string_view key, uint64_t un
     gutter.guests.add(key);
     gutter.guests_until_ns = std::max(gutter.guests_until_ns, until_ns);
     gutter.guests_under_way.fetch_add(1, std::memory_order_relaxed);
+}
+
+Fences::Guest Fences::guest(const Fence& own, const Fence& gutter, std::string_view key) const {
+    Guest guest;
+    const uint64_t seed = seed_.load(std::memory_order_acquire);
+    guest.known = seed == 0;
+    if (guest.known) return guest;
+    guest.hash = hash_key(key, seed);
+    std::lock_guard hold(lock_);
+    guest.own_run = own.run;
+    guest.gutter_run = gutter.run;
+    guest.known = own.known.has(guest.hash, gutter.run);
+    return guest;
+}
+
+void Fences::know(Fence& own, const Guest& guest) noexcept {
+    std::lock_guard hold(lock_);
+    if (own.run == guest.own_run) own.known.add(guest.hash, guest.gutter_run);
+}
+
+bool Fences::knows(const Fence& own, const Guest& guest) const {
+    std::lock_guard hold(lock_);
+    return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
+}
+
+void Fences::list(Fence& fence, bool returns) noexcept {
+    std::lock_guard hold(lock_);
+    if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
+    fence.known.clear();
+    fence.run = Fence::new_run();
+    if (!returns) return;
+    fence.stale.become_all();
+    fence.links.fill(Fence::Link::none);  // workers connect again
+    fence.guests.clear();
+    fence.guests_until_ns = 0;
+    fence.tainted = false;
+    enter(fence, FenceState::joining);
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {

@@ -9,7 +9,7 @@
 //     +--every worker holds, no stale key-- joining <----------------------------------------------------------------+
 //                                              +--a link is down, or drained--> out
 //
-// Owner: Nodes. Any thread; one lock, which only workers' ticks and diverted mutations take.
+// Owner: Nodes. Any thread; one lock, which only workers' ticks and diverted requests take.
 //
 // F1  All workers send a key to the same node. Each worker takes new states between two requests (attend()). Keys are diverted,
 //     and the node is used again, only after every worker has taken the state before. While a node is `leaving`, its keys are
@@ -21,6 +21,11 @@
 // F4  A request that was sent before a change of state has its answer, or has failed, before the deletes are sent. One of unknown
 //     outcome may still be executed later.
 // F5  The sets are bounded by KeySet::bytes_max. A set that overflows, or finds no memory, stands for all keys.
+// F6  Once the set of nodes was replaced, a gutter may also have an old item of a key, from a time when the key was its own. From
+//     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the
+//     key. Until then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the
+//     known guests. A new set of nodes clears them.
+// F7  A node that returns to the set of nodes is flushed before it is used: its keys were at other nodes.
 #pragma once
 
 #include <array>
@@ -28,6 +33,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -61,6 +67,26 @@ class KeySet {
     bool all_ = false;  // keys_ is empty
 };
 
+// Known guests of a node's keys: hashes of keys, and where the guest is. A new one may displace an old one.
+class GuestMarks {
+  public:
+    static constexpr size_t bytes = size_t(2) << 20;
+
+    // where: not 0. Without memory it is not known.
+    void add(uint64_t hash, uint64_t where) noexcept;
+    bool has(uint64_t hash, uint64_t where) const;
+    void clear() noexcept { sets_.reset(); }
+
+  private:
+    struct Mark {
+        uint64_t hash = 0, where = 0;
+    };
+    using Set = std::array<Mark, 8>;  // the newest first
+    static constexpr size_t sets = bytes / sizeof(Set);
+
+    std::unique_ptr<Set[]> sets_;  // nullptr: none
+};
+
 // Items to delete at a node: of these keys, or all (flush).
 struct Kill {
     static constexpr size_t keys_max = 512;
@@ -72,18 +98,21 @@ struct Kill {
 
 class Fence {
   public:
-    Fence() = default;
+    Fence() : run(new_run()) {}
     Fence(const Fence&) = delete;
     Fence& operator=(const Fence&) = delete;
 
   private:
     friend class Fences;
+    static uint64_t new_run();
     enum class Link : uint8_t { none, up, down };
 
     std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
     // The rest under Fences::lock_.
     FenceShown shown;
     uint64_t state_since = 0;     // generation
+    uint64_t run;                 // a number of this time in use, or out of use; no other fence has it
+    GuestMarks known;             // guests of its keys, by their gutter's `run` (F6)
     KeySet stale, guests;
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
@@ -117,6 +146,13 @@ class Fences {
         uint64_t again_at_ns = UINT64_MAX;
     };
 
+    // An item of a diverted key at its gutter (F6).
+    struct Guest {
+        uint64_t hash = 0;                 // of the key
+        uint64_t own_run = 0, gutter_run = 0;
+        bool known = false;
+    };
+
     // Changes whenever workers are to attend.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     void change() noexcept;
@@ -126,6 +162,12 @@ class Fences {
     void leave(uint32_t worker) noexcept;
     // Before a mutation of the key is sent to the gutter. Its guest expires by then; UINT64_MAX: never. Then answered(), once.
     void divert(Fence& own, Fence& gutter, std::string_view key, uint64_t until_ns, bool capped) noexcept;
+    Guest guest(const Fence& own, const Fence& gutter, std::string_view key) const;
+    // It is known from now on, unless one of the nodes has changed its state since.
+    void know(Fence& own, const Guest& guest) noexcept;
+    bool knows(const Fence& own, const Guest& guest) const;
+    // Of a node that is in a new set of nodes. returns: it was in an earlier one, but not in the last (F7).
+    void list(Fence& fence, bool returns) noexcept;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.
     void killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept;
@@ -144,6 +186,7 @@ class Fences {
     uint64_t again_at_ns(const Seen& seen, uint64_t now_ns) const;
 
     std::atomic<uint64_t> generation_{1};
+    std::atomic<uint64_t> seed_{0};  // of hashes of keys; 0: the set of nodes was never replaced (F6)
     mutable std::mutex lock_;
     std::array<uint64_t, limits::workers_max> taken_{};  // by worker: the generation it follows; 0: it does not take part
 };

@@ -7,16 +7,20 @@
 // D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
-//     connections changed. The counters of removed nodes are kept in a sum.
+//     connections changed. The counters of removed nodes are kept in a sum. One that returns is flushed before it is used
+//     (Fences, F7): its keys were at other nodes. So bounded many removed nodes are remembered; beyond that, each new node counts
+//     as one.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/limits.h"
@@ -138,6 +142,8 @@ class Nodes final : public NodesView {
     std::string open_table(const conf::ProxySettings& settings, const NodeSet& set);
     // Sets the log for proxyevents, before any worker starts. Outlives this.
     void tell(WatchLog& watch) { watch_ = &watch; }
+    // Sets what wakes all workers, before any starts.
+    void wake_with(std::function<void()> wake) { wake_workers_ = std::move(wake); }
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
@@ -198,6 +204,8 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
+    bool was_removed(const OneNode& node) const;
+    void note_removed(const OneNode& node);
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;
@@ -209,6 +217,7 @@ class Nodes final : public NodesView {
     static void visit_links(const OneNode& node, LinkVisit visit);
 
     WatchLog* watch_ = nullptr;
+    std::function<void()> wake_workers_;  // empty: there are none
     uint64_t item_bytes_max_ = 0;
     const fabric::PeerTls* tls_ = nullptr;
     bool authenticates_ = false;  // both ends withhold their memory until the other has proved its key
@@ -224,6 +233,8 @@ class Nodes final : public NodesView {
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
+    std::vector<uint64_t> removed_;                  // main's: hashes of names and addresses
+    bool forgot_removed_ = false;                    // main's: there were too many
     proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;
 };

@@ -31,7 +31,7 @@ class HandshakeThread {
     HandshakeThread(const HandshakeThread&) = delete;
     HandshakeThread& operator=(const HandshakeThread&) = delete;
 
-    // Throws std::system_error if the thread cannot start. Until its system calls at the start have been made.
+    // Returns once the thread has made its start-up system calls. Throws std::system_error if the thread cannot start.
     void start();
     // Steps that were not computed never will be.
     void stop() noexcept;

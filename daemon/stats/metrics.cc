@@ -134,6 +134,7 @@ void write_discovery(MetricsText& out, const SourceState& state) {
     rows.plain(counter, "discovery_changes", "lists that differed from the one before", state.changes);
     rows.plain(counter, "discovery_answers", "look-ups that succeeded", state.answers);
     rows.plain(counter, "discovery_failures", "look-ups that failed, or listed no node", state.failures);
+    rows.plain(counter, "discovery_skipped", "records in etcd that were no nodes, counted at each read", state.skipped);
     if (state.answer_age_s.has_value())
         rows.plain(gauge, "discovery_answer_age_seconds", "time since the last look-up that succeeded", *state.answer_age_s);
 }

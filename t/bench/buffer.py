@@ -106,6 +106,12 @@ def check_interrupt(folder):
     process = subprocess.Popen([PROGRAM, "buffer", "--tiers", "--rounds", "1000", "--transports", "shm", "--folder", folder],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
+        progress = b""
+        while b", shm\n" not in progress:  # the embedded node has been measured
+            line = process.stderr.readline()
+            if not line:
+                break
+            progress += line
         nodes = until(lambda: children(process.pid), bool)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=deadline())

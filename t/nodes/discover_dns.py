@@ -107,8 +107,8 @@ def joins_and_leaves(dns, nodes, table):
         tap.is_((shown["state"], shown["nodes"], shown["nodes_in_use"], shown["changes"], shown["revision"]),
                 ("up", "1", "1", "2", "3"), "stats discovery counts the lists")
         text = get(http_port(folder), "/metrics")[2]
-        tap.is_([value(text, "farcached_discovery_" + name) for name in ("up", "nodes", "changes_total", "failures_total")],
-                [1, 1, 2, 0], "as the metrics do")
+        tap.is_([value(text, "farcached_discovery_" + name) for name in ("up", "nodes", "changes_total", "failures_total",
+                                                                          "skipped_total")], [1, 1, 2, 0, 0], "as the metrics do")
         tap.is_(proxy.stats("groups").get("discovery"), "the source of the list of nodes (--discover)", "stats groups has it")
         keeps_the_last_list(dns, nodes, names, proxy)
 
@@ -144,7 +144,8 @@ def services_with_weights(dns, table):
         names = ["localhost:%d" % node.port for node in (light, heavy)]
         records = [("localhost", light.port, 20), ("localhost", heavy.port, 60)]
         dns.serve(services={SERVICE: records}, ttl=0)
-        with proxy_of(dns, "dnssrv+" + SERVICE, "distribution=ketama_weighted", table=table) as proxy:
+        with proxy_of(dns, "dnssrv+" + SERVICE, "distribution=ketama_weighted", table=table,
+                      args=["--cluster-members", "unknown.test.invalid:1"]) as proxy:
             tap.ok(until_nodes(proxy, names), "the targets of SRV records are the nodes", nodes_shown(proxy))
             tap.is_([nodes_shown(proxy)[name]["weight"] for name in names], ["1", "3"], "with their weights")
             counts = list(owners(proxy).values())
@@ -160,6 +161,8 @@ def services_with_weights(dns, table):
             seen = until(lambda: [s["weight"] for s in nodes_shown(proxy).values()], lambda weights: weights == ["1", "1"])
             tap.is_(seen, ["1", "1"], "equal weights are 1")
             refuses_a_list(dns, proxy, records)
+            tap.is_(proxy.stderr().count(b"the list of the cluster: the host unknown.test.invalid is not known"), 1,
+                    "only the start looks up the members of the cluster")
 
 
 def refuses_a_list(dns, proxy, records):

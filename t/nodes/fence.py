@@ -127,7 +127,6 @@ def everything(title, c, node):
             a.line()
         tap.is_(fence_of(c, node)["fence_keys"], "all", title + "too many keys were changed")
         admin.ask("undrain " + node.name)
-        a.set(kept + "2", "one")  # wakes a worker
         tap.is_(until_fence(c, node, "in_use"), "in_use", title + "it is used again")
         tap.is_(int(fence_of(c, node)["fence_flushes"]) - before, 1, title + "it was flushed")
         tap.is_({b.get(kept), b.get(tag + "0")}, {None}, title + "nothing old is left")

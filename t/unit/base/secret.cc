@@ -21,7 +21,9 @@ void test_base64() {
                                              {"Zm9vYmE=", "fooba"}, {"Zm9vYmFy", "foobar"}, {"Zg", "f"}, {"Zm9vYmE", "fooba"},
                                              {"+/+/", "\xfb\xff\xbf"}, {"-_-_", "\xfb\xff\xbf"}};
     for (const auto& pair : pairs) tap::is(decoded(pair[0]), std::string(pair[1]), "base64: " + std::string(pair[0]));
-    for (const std::string_view bad : {"Z", "Zm9vY", "Zg===", "Z g=", "Zg=v", "Zm9v\n", "Zm9v*"})
+    for (const std::string_view bad : {"Z", "Zm9vY", "Zg===", "Z g=", "Zg=v", "Zm9v\n", "Zm9v*", "Zg=", "Zm9v=",
+                                       "Zm9v==", "Zm9v====", "=", "==", "====", "Z===", "Zh==", "Zh", "Zm9=", "Zm8=Zg==", "+/-_",
+                                       "-/+/"})
         tap::is(decoded(bad), "(refused)", "no base64: " + std::string(bad));
 }
 

@@ -42,8 +42,22 @@ void test_versions() {
     tap::is(text_of(view), "(none)", "without members the list is gone");
     view.set(one, 250);
     tap::is(text_of(view), "301\na|10.0.0.1|11211\n", "and later versions are above its own");
-    view.set({{"a", "", 11211}}, 400);
-    tap::is(text_of(view), "400\na||11211\n", "an address that is not known is empty, and a change");
+    view.set({{"c", "", 11211}}, 400);
+    tap::is(text_of(view), "400\nc||11211\n", "an address that is not known is empty");
+    view.set({{"c", "10.0.0.3", 11211}}, 500);
+    tap::is(text_of(view), "500\nc|10.0.0.3|11211\n", "an address that is known later is a change");
+}
+
+void test_lost_addresses() {
+    ClusterView view;
+    view.set({{"a", "10.0.0.1", 1}, {"b", "10.0.0.2", 1}, {"c", "", 1}}, 100);
+    view.set({{"a", "", 1}, {"b", "", 1}, {"c", "", 1}}, 200);
+    tap::is(text_of(view), "100\na|10.0.0.1|1 b|10.0.0.2|1 c||1\n", "a failed look-up keeps addresses and version");
+    view.set({{"b", "", 7}, {"d", "", 1}, {"a", "10.0.0.9", 1}}, 300);
+    tap::is(text_of(view), "300\nb|10.0.0.2|7 d||1 a|10.0.0.9|1\n", "at another place and port too, but not over a new address");
+    view.set({{"d", "", 1}}, 400);
+    view.set({{"a", "", 1}}, 500);
+    tap::is(text_of(view), "500\na||1\n", "the address of a host that left is forgotten");
 }
 
 void test_readers() {
@@ -86,8 +100,8 @@ void test_members() {
     tap::is(unknown.size(), 0u, "all are known");
     tap::is(members_text({"", "gone:1,known:2"}, unknown), "1\ngone||1 known|10.0.0.7|2\n", "an unknown host has no address");
     tap::is(unknown.size() == 1 ? unknown[0] : "",
-            "the list of the cluster: the host gone is not known (Name or service not known); clients get its name without an "
-            "address; use a known name or an address", "and is told");
+            "the list of the cluster: the host gone is not known (Name or service not known); clients get its last known "
+            "address or none; use a known name or an address", "and is told");
 }
 
 void test_words() {
@@ -106,6 +120,7 @@ void test_words() {
 
 int main() {
     test_versions();
+    test_lost_addresses();
     test_readers();
     test_members();
     test_words();

@@ -43,14 +43,17 @@ struct Worker {
     FenceState a = FenceState::in_use, b = FenceState::in_use;
     bool guests_at_b = true, changed = false, unsettled = false;
     Kill at_a{}, at_b{};
+    bool up_b = true, drained_b = false;
+    uint64_t again_at_ns = 0;
 
     std::string_view attend() {
         const bool drained = world.drained;
         Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = drained},
-                                {.fence = &world.b, .owns_link = true, .up = true}};
+                                {.fence = &world.b, .owns_link = true, .up = up_b, .drained = drained_b}};
         const Fences::Attended attended = world.fences.attend(number, seen, failover, world.now_ns);
         changed = attended.changed;
         unsettled = attended.unsettled;
+        again_at_ns = attended.again_at_ns;
         a = seen[0].state;
         b = seen[1].state;
         guests_at_b = seen[1].takes_guests;
@@ -285,6 +288,91 @@ void switches() {
     tap::is(one.attend(), "in_use", "and is in use");
 }
 
+// A guest is known once its gutter has acknowledged it, until one of the nodes changes its state.
+void known_guests() {
+    World w;
+    Worker one{w, 0};
+    tap::ok(w.fences.guest(w.a, w.b, "k").known, "while the nodes are always the same, all that another one has is known");
+    w.fences.list(w.a, /* returns= */ false);
+    one.lose();
+    const Fences::Guest before = w.fences.guest(w.a, w.b, "k");
+    tap::ok(!before.known, "once they were others, its item may be old");
+    w.fences.know(w.a, before);
+    tap::ok(w.fences.guest(w.a, w.b, "k").known && w.fences.knows(w.a, before), "unless it was stored there since");
+    tap::ok(!w.fences.guest(w.a, w.b, "j").known, "which holds for its key");
+    tap::ok(!w.fences.guest(w.b, w.a, "k").known, "of its node");
+    w.drained = true;
+    Worker both{w, 0, /* up= */ true};
+    both.drained_b = true;
+    both.attend();
+    tap::ok(!w.fences.guest(w.a, w.b, "k").known, "until the other node is out of use, too");
+    w.drained = both.drained_b = false;
+    both.attend();
+    tap::is(both.a, FenceState::in_use, "both are back");
+    w.fences.know(w.a, before);
+    tap::ok(!w.fences.knows(w.a, before), "an answer that is too late counts no more");
+    one.lose();
+    tap::ok(!w.fences.guest(w.a, w.b, "k").known, "nor does anything of an earlier outage");
+    const Fences::Guest now = w.fences.guest(w.a, w.b, "k");
+    w.fences.know(w.a, now);
+    w.fences.list(w.a, /* returns= */ false);
+    tap::ok(!w.fences.knows(w.a, now), "nor of an earlier set of nodes");
+}
+
+void marks() {
+    GuestMarks marks;
+    tap::ok(!marks.has(1, 1), "nothing is marked");
+    const size_t count = GuestMarks::bytes / 16;
+    for (size_t i = 0; i < 2 * count; i++) marks.add(i, 7);
+    tap::ok(marks.has(2 * count - 1, 7) && marks.has(count, 7), "as many marks as there is room for");
+    tap::ok(!marks.has(0, 7), "displace older ones");
+    marks.add(2 * count - 1, 8);
+    tap::ok(marks.has(2 * count - 1, 8) && !marks.has(2 * count - 1, 7), "a later mark of a key replaces its mark");
+    tap::ok(marks.has(count, 7), "and no other one");
+}
+
+void a_node_returns() {
+    World w;
+    Worker one{w, 0};
+    one.failover = false;
+    one.attend();
+    w.fences.list(w.a, /* returns= */ true);
+    one.up = false;
+    tap::is(one.attend(), "joining", "requests wait for a node that is back in the set");
+    one.up = true;
+    one.attend();
+    tap::ok(one.at_a.flush, "while it is flushed");
+    one.acknowledge();
+    tap::is(one.attend(), "in_use", "then it is in use, also without failover");
+    w.fences.list(w.a, /* returns= */ true);
+    tap::is(one.lose(), "out", "if it is down it stays out of use");
+    tap::is(one.connect(), "out", "until it is up");
+    one.acknowledge();
+    tap::is(one.attend(), "in_use", "and flushed");
+}
+
+void idle() {
+    World w;
+    Worker one{w, 0};
+    one.lose();
+    w.divert("k");
+    one.connect();
+    one.acknowledge();
+    one.attend();
+    one.failover = false;
+    one.up_b = false;
+    one.acknowledge_guests(/* done= */ false);
+    one.attend();
+    tap::ok(one.again_at_ns >= w.now_ns + 500 * ms && !one.unsettled, "a node that is down is not looked at all the time");
+    one.up = false;
+    w.drained = true;
+    one.failover = true;
+    one.attend();
+    w.drained = false;
+    one.attend();
+    tap::ok(one.a == FenceState::out && one.again_at_ns >= w.now_ns + 500 * ms, "nor one that other workers have the links to");
+}
+
 // With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
 int run_broken() {
     World w;
@@ -307,5 +395,9 @@ int main() {
     too_many();
     guests();
     switches();
+    known_guests();
+    marks();
+    a_node_returns();
+    idle();
     return tap::done();
 }

@@ -32,6 +32,7 @@ using farcached::daemon::SubmitResult;
 using farcached::daemon::HostAddresses;
 namespace daemon = farcached::daemon;
 namespace fabric = farcached::fabric;
+namespace protocol = farcached::protocol;
 
 // Larger than a frame: it is sent in pieces, from a copy.
 const std::string large(200'000, 'v');
@@ -375,9 +376,98 @@ void a_node_is_fenced() {
     tap::ok(desk.until([&] { return fence(1).killed == 1; }), "the other's item is deleted, too");
 }
 
+// The former owner of a key has its old item. The key's present node is drained.
+void a_former_owner() {
+    Desk desk;
+    tap::ok(desk.until_up(), "one node has all keys");
+    for (int i = 0; i < 64; i++) desk.set("k" + std::to_string(i), "1");
+    desk.answers();
+    desk.settings.failover = true;
+    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
+    desk.reload();
+    const auto state = [&] { return desk.nodes->all()[1].fence.state; };
+    tap::ok(desk.until([&] { return desk.nodes->all()[1].state == daemon::NodeState::up; }), "another one is added");
+    std::vector<std::string> keys;
+    for (int i = 0; i < 64; i++)
+        if (const std::string key = "k" + std::to_string(i); desk.links->choose(key)->node().name == "b") keys.push_back(key);
+    for (const std::string& key : keys) desk.set(key, "2");
+    desk.answers();
+    if (keys.size() < 4) {
+        tap::ok(false, "it has keys");
+        return;
+    }
+
+    desk.nodes->drain("b", true);
+    daemon::LinkPeer* const peer = desk.links->choose(keys[0]);
+    tap::ok(peer != nullptr && peer->node().name == "b", "a drained node is used until all have stopped to use it");
+    desk.links->end_tick();
+    tap::ok(state() == daemon::FenceState::out && desk.links->choose(keys[0])->node().name == "a", "then the former one is");
+    desk.get(keys[0]);
+    tap::is(desk.answers(), "miss ", "its old item is not read");
+    protocol::ArithOp add;
+    add.key = {keys[0], 0};
+    desk.ask(add);
+    desk.get(keys[0]);
+    protocol::StoreOp append;
+    append.key = {keys[1], 0};
+    append.mode = protocol::StoreOp::Mode::append;
+    append.value = "x";
+    desk.ask(append);
+    append.mode = protocol::StoreOp::Mode::add;
+    append.value = "3";
+    desk.ask(append);
+    desk.ask(add);
+    desk.get(keys[1]);
+    tap::is(desk.answers(), "answered miss answered stored answered 3 ", "no mutation depends on it");
+    desk.set(keys[2], "4");
+    desk.get(keys[2]);
+    desk.get(keys[3]);
+    tap::is(desk.answers(), "stored 4 miss ", "what is stored there now is read");
+    desk.asking = &desk.other_queue;
+    desk.get(keys[2]);
+    tap::is(desk.answers(), "4 ", "by others, too");
+    desk.asking = &desk.queue;
+    desk.nodes->drain("b", false);
+    tap::ok(desk.until([&] { return state() == daemon::FenceState::in_use; }), "the present one is used again");
+    desk.get(keys[0]);
+    desk.get(keys[3]);
+    tap::is(desk.answers(), "miss 2 ", "with what did not change");
+}
+
+// A node leaves the set and returns with what it had.
+void a_node_returns(bool failover) {
+    Desk desk;
+    desk.settings.failover = failover;
+    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
+    const auto both = desk.settings.nodes;
+    desk.reload();
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up == 1 && desk.nodes->all()[1].links_up == 1; }), "two nodes");
+    std::string key = "k";
+    while (desk.links->choose(key)->node().name != "a") key += "k";
+    desk.set(key, "1");
+    desk.answers();
+    for (const bool at_once : {true, false}) {
+        desk.settings.nodes.erase(desk.settings.nodes.begin());
+        desk.reload();
+        desk.set(key, "2");
+        tap::is(desk.answers(), "stored ", "a key changes while its node has left the set");
+        if (!at_once) tap::ok(desk.until([&] { return past_sets(desk) >= 1; }), "and is not connected");
+        desk.settings.nodes = both;
+        desk.reload();
+        desk.get(key);
+        tap::is(desk.answers(), "miss ", "the node is back, without its old item");
+        tap::is(desk.nodes->all()[0].fence.state, daemon::FenceState::in_use, "and in use");
+        desk.set(key, "1");
+        tap::is(desk.answers(), "stored ", "it has the key again");
+    }
+}
+
 }  // namespace
 
 int main() {
+    a_former_owner();
+    a_node_returns(/* failover= */ true);
+    a_node_returns(/* failover= */ false);
     a_node_is_fenced();
     no_memory_to_send();
     no_memory_to_wait();

@@ -201,6 +201,15 @@ class Desk {
         op.value = value;
         return ask(op);
     }
+    daemon::SubmitResult get(std::string_view key) {
+        protocol::GetOp op;
+        op.key = {key, 0};
+        const daemon::NoRecord record;
+        daemon::ReplySlot& slot = asking->open();
+        const daemon::SubmitResult asked = links->get(links->choose(key), op, {}, asking->ticket_of(slot));
+        asking->park(slot, out_, asked == daemon::SubmitResult::crowded, true, "", "", record, &write_answer);
+        return asked;
+    }
     // The replies to all requests, a word each; empty if a reply did not come.
     std::string answers() {
         std::string all;
@@ -229,6 +238,10 @@ class Desk {
     }
     static void write_answer(daemon::ReplySlot& slot, const daemon::ReplyTarget& to) {
         if (!slot.available()) return to.out.append("unavailable ");
+        if (const auto* got = std::get_if<protocol::GetReply>(&slot.reply()); got != nullptr) {
+            to.out.append(got->status == protocol::GetReply::Status::hit ? slot.value() : "miss");
+            return to.out.append(" ");
+        }
         const auto* stored = std::get_if<protocol::StoreReply>(&slot.reply());
         const bool is_stored = stored != nullptr && stored->status == protocol::StoreReply::Status::stored;
         to.out.append(is_stored ? "stored " : "answered ");
