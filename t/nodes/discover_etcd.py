@@ -222,7 +222,7 @@ def one_name(etcd):
 
 def warm(etcd, folder):
     """A node with -e keeps its items over a restart if its record is there all the time."""
-    args = ["-e", os.path.join(folder, "items"), "--advertise", "tcp:127.0.0.1:9", "--member-ttl", "60"]
+    args = ["-v", "-e", os.path.join(folder, "items"), "--advertise", "tcp:127.0.0.1:9", "--member-ttl", "60"]
     with node(etcd, "warm", *args) as first:
         until_keys(etcd, ["warm"])
         with Daemon("--node", "warm=tcp:127.0.0.1:%d" % first.port, "-o", "node_timeout_ms=30000", threads=1) as proxy:
