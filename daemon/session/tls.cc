@@ -104,6 +104,8 @@ bool TlsSession::seal(std::string_view, OutBuffer&) { return false; }
 void TlsSession::seal_end(OutBuffer&) {}
 void TlsSession::keep_unsent(const Context&, std::string_view) {}
 ssize_t TlsSession::send_unsent(int) { return -1; }
+size_t TlsSession::held() const { return 0; }
+void TlsSession::drop_step() {}
 void TlsSession::drop_buffers() {}
 
 #else
@@ -435,6 +437,12 @@ TlsSession::Outcome TlsSession::finish_step(OutBuffer& sealed) {
     return in_handshake_ ? fail(step->error, step->reason) : Outcome::fine;
 }
 
+void TlsSession::drop_step() {
+    stage_ = Stage::none;
+    input_ = {};
+    step_.reset();
+}
+
 // A record's data is shorter than the record, so all of it fits into `plain`.
 TlsSession::Outcome TlsSession::feed(std::string_view input, OutBuffer& plain, OutBuffer& sealed) {
     if (broken_) return Outcome::failed;
@@ -565,7 +573,13 @@ ssize_t TlsSession::send_unsent(int socket) {
     return sent;
 }
 
+size_t TlsSession::held() const {
+    const bool has_step = stage_ == Stage::computed || (stage_ == Stage::under_way && in_queue);
+    return kept_.capacity() + unsent_.capacity() + (has_step ? step_->input.capacity() : 0);
+}
+
 void TlsSession::drop_buffers() {
+    if (stage_ == Stage::computed) drop_step();
     broken_ = true;
     unsent_start_ = 0;
     release(kept_);
