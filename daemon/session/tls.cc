@@ -396,13 +396,14 @@ TlsSession::Outcome TlsSession::open(const Context& context, std::string_view by
     return outcome;
 }
 
-// With an RSA key, or one of a larger curve than P-256, the step with the signature takes a millisecond. What follows it in TLS 1.3
-// is quick. With ssl_kernel_tls OpenSSL sends to the socket, which the worker may close.
+// With an RSA key, or one of a larger curve than P-256, the step with the signature takes a millisecond. OpenSSL computes
+// quickly what follows this server's Finished. With ssl_kernel_tls OpenSSL sends to the socket, which the worker may close.
 bool TlsSession::takes_long() const {
     constexpr int quick_key_bits = 256;
     const EVP_PKEY* const key = SSL_CTX_get0_privatekey(SSL_get_SSL_CTX(ssl_.get()));
     if (key == nullptr || EVP_PKEY_get_bits(key) <= quick_key_bits || wants_kernel(ssl_.get())) return false;
-    return SSL_get_state(ssl_.get()) != TLS_ST_EARLY_DATA;
+    char none = 0;
+    return SSL_get_finished(ssl_.get(), &none, 0) == 0;  // the length: 0 until it is made
 }
 
 bool TlsSession::begin_step() {

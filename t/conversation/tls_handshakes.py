@@ -15,13 +15,18 @@ from tls_daemon import CA, SECOND, SERVER, Pieces, counters, in_each_backend  # 
 
 
 class HeldDaemon(Daemon):
-    """One worker, and a plain port. Each step of its other thread waits for go_on()."""
+    """One worker, and a plain port. Each step of its other thread waits for go_on(). groups: OpenSSL's default is these ones."""
 
-    def __init__(self, io, *options):
+    def __init__(self, io, *options, groups=None):
         self.files = certificates.Certificate("held-%d" % id(self))
         SERVER.copy_to(self.files)
+        env = {"FARCACHED_FAULTS": "held_handshake=1"}
+        if groups is not None:
+            env["OPENSSL_CONF"] = self.files.chain + ".cnf"
+            with open(env["OPENSSL_CONF"], "w") as f:
+                f.write("openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = ours\n[ours]\nGroups = " + groups)
         super().__init__(*self.files.options("io=" + io, *options), "-l", "notls:127.0.0.1:0,127.0.0.1:0", threads=1,
-                         binary=test_program("faulty/farcached"), env={"FARCACHED_FAULTS": "held_handshake=1"})
+                         binary=test_program("faulty/farcached"), env=env)
 
     def client(self, timeout=None):
         return Client(self.ports[0][1], timeout=timeout)
@@ -94,6 +99,17 @@ def others(io):
         tap.is_(second.finish(d, 2), "server", "TLS 1.2: both its steps")
         tap.is_(second.ask(b"mn\r\n", b"\r\n"), b"MN\r\n", "its session is served, too")
         tap.is_(counters(c, "tls_handshakes", "ssl_handshake_errors"), (2, 0), "they are counted")
+
+
+def hello_again(io):
+    """The server wants a share of another group (TLS 1.3, HelloRetryRequest): its signature follows the second hello."""
+    with HeldDaemon(io, groups="P-384") as d, d.client() as c:
+        client = Greeting(d)
+        tap.is_(client.answer(d), False, "the server refuses the first share: a second hello")
+        is_served(c, "its step is held up: others are served")
+        tap.is_(select.select([client.client.socket], [], [], 0)[0], [], "and it is not computed")
+        tap.is_(client.finish(d, 1), "server", "once it goes on, the handshake ends")
+        tap.is_(client.ask(b"mn\r\n", b"\r\n"), b"MN\r\n", "and the session is served")
 
 
 def vanished(io):
@@ -183,5 +199,5 @@ def stopped(io):
             one.client.until_close()
 
 
-in_each_backend(others, vanished, flooded, left, refreshed, stopped)
+in_each_backend(others, hello_again, vanished, flooded, left, refreshed, stopped)
 tap.done()
