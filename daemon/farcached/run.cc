@@ -353,7 +353,8 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     process::Supervisor supervisor(manager, {[&] { return nodes == nullptr || nodes->all_tried(); },
                                              [&] { return status.text(); },
                                              [&] { return status.started(http.place()); }});
-    or_fatal(process::StartGuard::room_for(settings.session.threads));
+    const uint32_t per_worker = settings.tls.enabled ? 2 : 1;  // with the one for handshakes
+    or_fatal(process::StartGuard::room_for(settings.session.threads * per_worker));
     std::unique_ptr<HttpPages> pages;
     start_or_exit([&] {
         if (http.listen())

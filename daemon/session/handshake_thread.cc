@@ -27,6 +27,8 @@ void HandshakeThread::stop() noexcept {
 
 void HandshakeThread::begin(Steps&& one) noexcept {
     std::lock_guard hold(lock_);
+    one.front()->in_queue = true;
+    one.front()->place = one.begin();
     waiting_.splice(waiting_.end(), one);
     changed_.notify_one();
 }
@@ -36,8 +38,17 @@ HandshakeThread::Steps HandshakeThread::take() noexcept {
     return std::exchange(done_, {});
 }
 
+HandshakeThread::Steps HandshakeThread::cancel(TlsSession& session) noexcept {
+    Steps one;
+    std::lock_guard hold(lock_);
+    if (!session.in_queue) return one;
+    session.in_queue = false;
+    one.splice(one.begin(), waiting_, session.place);
+    return one;
+}
+
 void HandshakeThread::run() {
-    Recorder recorder(name_);
+    Recorder recorder(name_);  // which throws nothing, as the rest: start() waits for this thread
     const Recorder::Running running(recorder);
     process::let_other_threads_first();
     std::unique_lock hold(lock_);
@@ -48,11 +59,10 @@ void HandshakeThread::run() {
         if (stopping_) return;
         Steps now;
         now.splice(now.begin(), waiting_, waiting_.begin());
+        now.front()->in_queue = false;
         hold.unlock();
-        if (now.front()->is_wanted()) {
-            broken::hold(broken::faults.held_handshake);
-            now.front()->compute_step();
-        }
+        broken::hold(broken::faults.held_handshake);
+        now.front()->compute_step();
         hold.lock();
         done_.splice(done_.end(), now);
         if (done_.size() == 1) wake_();

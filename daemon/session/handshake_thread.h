@@ -3,10 +3,11 @@
 // clients meanwhile. The system prefers every other thread of the process to it.
 //
 // Owner: a worker's Sessions, whose thread calls all but start(). Its own thread computes.
-// H1  From begin() to take() a step belongs to this thread; the worker uses the rest of the TlsSession. The end of a session does
-//     not wait for its step: the thread keeps the TlsSession, and take() returns it.
-// H2  A step of a session that has ended is not computed, unless that has begun.
-// H3  Steps are computed in the order of begin(). Each session has one at most, so the queue has no other bound.
+// H1  From begin() to take() or cancel() a step belongs to this thread; the worker uses the rest of the TlsSession (T5). The end of
+//     a session does not wait for its step: of one that is being computed the thread keeps the TlsSession, and take() returns it.
+// H2  The worker cancels the step of a session that ends, or whose buffers it frees. That has no effect on a step that has begun.
+// H3  Steps are computed in the order of begin(). Each open session has one at most. So the limit of connections bounds the queue,
+//     beside one step that is being computed.
 #pragma once
 
 #include <condition_variable>
@@ -37,8 +38,10 @@ class HandshakeThread {
     void stop() noexcept;
 
     void begin(Steps&& one) noexcept;
-    // Those that were computed, or given up (H2).
+    // Those that were computed.
     Steps take() noexcept;
+    // Takes back a step that waits. Empty: there is none, or this thread has begun it.
+    Steps cancel(TlsSession& session) noexcept;
 
   private:
     void run();

@@ -108,6 +108,7 @@ class Sessions final : public SocketEvents {
     // With TLS (daemon/session/sessions_tls.cc).
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
+    void drop_step(TlsSession& tls);
     TlsSession::Outcome shake_hands(Session& session, HandshakeThread::Steps& begun);
     void continue_ended(Session& session, bool nothing_opened);
     bool handshake_ended(Session& session);

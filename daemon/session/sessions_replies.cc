@@ -229,10 +229,11 @@ void Sessions::refuse(Session& session) {
 // Frees no memory that the kernel may still use (S12). The worker sends `output`, and receives into a slot, only by calls that
 // have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
 void Sessions::end_hoarder(Session& session) {
-    const bool begins_record = session.tls() != nullptr && session.tls()->kept() != 0;
+    const bool begins_record = session.tls() != nullptr && (session.tls()->kept() != 0 || session.in_tls_handshake());
     const bool attempts = session.unfinished != nullptr && session.unfinished->exchange != nullptr;
     tell_full(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record && !attempts));
     if (session.tls() != nullptr) {
+        drop_step(*session.tls());
         session.tls()->drop_buffers();
         session.unfinished->drop();
     } else {

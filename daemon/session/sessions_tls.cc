@@ -55,6 +55,11 @@ void Sessions::steps_computed() {
     }
 }
 
+// Frees the input of a session's step, unless that has begun.
+void Sessions::drop_step(TlsSession& tls) {
+    if (tls.stage() == TlsSession::Stage::under_way && !handshake_thread_->cancel(tls).empty()) tls.drop_step();
+}
+
 // A handshake's next step. One that takes long is begun in another thread: the client waits for this process until its end.
 TlsSession::Outcome Sessions::shake_hands(Session& session, HandshakeThread::Steps& begun) {
     TlsSession& tls = *session.tls();
@@ -243,7 +248,7 @@ WatchHub::Seal Sessions::sealer_of(const Session& session) {
 void Sessions::end_tls(Session& session, SessionEnd why) {
     using enum SessionEnd;
     handshakes_.remove(session);
-    session.tls()->abandon();
+    drop_step(*session.tls());
     session.tls()->session = nullptr;
     const bool client_ended = why == client_closed || why == peer_reset || why == send_failed;
     if (session.tls()->in_handshake()) {

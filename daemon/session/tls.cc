@@ -104,6 +104,8 @@ bool TlsSession::seal(std::string_view, OutBuffer&) { return false; }
 void TlsSession::seal_end(OutBuffer&) {}
 void TlsSession::keep_unsent(const Context&, std::string_view) {}
 ssize_t TlsSession::send_unsent(int) { return -1; }
+size_t TlsSession::held() const { return 0; }
+void TlsSession::drop_step() {}
 void TlsSession::drop_buffers() {}
 
 #else
@@ -394,13 +396,14 @@ TlsSession::Outcome TlsSession::open(const Context& context, std::string_view by
     return outcome;
 }
 
-// With an RSA key, or one of a larger curve than P-256, the step with the signature takes a millisecond. What follows it in TLS 1.3
-// is quick. With ssl_kernel_tls OpenSSL sends to the socket, which the worker may close.
+// With an RSA key, or one of a larger curve than P-256, the step with the signature takes a millisecond. OpenSSL computes
+// quickly what follows this server's Finished. With ssl_kernel_tls OpenSSL sends to the socket, which the worker may close.
 bool TlsSession::takes_long() const {
     constexpr int quick_key_bits = 256;
     const EVP_PKEY* const key = SSL_CTX_get0_privatekey(SSL_get_SSL_CTX(ssl_.get()));
     if (key == nullptr || EVP_PKEY_get_bits(key) <= quick_key_bits || wants_kernel(ssl_.get())) return false;
-    return SSL_get_state(ssl_.get()) != TLS_ST_EARLY_DATA;
+    char none = 0;
+    return SSL_get_finished(ssl_.get(), &none, 0) == 0;  // the length: 0 until it is made
 }
 
 bool TlsSession::begin_step() {
@@ -433,6 +436,12 @@ TlsSession::Outcome TlsSession::finish_step(OutBuffer& sealed) {
     sealed.append(step->sealed.own());
     in_handshake_ = step->error != SSL_ERROR_NONE;
     return in_handshake_ ? fail(step->error, step->reason) : Outcome::fine;
+}
+
+void TlsSession::drop_step() {
+    stage_ = Stage::none;
+    input_ = {};
+    step_.reset();
 }
 
 // A record's data is shorter than the record, so all of it fits into `plain`.
@@ -565,7 +574,13 @@ ssize_t TlsSession::send_unsent(int socket) {
     return sent;
 }
 
+size_t TlsSession::held() const {
+    const bool has_step = stage_ == Stage::computed || (stage_ == Stage::under_way && in_queue);
+    return kept_.capacity() + unsent_.capacity() + (has_step ? step_->input.capacity() : 0);
+}
+
 void TlsSession::drop_buffers() {
+    if (stage_ == Stage::computed) drop_step();
     broken_ = true;
     unsent_start_ = 0;
     release(kept_);

@@ -4,15 +4,19 @@
 // open() and seal() append to `sealed` (daemon/session/sessions_tls.cc). With ssl_kernel_tls OpenSSL sends the handshake itself,
 // then gives the keys for replies to the kernel; if the kernel refuses them, all is as without the option.
 //
-// Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time.
+// Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time, and beside it the one
+// that computes a step (T5).
 //
 // T1  A load of keys that fails changes nothing. A session keeps the keys that it began with. Loads follow each other, from
 //     reading to use(): keys that were read earlier never replace later ones.
-// T2  OpenSSL gets whole records only, and keeps no buffer between calls. The begin of a record and sealed bytes that the socket
-//     has not taken are a client's buffers (daemon/engine/session_memory.h).
+// T2  OpenSSL gets whole records only, and keeps no buffer between calls. The begin of a record, the input of a step and sealed
+//     bytes that the socket has not taken are a client's buffers (daemon/engine/session_memory.h). What OpenSSL seals during a step
+//     is not: one flight of the handshake, whose size the configured certificates determine (a few KB).
 // T3  Sealed bytes leave in their order: a record's number is part of its encryption.
 // T4  A session that was resumed has the client certificate that its listener demands: sessions of listeners with other demands,
 //     or of other keys, are not resumed.
+// T5  From HandshakeThread::begin() until the worker has a step back, ssl_, input_, sealed_, starved_ and *step_ belong to the
+//     step. The worker reads only the capacity of step_->input. All other fields are the worker's.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +24,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -97,14 +102,16 @@ class TlsSession {
     // Whether kept bytes are the input of a step that takes long. Then they are, and it is under way. Throws std::bad_alloc.
     bool begin_step();
     // That other thread.
-    bool is_wanted() const { return !abandoned_.load(std::memory_order_relaxed); }
     void compute_step();
     // The worker got it back.
     void step_computed() { stage_ = Stage::computed; }
     // Before the next open(). Appends what the client must get. Throws std::bad_alloc.
     Outcome finish_step(OutBuffer& sealed);
-    // The session has ended.
-    void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
+    // It got it back before that has begun, for a session that ends.
+    void drop_step();
+    // HandshakeThread's; it writes them under its lock.
+    std::list<std::shared_ptr<TlsSession>>::iterator place;
+    std::atomic<bool> in_queue{false};
 
     // Keeps received bytes for the next open(). Throws std::bad_alloc.
     void keep(const Context& context, std::string_view bytes);
@@ -132,8 +139,9 @@ class TlsSession {
     // Sends some of them. Returns as send() does.
     ssize_t send_unsent(int socket);
 
-    size_t held() const { return kept_.capacity() + unsent_.capacity(); }
-    // Frees all buffers; nothing is sent afterwards.
+    // The bytes that the worker can free now, by drop_step() and drop_buffers().
+    size_t held() const;
+    // Frees all buffers but those of a step that is under way; nothing is sent afterwards.
     void drop_buffers();
 
     Session* session = nullptr;  // whose it is; null: that has ended, or is a watcher's
@@ -174,7 +182,6 @@ class TlsSession {
     bool starved_ = false;    // no memory for `sealed`
     bool broken_ = false;     // nothing may be sent any more
     Stage stage_ = Stage::none;
-    std::atomic<bool> abandoned_{false};
 };
 
 // The sessions of a worker in their handshake.

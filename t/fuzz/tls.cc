@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fuzz target: what a TLS client sends, in any pieces (daemon/session/tls.h). The input's first byte chooses version and damage,
-// the next three the damage, and the others are the client's data and the sizes of the pieces. The session opens exactly the data,
-// and the client gets it back; after damage, the session opens a prefix of the data. With another first byte the input itself is
-// what the client sends.
+// Fuzz target: what a TLS client sends, in any pieces (daemon/session/tls.h). The input's first byte chooses version, damage and
+// key, the next three the damage, and the others are the client's data and the sizes of the pieces. The session opens exactly the
+// data, and the client gets it back; after damage, the session opens a prefix of the data. With another first byte the input
+// itself is what the client sends. With the second key the handshake's steps take long: they are computed as for another thread.
 #include <cstddef>
 #include <cstdint>
 
@@ -36,11 +36,13 @@ struct Release {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
 
+enum class Key : uint8_t { quick, slow };
+
 // With a key and a certificate of its own.
-SSL_CTX* server_context() {
-    static const std::unique_ptr<SSL_CTX, Release> made = [] {
+SSL_CTX* server_context(Key which) {
+    const auto make = [](const char* curve) {
         std::unique_ptr<SSL_CTX, Release> context(SSL_CTX_new(TLS_server_method()));
-        EVP_PKEY* const key = EVP_EC_gen("P-256");
+        EVP_PKEY* const key = EVP_EC_gen(curve);
         X509* const certificate = X509_new();
         CHECK(key != nullptr);
         CHECK(certificate != nullptr);
@@ -55,8 +57,9 @@ SSL_CTX* server_context() {
         X509_free(certificate);
         EVP_PKEY_free(key);
         return context;
-    }();
-    return made.get();
+    };
+    static const std::unique_ptr<SSL_CTX, Release> quick = make("P-256"), slow = make("P-384");
+    return (which == Key::quick ? quick : slow).get();
 }
 
 class Client {
@@ -103,8 +106,8 @@ struct Damage {
 // Passes the client's bytes to a session in pieces, as Sessions does.
 class Server {
   public:
-    Server(std::string_view sizes, Damage damage)
-        : tls_(server_context(), -1, TlsMode::configured, nullptr), sizes_(sizes), damage_(damage) {}
+    Server(Key key, std::string_view sizes, Damage damage)
+        : tls_(server_context(key), -1, TlsMode::configured, nullptr), sizes_(sizes), damage_(damage) {}
 
     // False: the session has failed.
     bool pass(std::string bytes) {
@@ -128,6 +131,7 @@ class Server {
     void seal(std::string_view data) { CHECK(tls_.seal(data, sealed_)); }
     std::string_view plain() const { return plain_.own(); }
     bool damaged() const { return damaged_; }
+    size_t steps() const { return steps_; }  // that took long
     size_t kept() const { return tls_.kept(); }
 
   private:
@@ -135,10 +139,21 @@ class Server {
         if (tls_.in_handshake()) {
             tls_.keep(context(), piece);
             piece = {};
+            if (!compute_steps()) return false;
         }
         const Outcome outcome = tls_.open(context(), piece, plain_, sealed_);
         CHECK(outcome != Outcome::no_memory);
         return outcome == Outcome::fine;
+    }
+    bool compute_steps() {
+        while (tls_.in_handshake() && tls_.begin_step()) {
+            steps_++;
+            tls_.compute_step();
+            tls_.step_computed();
+            CHECK(tls_.held() != 0);
+            if (tls_.finish_step(sealed_) != Outcome::fine) return false;
+        }
+        return true;
     }
     size_t next_size() {
         if (sizes_.empty()) return 1000;
@@ -154,14 +169,14 @@ class Server {
     OutBuffer plain_, sealed_;
     std::string_view sizes_;
     Damage damage_;
-    size_t turn_ = 0, passed_ = 0;
+    size_t turn_ = 0, passed_ = 0, steps_ = 0;
     bool damaged_ = false;
 };
 
-void talk(int version, Damage damage, std::string_view data) {
+void talk(int version, Key key, Damage damage, std::string_view data) {
     constexpr int flights_max = 6;
     Client client(version);
-    Server server(data, damage);
+    Server server(key, data, damage);
     bool over = false;
     for (int i = 0; i < flights_max && !over; i++) {
         over = client.greet();
@@ -175,6 +190,7 @@ void talk(int version, Damage damage, std::string_view data) {
         CHECK(server.damaged());
         return;
     }
+    CHECK((server.steps() != 0) == (key == Key::slow));
     std::string all;
     for (size_t i = 0; i < data.size() && i < 8; i++) {
         const std::string_view part = data.substr(i * data.size() / 8);
@@ -195,15 +211,18 @@ void talk(int version, Damage damage, std::string_view data) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     const std::string_view input(reinterpret_cast<const char*>(bytes), size);
-    if (size < 4 || bytes[0] > 3) {
-        Server server({}, {});
-        (void)server.pass(std::string(input));
-        CHECK(server.plain().empty());
+    if (size < 4 || bytes[0] > 7) {
+        for (const Key key : {Key::quick, Key::slow}) {
+            Server server(key, {}, {});
+            (void)server.pass(std::string(input));
+            CHECK(server.plain().empty());
+        }
         return 0;
     }
     const char change = char(bytes[3] == 0 ? 1 : bytes[3]);
     const Damage damage{(bytes[0] & 2) != 0, size_t(bytes[1]) | size_t(bytes[2]) << 8, change};
-    talk((bytes[0] & 1) != 0 ? TLS1_3_VERSION : TLS1_2_VERSION, damage, input.substr(4));
+    const Key key = (bytes[0] & 4) != 0 ? Key::slow : Key::quick;
+    talk((bytes[0] & 1) != 0 ? TLS1_3_VERSION : TLS1_2_VERSION, key, damage, input.substr(4));
     return 0;
 }
 
