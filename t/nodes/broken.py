@@ -105,7 +105,7 @@ CIRCUMSTANCES = {
                   {"options": ["rpc=write", "node_timeout_ms=2000"], "node_more": ["--rfp-slots", "1"]}, {}),
     "S13": ("", HOT, {"local_read": True}, {}),
     # A set of a key whose old value is READ on another node.
-    "S15": ("", mixed("50:50", ["--keys", "6000", "--value-bytes", "6000"]), {"node_more": ["-m", "4"], **SPILL}, {}),
+    "S15": ("", mixed("50:50", ["--keys", "1800", "--value-bytes", "20000"]), {"node_more": ["-m", "4"], **SPILL}, {}),
     # Keys that changed while their node was drained.
     "S19": ("", HOT, {"proxies": 1, "options": ["failover", "node_timeout_ms=1000"]}, {"outages": True, "nodes": "drain"}),
     # A touch moves the expiry before the end of the lease, and no get goes to the node.
