@@ -208,8 +208,9 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
     if (set_ != nullptr) {  // all that can fail comes first
         leaving_.reserve(leaving_.size() + set_->members.size());
         removed_.reserve(std::min(removed_max, removed_.size() + set_->members.size()));
+        const bool fenced = set->options.failover;
         for (const NodeSet::Member& member : set->members)
-            fences_.list(member.one->fence, /* returns= */ !is_member(*member.one) && was_removed(*member.one));
+            fences_.list(member.one->fence, /* returns= */ fenced && !is_member(*member.one) && was_removed(*member.one));
     }
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;
