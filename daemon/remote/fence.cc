@@ -276,18 +276,11 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-void Fences::list(Fence& fence, bool returns) noexcept {
+void Fences::list(Fence& fence) noexcept {
     std::lock_guard hold(lock_);
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
-    if (!returns) return;
-    fence.stale.become_all();
-    fence.links.fill(Fence::Link::none);  // workers connect again
-    fence.guests.clear();
-    fence.guests_until_ns = 0;
-    fence.tainted = false;
-    enter(fence, FenceState::joining);
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {

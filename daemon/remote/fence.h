@@ -25,7 +25,6 @@
 //     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the
 //     key. Until then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the
 //     known guests. A new set of nodes clears them.
-// F7  A node that returns to the set of nodes is flushed before it is used: its keys were at other nodes.
 #pragma once
 
 #include <array>
@@ -166,8 +165,8 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // Of a node that is in a new set of nodes. returns: it was in an earlier one, but not in the last (F7).
-    void list(Fence& fence, bool returns) noexcept;
+    // Of a node that is in a new set of nodes (F6).
+    void list(Fence& fence) noexcept;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.
     void killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept;

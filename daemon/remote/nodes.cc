@@ -185,32 +185,11 @@ bool Nodes::is_member(const OneNode& node) const {
                        [&](const NodeSet::Member& member) { return member.one.get() == &node; });
 }
 
-namespace {
-
-constexpr size_t removed_max = 4096;
-
-uint64_t identity(const OneNode& node) { return hash_key(node.address, hash_key(node.name, 0)); }
-
-}  // namespace
-
-bool Nodes::was_removed(const OneNode& node) const {
-    return forgot_removed_ || std::ranges::find(removed_, identity(node)) != removed_.end();
-}
-
-void Nodes::note_removed(const OneNode& node) {
-    if (was_removed(node)) return;
-    forgot_removed_ = removed_.size() == removed_max;
-    if (!forgot_removed_) removed_.push_back(identity(node));
-}
-
 void Nodes::use(std::shared_ptr<const NodeSet> set) {
     std::lock_guard hold(lock_);
     if (set_ != nullptr) {  // all that can fail comes first
         leaving_.reserve(leaving_.size() + set_->members.size());
-        removed_.reserve(std::min(removed_max, removed_.size() + set_->members.size()));
-        const bool fenced = set->options.failover;
-        for (const NodeSet::Member& member : set->members)
-            fences_.list(member.one->fence, /* returns= */ fenced && !is_member(*member.one) && was_removed(*member.one));
+        for (const NodeSet::Member& member : set->members) fences_.list(member.one->fence);
     }
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;
@@ -218,7 +197,6 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
     for (const NodeSet::Member& member : before->members) {
         if (is_member(*member.one)) continue;
         member.one->drained.store(false, std::memory_order_relaxed);  // for the case that it returns
-        note_removed(*member.one);
         add_link_counters(past_, member.one->past);
         add_counters(past_local_, member.one->past_local);
         clear_link_counters(member.one->past);

@@ -7,9 +7,7 @@
 // D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
-//     connections changed. The counters of removed nodes are kept in a sum. One that returns is flushed before it is used
-//     (Fences, F7): its keys were at other nodes. So bounded many removed nodes are remembered; beyond that, each new node counts
-//     as one.
+//     connections changed. The counters of removed nodes are kept in a sum.
 #pragma once
 
 #include <array>
@@ -204,8 +202,6 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
-    bool was_removed(const OneNode& node) const;
-    void note_removed(const OneNode& node);
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;
@@ -233,8 +229,6 @@ class Nodes final : public NodesView {
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
-    std::vector<uint64_t> removed_;                  // main's: hashes of names and addresses
-    bool forgot_removed_ = false;                    // main's: there were too many
     proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;
 };

@@ -293,7 +293,7 @@ void known_guests() {
     World w;
     Worker one{w, 0};
     tap::ok(w.fences.guest(w.a, w.b, "k").known, "while the nodes are always the same, all that another one has is known");
-    w.fences.list(w.a, /* returns= */ false);
+    w.fences.list(w.a);
     one.lose();
     const Fences::Guest before = w.fences.guest(w.a, w.b, "k");
     tap::ok(!before.known, "once they were others, its item may be old");
@@ -315,7 +315,7 @@ void known_guests() {
     tap::ok(!w.fences.guest(w.a, w.b, "k").known, "nor does anything of an earlier outage");
     const Fences::Guest now = w.fences.guest(w.a, w.b, "k");
     w.fences.know(w.a, now);
-    w.fences.list(w.a, /* returns= */ false);
+    w.fences.list(w.a);
     tap::ok(!w.fences.knows(w.a, now), "nor of an earlier set of nodes");
 }
 
@@ -329,26 +329,6 @@ void marks() {
     marks.add(2 * count - 1, 8);
     tap::ok(marks.has(2 * count - 1, 8) && !marks.has(2 * count - 1, 7), "a later mark of a key replaces its mark");
     tap::ok(marks.has(count, 7), "and no other one");
-}
-
-void a_node_returns() {
-    World w;
-    Worker one{w, 0};
-    one.failover = false;
-    one.attend();
-    w.fences.list(w.a, /* returns= */ true);
-    one.up = false;
-    tap::is(one.attend(), "joining", "requests wait for a node that is back in the set");
-    one.up = true;
-    one.attend();
-    tap::ok(one.at_a.flush, "while it is flushed");
-    one.acknowledge();
-    tap::is(one.attend(), "in_use", "then it is in use, also without failover");
-    w.fences.list(w.a, /* returns= */ true);
-    tap::is(one.lose(), "out", "if it is down it stays out of use");
-    tap::is(one.connect(), "out", "until it is up");
-    one.acknowledge();
-    tap::is(one.attend(), "in_use", "and flushed");
 }
 
 void idle() {
@@ -397,7 +377,6 @@ int main() {
     switches();
     known_guests();
     marks();
-    a_node_returns();
     idle();
     return tap::done();
 }

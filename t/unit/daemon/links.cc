@@ -434,40 +434,10 @@ void a_former_owner() {
     tap::is(desk.answers(), "miss 2 ", "with what did not change");
 }
 
-// A node leaves the set and returns with what it had.
-void a_node_returns(bool failover) {
-    Desk desk;
-    desk.settings.failover = failover;
-    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
-    const auto both = desk.settings.nodes;
-    desk.reload();
-    tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up == 1 && desk.nodes->all()[1].links_up == 1; }), "two nodes");
-    std::string key = "k";
-    while (desk.links->choose(key)->node().name != "a") key += "k";
-    desk.set(key, "1");
-    desk.answers();
-    for (const bool at_once : {true, false}) {
-        desk.settings.nodes.erase(desk.settings.nodes.begin());
-        desk.reload();
-        desk.set(key, "2");
-        tap::is(desk.answers(), "stored ", "a key changes while its node has left the set");
-        if (!at_once) tap::ok(desk.until([&] { return past_sets(desk) >= 1; }), "and is not connected");
-        desk.settings.nodes = both;
-        desk.reload();
-        desk.get(key);
-        tap::is(desk.answers(), "miss ", "the node is back, without its old item");
-        tap::is(desk.nodes->all()[0].fence.state, daemon::FenceState::in_use, "and in use");
-        desk.set(key, "1");
-        tap::is(desk.answers(), "stored ", "it has the key again");
-    }
-}
-
 }  // namespace
 
 int main() {
     a_former_owner();
-    a_node_returns(/* failover= */ true);
-    a_node_returns(/* failover= */ false);
     a_node_is_fenced();
     no_memory_to_send();
     no_memory_to_wait();
