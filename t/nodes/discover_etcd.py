@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import certificates  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
-from daemon import deadline, run_binary, test_program  # noqa: E402
+from daemon import deadline, is_sanitized, run_binary, test_program  # noqa: E402
 from etcd import Etcd, Relay, cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
@@ -28,7 +28,8 @@ if b"without libcurl" in VERSION:
     tap.skip_all("built without libcurl")
 if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
-DROPS = [] if b"without libseccomp" in VERSION else ["--drop-privileges"]
+# A sanitizer makes system calls of its own.
+DROPS = [] if b"without libseccomp" in VERSION or is_sanitized() else ["--drop-privileges"]
 KEYS = ["key-%d" % i for i in range(100)]
 
 
