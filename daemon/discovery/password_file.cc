@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/discovery/password_file.h"
 
-#include <fcntl.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include "process/secret_file.h"
 
 namespace farcached::daemon {
 
@@ -24,16 +23,6 @@ void wipe(std::string& text) noexcept {
     explicit_bzero(text.data(), text.size());
 }
 
-struct OpenFile {
-    explicit OpenFile(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
-    ~OpenFile() {
-        if (fd >= 0) close(fd);
-    }
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
-    const int fd;
-};
-
 }  // namespace
 
 SecretText::SecretText(SecretText&& other) noexcept : text(std::move(other.text)) {
@@ -43,16 +32,17 @@ SecretText::SecretText(SecretText&& other) noexcept : text(std::move(other.text)
 SecretText::~SecretText() { wipe(text); }
 
 Result<Password> read_password(const std::string& path) {
-    const OpenFile file(path);
-    struct stat found;
-    if (file.fd < 0 || fstat(file.fd, &found) != 0) return refused_password(path, std::strerror(errno));
-    if (!S_ISREG(found.st_mode)) return refused_password(path, "it is no regular file");
-    if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return refused_password(path, "group or others may access it; only its owner may (chmod 600)");
-    SecretText text{std::string(Password::bytes_max + 2, '\0')};
-    const ssize_t got = read(file.fd, text.text.data(), text.text.size());
-    if (got < 0) return refused_password(path, std::strerror(errno));
-    std::string_view line = std::string_view(text.text).substr(0, size_t(got));
+    constexpr size_t line_end_bytes = 1;
+    const process::SecretFile file(path.c_str(), Password::bytes_max + line_end_bytes, S_IRWXG | S_IRWXO);
+    using enum process::SecretFile::Status;
+    switch (file.status()) {
+        case unreadable: return refused_password(path, std::strerror(errno));
+        case irregular: return refused_password(path, "it is no regular file");
+        case exposed: return refused_password(path, "group or others may access it; only its owner may (chmod 600)");
+        case whole:
+        case too_long: break;  // only the first line counts
+    }
+    std::string_view line = file.text();
     line = line.substr(0, line.find('\n'));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.size() > Password::bytes_max)
