@@ -98,7 +98,7 @@ Result<Keys> read_keys(const std::string& path, bool spills) {
 }
 
 struct Files {
-    std::string memory, disk, auth_keys, discover_password, discover_ca;  // absolute; empty: none
+    std::string memory, disk, auth_keys;  // absolute; empty: none
     Keys keys;                            // of auth_keys, at the start
     fabric::PeerTls::Paths peer_paths;    // as they
     fabric::PeerTls peers;                // TLS of tcp links, if there are paths
@@ -122,17 +122,12 @@ void find_files(const conf::Settings& settings, Files& files) {
     if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
-    files.discover_password = absolute(settings.proxy.discover_password_file);
-    files.discover_ca = absolute(settings.proxy.discover_ca);
 }
 
 // As the final user, who reads the files for each new token and connection.
 void find_etcd(const conf::Settings& settings, Files& files) {
     if (settings.node.discover.empty()) return;
-    conf::ProxySettings access = settings.proxy;
-    access.discover_password_file = files.discover_password;
-    access.discover_ca = files.discover_ca;
-    files.etcd = or_fatal(daemon::etcd_access(access, settings.node.discover));
+    files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.discover));
 }
 
 // Of sockets from the service manager, which replace --tcp.
