@@ -45,10 +45,10 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     Result<Member, std::string> parsed = parse_member(name, at.value);
     if (const auto* why = std::get_if<std::string>(&parsed)) return skip(*why);
     Member& member = std::get<Member>(parsed);
-    const auto spec = spec_of(member, channel_, origin_);
+    auto spec = spec_of(member, channel_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
-    members_.insert_or_assign(name, Entry{std::move(member), at.mod_revision, 0});
+    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision, 0});
 }
 
 // present: sorted names.
@@ -112,7 +112,7 @@ std::vector<Member> MemberBook::choose() {
     std::map<std::string, Entries::const_iterator> at_address;
     std::map<std::string, std::string> replaced;  // name -> why
     for (auto entry = members_.cbegin(); entry != members_.cend(); ++entry) {
-        const std::string address = conf::address_of(std::get<conf::NodeSpec>(spec_of(entry->second.member, channel_, origin_)));
+        const std::string address = conf::address_of(entry->second.node);
         const auto [at, is_first] = at_address.emplace(address, entry);
         if (is_first) continue;
         auto better = at->second, worse = entry;
@@ -142,10 +142,8 @@ std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     std::vector<Member> members = choose();
     if (members == listed_) return nullptr;
     auto list = std::make_shared<Found>();
-    for (const Member& member : members) {
-        auto spec = spec_of(member, channel_, origin_);
-        list->nodes.push_back({std::get<conf::NodeSpec>(std::move(spec)), member.zone, member.incarnation, member.version});
-    }
+    for (const Member& member : members)
+        list->nodes.push_back({members_.at(member.name).node, member.zone, member.incarnation, member.version});
     listed_revision_ = std::max(uint64_t(revision_), listed_revision_ + 1);
     list->revision = listed_revision_;
     listed_ = std::move(members);

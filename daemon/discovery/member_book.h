@@ -54,6 +54,7 @@ class MemberBook {
   private:
     struct Entry {
         Member member;
+        conf::NodeSpec node;     // the member's
         int64_t mod_revision = 0;
         uint64_t leaves_ns = 0;  // 0: etcd has it
     };
