@@ -59,6 +59,7 @@ struct Faults {
 
 // Defined by t/faulty/faulty.cc.
 bool chosen(std::string_view rule);  // is it the rule that this process breaks?
+bool chosen_at_all();                // is FARCACHED_BREAK set, to a rule or to none?
 Faults chosen_faults();
 void hold_up_sometimes(double likely);
 void lie_sometimes(uint32_t& length);
@@ -77,6 +78,11 @@ inline constexpr Faults faults{};
 #define BROKEN(rule, name) constexpr bool name = false;
 #endif
 
+// Is a checker to catch a broken rule (t/faulty/broken_rules.py), rather than to pass?
+inline bool must_catch() {
+    if constexpr (build) return chosen_at_all();
+    return false;
+}
 // A moment when a thread may be delayed, so that a window of nanoseconds lasts long enough to be hit.
 inline void hold_up(double likely) {
     if constexpr (build) hold_up_sometimes(likely);

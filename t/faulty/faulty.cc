@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Defines the functions of base/broken.h for the programs t/faulty/*. FARCACHED_BREAK=S7 selects the broken rule; unset, all
-// rules hold. FARCACHED_FAULTS=seed=1,tear_read=0.5 sets fault points.
+// Defines the functions of base/broken.h for the programs t/faulty/*. FARCACHED_BREAK=S7 selects the broken rule; unset
+// or empty, all rules hold. FARCACHED_FAULTS=seed=1,tear_read=0.5 sets fault points.
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -79,6 +79,8 @@ void sleep_a_while() {
 namespace farcached {
 
 bool broken::chosen(std::string_view rule) { return rule == environment("FARCACHED_BREAK"); }
+
+bool broken::chosen_at_all() { return std::getenv("FARCACHED_BREAK") != nullptr; }
 
 broken::Faults broken::chosen_faults() {
     Faults chosen;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The states of the rejoin fence (S19), as workers see them step by step. A test is the nodes and the links.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "daemon/remote/fence.h"
 #include "t/lib/tap.h"
@@ -367,7 +367,7 @@ int run_broken() {
 }  // namespace
 
 int main() {
-    if (std::getenv("FARCACHED_BREAK") != nullptr) return run_broken();
+    if (farcached::broken::must_catch()) return run_broken();
     key_sets();
     one_worker();
     two_workers();

@@ -4,13 +4,13 @@
 #include <poll.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/node_clock.h"
 #include "node/peer/peer_store.h"
 #include "node/store/away_gets.h"
@@ -287,7 +287,7 @@ int run_broken() {
 }  // namespace
 
 int main() {
-    if (std::getenv("FARCACHED_BREAK") != nullptr) return run_broken();
+    if (broken::must_catch()) return run_broken();
     values();
     on_the_way();
     subleases();

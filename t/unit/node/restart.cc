@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -296,7 +295,7 @@ void newer_of_two() {
 }  // namespace
 
 int main() {
-    if (std::getenv("FARCACHED_BREAK") != nullptr) {  // t/faulty/broken_rules.py
+    if (broken::must_catch()) {  // t/faulty/broken_rules.py
         dead_stays_dead(/* stopped= */ true, [](bool passed, const std::string&) { violations += !passed; });
         tap::ok(violations > 0, "a dead item that returns is caught");
         return tap::done();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/broken.h"
 #include "fabric/local_read.h"
 #include "node/store/impl.h"
 #include "t/lib/tap.h"
@@ -270,10 +271,10 @@ int main() {
     replacement_stopped_halfway();
     lengths_that_lie();
     expiry();
-#ifdef FARCACHED_FAULTY
-    tap::ok(violations > 0, "the rule that was broken on purpose is caught");
-#else
+    if (broken::must_catch()) {
+        tap::ok(violations > 0, "the rule that was broken on purpose is caught");
+        return tap::done();
+    }
     tap::is(violations, 0, "no violation of a safety rule");
-#endif
     return tap::done();
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/broken.h"
 #include "fabric/validate.h"
 #include "protocol/spilled.h"
 #include "t/lib/tap.h"
@@ -362,10 +363,10 @@ int main() {
     dropped();
     over();
     of_another_node();
-#ifdef FARCACHED_FAULTY
-    tap::ok(violations > 0, "the rule that was broken on purpose is caught");
-#else
+    if (broken::must_catch()) {
+        tap::ok(violations > 0, "the rule that was broken on purpose is caught");
+        return tap::done();
+    }
     tap::is(violations, 0, "a copy is a hit if it is one item, whole, that was alive while it was made, and only then");
-#endif
     return tap::done();
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/broken.h"
 #include "base/node_clock.h"
 #include "t/unit/proxy/pointer_table_fixture.h"
 
@@ -33,12 +34,12 @@ void look(const PointerTable& table, uint64_t key, Tally& tally) {
 }
 
 void report(const Tally& tally, const char* name) {
-#ifdef FARCACHED_FAULTY
-    tap::ok(tally.violations > 0, std::string(name) + ": a broken check is caught");
-#else
+    if (broken::must_catch()) {
+        tap::ok(tally.violations > 0, std::string(name) + ": a broken check is caught");
+        return;
+    }
     tap::ok(tally.checks > 0, std::string(name) + ": something was looked at");
     tap::is(tally.violations, 0, name);
-#endif
 }
 
 struct Pair {
