@@ -12,10 +12,11 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster  # noqa: E402
-from farcached import deadline, default_binary, tap, until  # noqa: E402
+from farcached import deadline, default_binary, is_sanitized, tap, until  # noqa: E402
 
-SMALL = ["--keys", "8000", "--operations", "20000", "--warmup", "20000", "--workloads", "zipf-95:5,scan", "--ratios", "5/80,0.5",
-         "--policies", "lru,fixed_lease_8"]
+OPERATIONS = "5000" if is_sanitized() else "20000"
+SMALL = ["--keys", "8000", "--operations", OPERATIONS, "--warmup", OPERATIONS, "--workloads", "zipf-95:5,scan",
+         "--ratios", "5/80,0.5", "--policies", "lru,fixed_lease_8"]
 FIELDS = ["workload", "cache_ratio", "policy", "total_hit_ratio", "bound_hit_ratio", "pointer_hit_ratio", "invalid_reads",
           "leased_share"]
 
