@@ -14,8 +14,8 @@ test_scripts =
 fuzz_targets =
 
 # The longest tests begin first, so that none runs alone at the end. t/nodes/broken.py is described in t/faulty/local.mk.
-TESTS += t/unit/node/failing_node t/nodes/broken.py t/source/headers.py t/unit/node/lease t/unit/node/prefix \
-	t/unit/node/fragmentation
+TESTS += t/faulty/node_restart t/faulty/node_disk_restart t/unit/node/failing_node t/nodes/broken.py t/source/headers.py \
+	t/unit/node/lease t/unit/node/prefix t/unit/node/fragmentation
 EXTRA_DIST += t/nodes/broken.py t/source/headers.py
 
 TEST_EXTENSIONS = .py .sh
@@ -316,25 +316,33 @@ EXTRA_DIST += $(test_scripts)
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules, and the fuzz targets, which
 # `make fuzz` runs for longer. ThreadSanitizer has nothing to find in programs of one thread (t/source/tidy.py looks for
 # threads), and slows them down most.
-one_thread_programs = t/unit/bench/buffer t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic \
-	t/unit/conf/resource_limits \
-	t/unit/node/numa t/unit/proxy/arc t/unit/daemon/binary_engine t/unit/daemon/datagrams \
-	t/unit/protocol/udp_frame t/unit/protocol/binary_parse t/unit/conf/conf \
-	t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes t/unit/node/failing_node t/unit/protocol/frame \
-	t/unit/protocol/frame_bad t/unit/proxy/frames_out t/unit/protocol/handshake t/unit/fabric/index_probe \
-	t/unit/proxy/link_parts t/unit/daemon/meta_engine t/unit/base/nearest t/unit/node/collisions t/unit/node/held \
-	t/unit/node/in_place t/unit/node/lease t/unit/proxy/node_link t/unit/proxy/node_link_counts t/unit/proxy/node_link_ends \
-	t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads t/unit/proxy/node_link_reports \
-	t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots t/unit/proxy/node_link_spilled \
-	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
-	t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/service t/unit/node/service_at_once \
-	t/unit/node/service_bad t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order \
-	t/unit/node/service_reports t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/node/policy \
-	t/unit/node/policy_node t/unit/daemon/reply_queue t/unit/daemon/text_engine t/unit/protocol/text_parse
+one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/bench/bench t/unit/bench/buffer \
+	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
+	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
+	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \
+	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/permissions \
+	t/unit/daemon/reply_queue t/unit/daemon/ring_waits t/unit/daemon/stats t/unit/daemon/stats_tune \
+	t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
+	t/unit/node/failing_node t/unit/node/held t/unit/node/in_place t/unit/node/lease t/unit/node/numa t/unit/node/peer \
+	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
+	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
+	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \
+	t/unit/process/http_access t/unit/process/log t/unit/process/socket_holder t/unit/protocol/binary_parse \
+	t/unit/protocol/command_needs t/unit/protocol/frame t/unit/protocol/frame_bad t/unit/protocol/handshake \
+	t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
+	t/unit/proxy/host_reports t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_counts \
+	t/unit/proxy/node_link_ends t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads \
+	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots \
+	t/unit/proxy/node_link_spilled t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
+	t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/proxy/pointer_table
 one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
+# With --enable-faulty these are the same as their namesakes in t/unit/.
+if FAULTY
+twice_there = t/faulty/node_disk t/faulty/node_peer
+endif
 left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py t/fuzz/fuzz.py $(fuzz_targets) \
-	$(if $(under_tsan),$(one_thread_programs) $(one_thread_scripts))
+	$(twice_there) $(if $(under_tsan),$(one_thread_programs) $(one_thread_scripts))
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
