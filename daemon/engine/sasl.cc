@@ -99,7 +99,7 @@ struct SaslCallbacks {
                                                   : Level::debug;
         if (!process::is_said(as)) return SASL_OK;
         try {
-            sasl.lines_.say(as, "libsasl2: " + std::string(message));
+            sasl.lines_.say(as, "libsasl2 says", {{"text", message}});
         } catch (const std::bad_alloc&) {
             process::lose_line();
         }

@@ -316,6 +316,7 @@ def main():
         return tap.done()
     with SaslDaemon("-v") as d:
         passwords_file(d)
+    with SaslDaemon("-v") as d:  # another one, because it logs only some of many failures
         logged(d)
     few_buffers()
     starts()
