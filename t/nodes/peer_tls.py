@@ -88,6 +88,11 @@ def encrypted(ours, mine):
     tap.ok(found and b"needle-key" in seen and b"needle-value" in seen, "and sees both without TLS")
 
 
+def failures(proxy):
+    """The node's connections whose TLS failed."""
+    return int(proxy.stats("node n0 connections").get("channel_end_tls", 0))
+
+
 def refused(ours, mine):
     theirs = certificates.Authority("peer-theirs")
     stranger = theirs.issue("stranger")
@@ -97,10 +102,10 @@ def refused(ours, mine):
         proxy, node = c.proxies[0], c.nodes[0]
         values("two peers of one authority", proxy)
         for who, peer_options in strangers:
-            before = int(proxy.stats("node n0").get("channel_end_tls", 0))
+            before = failures(proxy)
             table = Table()
             with Daemon(*node.option(), "-o", table.options(), *peer_options, "-t", "1") as other:
-                until(lambda: int(proxy.stats("node n0").get("channel_end_tls", 0)), lambda n: n > before)
+                tap.ok(until(lambda: failures(proxy), lambda n: n > before) > before, "a connection with %s certificate fails" % who)
                 tap.ok(nodes_shown(other)["n0"]["links_up"] == "0", "a proxy with %s certificate gets no link" % who)
                 with other.client() as client:
                     tap.is_(client.set("k", "v"), "SERVER_ERROR unavailable", "and changes nothing")
