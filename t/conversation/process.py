@@ -368,8 +368,8 @@ def test_settings():
     with Daemon("-B", "ascii") as d:
         tap.is_(d.stats("settings").get("binding_protocol"), "ascii", "-B ascii")
         c = d.client()
-        c.send(b"\x80" + b"\0" * 23)
-        tap.ok(not c.upto(b"\x81").startswith(b"\x81"), "-B ascii does not speak binary")
+        c.send(b"\x80" + b"\0" * 23 + b"\r\n")
+        tap.is_(c.line(), b"ERROR\r\n", "-B ascii does not speak binary")
     with Daemon("-B", "binary") as d:
         c = d.client()
         c.send(b"\x80\x0b" + b"\0" * 22)
