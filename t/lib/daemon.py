@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+import traceback
 
 import certificates
 from tap_output import show, tap, to_bytes
@@ -328,7 +329,11 @@ def until(look, accept, timeout=None):
     end = time.monotonic() + (timeout or deadline())
     while True:
         seen = look()
-        if accept(seen) or time.monotonic() >= end:
+        if accept(seen):
+            return seen
+        if time.monotonic() >= end:
+            if timeout is None:
+                tap.diag("waited %d s in vain at %s" % (deadline(), traceback.extract_stack(limit=2)[0].line))
             return seen
         select_nothing(0.01)
 
