@@ -105,7 +105,7 @@ def refused(ours, mine):
             before = failures(proxy)
             table = Table()
             with Daemon(*node.option(), "-o", table.options(), *peer_options, "-t", "1") as other:
-                tap.ok(until(lambda: failures(proxy), lambda n: n > before) > before, "a connection with %s certificate fails" % who)
+                tap.ok(until(lambda: failures(proxy), lambda n: n > before) > before, "with %s certificate TLS fails" % who)
                 tap.ok(nodes_shown(other)["n0"]["links_up"] == "0", "a proxy with %s certificate gets no link" % who)
                 with other.client() as client:
                     tap.is_(client.set("k", "v"), "SERVER_ERROR unavailable", "and changes nothing")
