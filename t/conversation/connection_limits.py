@@ -119,7 +119,12 @@ def no_memory():
         for sender in senders:
             sender.join(deadline())
         seen = []
-        until(lambda: seen.append(sum(unsent(c) for c in halves)) or seen[-50:], lambda last: last == [last[0]] * 50)
+
+        def stands_still(count):  # the server reads no more of what it has no memory for
+            seen.append(count)
+            return seen[-50:] == [count] * 50
+
+        until(lambda: sum(unsent(c) for c in halves), stands_still)
         with d.client() as c:
             c.send(b"get large\r\n")
             value = b"VALUE large 0 40000000\r\n" + b"x" * 40000000 + b"\r\nEND\r\n"
