@@ -61,7 +61,6 @@ int deaths_overlooked(int rounds) {
     return overlooked;
 }
 
-
 void one_at_a_time() {
     Folder folder;
     const std::string path = folder / "node.sock";
@@ -170,7 +169,6 @@ void a_node_that_is_killed() {
             "a successor takes the name, the socket and the proxy");
     tap::is(again.channel->mapped_region(0)->header->incarnation, 4712u, "with memory of its own");
 }
-
 
 }  // namespace
 

@@ -100,7 +100,6 @@ bool is_there(node::Node& cache, std::string_view key, NodeSeconds now) {
     return cache.get(op, now, sink).status == protocol::GetReply::Status::hit;
 }
 
-
 void grants() {
     const node::Config config = with_leases(4);
     node::Node cache(config);
@@ -365,7 +364,6 @@ void sets_never_fail(PolicyKind policy) {
     const node::Stats after = cache.stats(at_start + 2);
     tap::ok(after.pages_used <= after.pages_limit, "and the limit on memory holds");
 }
-
 
 // Random operations with a test clock, and a proxy that never forgets a pointer whose lease runs.
 class History {
