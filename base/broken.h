@@ -151,6 +151,7 @@ BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items
 BROKEN("S16", s16_accept_any_proof)         // any proof by a known key's name is accepted
 BROKEN("S16_EARLY", s16_welcome_unproved)   // a hello is welcomed without a proof
 BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without its proof
+BROKEN("S17", s17_read_without_right)       // memory without a lease is read after the end of the node's serving right
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 

@@ -129,7 +129,7 @@ class ReplyReader : public EntryReader {
   public:
     ReplyReader(const Frame& frame, const FrameLimits& limits);
 
-    const NodeReading& now() const { return now_; }  // the node's clock
+    const NodeReading& now() const { return now_; }  // the node's
 
     FrameStep next(NodeReply& reply);
 

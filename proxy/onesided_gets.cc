@@ -278,6 +278,8 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
     IndexProbe::Step step = IndexProbe::Step::out_of_reach;
     if (read.status != fabric::ReadStatus::done) {
         parts_.reads.failed_transport(read);
+    } else if (!parts_.clock.may_read(now_ns)) {
+        counters.right_over.add(1);
     } else if (!read.refused) {
         const IndexProbe::Question question{read.op.key.bytes, read.op.win_tokens,
                                             parts_.clock.latest(now_ns), check_secret_};

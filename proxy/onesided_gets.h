@@ -92,6 +92,8 @@ class PointerGets {
 // G7  A probe proves a hit, never a miss: after any other outcome the node is asked, once (S5).
 // G8  Without a lease, the item's check is always verified (S5). An item that may be expired by the node's clock is
 //     left to the node (S13).
+// G12 Nothing is read by the index that completed after the end of the node's serving right (S17). A pointer needs no such look:
+//     no lease is longer than the right.
 class IndexGets {
   public:
     IndexGets(const GetParts& parts, bool on) : parts_(parts), on_(on) {}

@@ -18,6 +18,7 @@ namespace {
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
 constexpr int64_t no_lease = 5;  // gRPC: not found
+constexpr uint64_t rate_error = 500;  // two hosts' clocks differ in rate by at most one part in this many (S3)
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
@@ -30,9 +31,10 @@ EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
     return access;
 }
 
-EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items)
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items, ServeUntil serve_until)
     : member_(std::move(member)),
       items_(std::move(items)),
+      serve_until_(std::move(serve_until)),
       key_(access.url.nodes() + member_.name),
       record_(member_text(member_)),
       client_(hurried(access, member_.ttl_s)) {}
@@ -76,6 +78,7 @@ uint32_t EtcdRegistration::step() {
     if (lease_.id != 0 && registered_) {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
         if (!look_at_record()) return retry_ms();
+        renew_right();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
     if (!registered_) {
@@ -98,12 +101,26 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
     return reply;
 }
 
+// M7
+void EtcdRegistration::renew_right() {
+    if (serve_until_ == nullptr) return;
+    const uint64_t ttl_ns = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s)) * registration_second_ns;
+    serve_until_(lease_sent_ns_ + ttl_ns - ttl_ns / rate_error);
+}
+
+void EtcdRegistration::leave() {
+    registered_ = false;
+    if (serve_until_ != nullptr) serve_until_(0);
+}
+
 bool EtcdRegistration::take_lease() {
+    const uint64_t sent_ns = boottime_ns();
     const EtcdClient::Reply reply = ask("lease/grant", grant_request(member_.ttl_s));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> lease = read_grant(std::get<std::string>(reply));
     if (!lease.has_value()) return failed(unreadable(client_.endpoint()));
     lease_ = *lease;
+    lease_sent_ns_ = sent_ns;
     return true;
 }
 
@@ -141,6 +158,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (!*done) return Put::failed;  // another writer was first
     registered_ = was_registered_ = true;
+    renew_right();
     revision_ = found->revision;
     cluster_ = found->cluster;
     told_taken_ = told_failure_ = stood_still_ = false;
@@ -162,7 +180,7 @@ bool EtcdRegistration::look_at_record() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint()));
     if (!found->keys.empty() && found->keys.front().lease == lease_.id) return true;
-    registered_ = false;
+    leave();
     lines_.say(Level::warning, found->keys.empty() ?
                                    "discovery: this node's record was deleted in etcd; the node registers again" :
                                    "discovery: this node's record was replaced in etcd; the node registers again");
@@ -171,16 +189,19 @@ bool EtcdRegistration::look_at_record() {
 
 // False: not answered, or the lease is lost.
 bool EtcdRegistration::keep_alive() {
+    const uint64_t sent_ns = boottime_ns();
     const EtcdClient::Reply reply = ask("lease/keepalive", lease_request(lease_.id));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> kept = read_kept(std::get<std::string>(reply));
     if (!kept.has_value()) return failed(unreadable(client_.endpoint()));
     if (kept->ttl_s == 0) {  // M1
         lease_ = {};
-        if (!std::exchange(registered_, false)) return false;
+        if (!registered_) return false;
+        leave();
         lines_.say(Level::warning, "discovery: etcd no longer has this node's lease; the node registers again");
         return false;
     }
+    lease_sent_ns_ = sent_ns;
     if (std::exchange(told_failure_, false)) lines_.say(Level::notice, "discovery: etcd answers at " + client_.endpoint());
     return true;
 }
@@ -192,6 +213,7 @@ void EtcdRegistration::revoke() {
                                         " s; a restart within that time keeps its items");
         return;
     }
+    if (registered_) leave();
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));

@@ -12,6 +12,9 @@
 // M6  A proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the node drops
 //     its items, unless its record was there since they were stored: this run's, or the one that the items came from. If etcd lost
 //     its data, and the node was running, proxies have kept the node in their lists.
+// M7  While the node is registered it has a serving right (S17). The right runs until the request for the last grant or keepalive
+//     that was answered left, plus the ttl, less 0.2 %. etcd counts the ttl from later, so the right ends before the record does.
+//     It ends at once if the record is found to be gone.
 #pragma once
 
 #include <atomic>
@@ -36,8 +39,9 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any
     };
-    // member.ttl_s: of the lease. Throws std::bad_alloc.
-    EtcdRegistration(const EtcdAccess& access, Member member, Items items);
+    using ServeUntil = std::function<void(uint64_t ns)>;  // CLOCK_BOOTTIME; 0: the right is over
+    // member.ttl_s: of the lease. serve_until: called by this object's thread; may be empty. Throws std::bad_alloc.
+    EtcdRegistration(const EtcdAccess& access, Member member, Items items, ServeUntil serve_until);
     ~EtcdRegistration();
     EtcdRegistration(const EtcdRegistration&) = delete;
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;
@@ -55,6 +59,8 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
+    void leave();
+    void renew_right();
     void drop_items();
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
@@ -64,6 +70,7 @@ class EtcdRegistration {
 
     const Member member_;
     const Items items_;
+    const ServeUntil serve_until_;
     const std::string key_, record_;
     EtcdClient client_;
     EtcdLease lease_;            // id 0: none
@@ -71,6 +78,7 @@ class EtcdRegistration {
     bool was_registered_ = false;  // ever
     bool stood_still_ = false;     // for longer than the ttl, since the last registration
     uint64_t asked_ns_ = 0;        // the last request ended
+    uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
     uint64_t cluster_ = 0;
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -426,8 +426,10 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         if (any) server.drop_items(now);
         return any;
     };
+    daemon::EtcdRegistration::ServeUntil serve_until;
+    if (settings.node.discover_fence) serve_until = [&server](uint64_t ns) { server.right().serve_until(ns); };
     auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
+        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop}, serve_until);
     registration->start();
     return registration;
 }
@@ -483,6 +485,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (http.listen())
         pages = std::make_unique<FarnodeHttp>(FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
+    if (files.etcd.has_value() && settings.node.discover_fence) server->right().limit();
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();

@@ -55,6 +55,8 @@ class FarnodeServer {
     void use_keys(std::shared_ptr<const protocol::AuthKeys> keys);
     // Throws std::system_error if a thread cannot be created.
     void start();
+    // Of this node as a member of a fleet (S17).
+    ServingRight& right() { return shared_.right; }
     // After start(): the serving threads, which the supervisor watches until stop().
     std::vector<process::Watched> watched();
     uint64_t connections() const;

@@ -5,6 +5,7 @@
 // read it, all in the connection's thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "node/service/ousting.h"
 #include "node/service/report_quota.h"
 #include "node/service/service_counters.h"
+#include "node/service/serving_right.h"
 #include "node/store/flush_schedule.h"
 #include "node/store/node.h"
 #include "protocol/frame.h"
@@ -94,6 +96,7 @@ struct ServiceShared {
     Seats seats{};
     PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
     KeyRing keys{};  // of proxies
+    ServingRight right{};
 };
 
 struct Connection {
@@ -114,10 +117,18 @@ struct Connection {
     uint64_t now_ms() const { return shared.steady_ns() / 1'000'000; }
     // A proxy that cannot read one-sided gets no lease, which would only keep memory.
     bool reads_one_sided() const { return access != protocol::RegionAccess::none; }
-    // The clock reading as the agreed version transmits it.
-    NodeReading told(NodeReading now) const {
-        if (limits.version < protocol::version_with_now_us) now.us.reset();
+    // The clock reading, with the rest of the serving right, as the agreed version transmits it.
+    NodeReading told(NodeReading now) const { return told(now, limits.version); }
+    NodeReading told(NodeReading now, uint32_t version) const {
+        if (version < protocol::version_with_now_us) now.us.reset();
+        if (version >= protocol::version_with_right && shared.right.is_limited())
+            now.right_ms = shared.right.left_ms(shared.steady_ns());
         return now;
+    }
+    // A lease of that term, cut to the right (S17).
+    uint32_t within_right(uint32_t term_ms) const {
+        if (!shared.right.is_limited()) return term_ms;
+        return std::min(term_ms, shared.right.left_ms(shared.steady_ns()).value_or(term_ms));
     }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/execution.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
@@ -41,15 +42,6 @@ ReplyOptions reply_to(uint32_t tag) {
     return options;
 }
 
-// With what the node said of a lease.
-template <class Reply>
-ReplyOptions reply_to(uint32_t tag, const Reply& reply) {
-    ReplyOptions options = reply_to(tag);
-    options.grant = reply.grant;
-    options.denied = reply.denied;
-    return options;
-}
-
 }  // namespace
 
 struct Execution::Turn {
@@ -57,6 +49,23 @@ struct Execution::Turn {
     NodeSeconds now;
     protocol::ReplyWriter replies;
     Verdict verdict;
+    std::optional<uint32_t> right_ms;  // as the replies tell it
+
+    // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
+    bool may_grant() const { return right_ms != 0; }
+    // What the node said of a lease; no lease outlives the right (S17).
+    void grant(ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {
+        with.denied = denied;
+        if (!granted.has_value() || !may_grant()) return;
+        with.grant = granted;
+        with.grant->term_ms = std::min(granted->term_ms, right_ms.value_or(UINT32_MAX));
+    }
+    template <class Reply>
+    ReplyOptions reply_to(uint32_t tag, const Reply& reply) const {
+        ReplyOptions options = node::reply_to(tag);
+        grant(options, reply.grant, reply.denied);
+        return options;
+    }
 };
 
 // Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
@@ -82,7 +91,8 @@ class Execution::Change {
 // The replies of requests that execute at that time.
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
     const Connection& to = connection_;
-    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, to.told(now)}, {}};
+    const NodeReading told = to.told(now);
+    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, told}, {}, told.right_ms};
 }
 
 void Execution::answered(uint64_t sequence) {
@@ -256,7 +266,7 @@ void Execution::reply(Turn& turn, Hit& hit, const protocol::GetReply& reply) {
 
 // Copies the value from the node's memory, under the partition's lock.
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     if (connection_.role == protocol::AuthRole::reader) op.win_tokens = false;  // it may not refill the item
     Hit hit = hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
@@ -274,8 +284,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
     if (found) {
-        hit.with.grant = got.grant;
-        hit.with.denied = got.denied;
+        turn.grant(hit.with, got.grant, got.denied);
     }
     reply(turn, hit, got);
 }
@@ -304,13 +313,12 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     if (got.status == protocol::GetReply::Status::miss && postpone_miss(id, done.key)) return;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
-    if (want_grant && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
+    if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
         granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
     Hit hit = hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
-            hit.with.denied = granted.has_value() ? protocol::LeaseDenial::none : got.denied;
-            hit.with.grant = granted;
+            turn.grant(hit.with, granted, granted.has_value() ? protocol::LeaseDenial::none : got.denied);
             if (char* const to = room_for(turn, hit, uint32_t(value.size()))) value.copy(to, value.size());
             [[fallthrough]];
         case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
@@ -322,14 +330,14 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     store(turn, options.tag, op);
 }
 
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
-    turn.replies.add(reply, reply_to(tag, reply));
+    turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
@@ -338,10 +346,10 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteO
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
-    turn.replies.add(reply, reply_to(options.tag, reply));
+    turn.replies.add(reply, turn.reply_to(options.tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
