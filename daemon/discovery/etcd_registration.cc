@@ -18,26 +18,33 @@ namespace {
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
 constexpr int64_t no_lease = 5;  // gRPC: not found
-constexpr uint64_t rate_error = 500;  // two hosts' clocks differ in rate by at most one part in this many (S3)
+constexpr uint32_t retry_ms_max = 1000;
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
 
 }  // namespace
 
-// A request that takes longer than a third of the lease comes too late.
+// Each endpoint may be silent; then the next try follows.
+uint64_t EtcdRegistration::silence_ns(const EtcdAccess& access, uint32_t ttl_s) {
+    const uint64_t asking_ms = access.url.endpoints.size() * uint64_t(hurried(access, ttl_s).request_ms);
+    return (asking_ms + retry_ms_max + 500) * 1'000'000;
+}
+
+// A request that takes longer than a third of the lease, at all endpoints together, comes too late.
 EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
-    access.request_ms = std::clamp(ttl_s * 1000 / 3, 700u, access.request_ms);
+    access.request_ms = std::clamp(ttl_s * 1000 / 3 / uint32_t(access.url.endpoints.size()), 700u, access.request_ms);
     return access;
 }
 
-EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items, ServeUntil serve_until)
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items, ShowRight show_right)
     : member_(std::move(member)),
       items_(std::move(items)),
-      serve_until_(std::move(serve_until)),
+      show_right_(std::move(show_right)),
       key_(access.url.nodes() + member_.name),
       record_(member_text(member_)),
-      client_(hurried(access, member_.ttl_s)) {}
+      client_(hurried(access, member_.ttl_s)),
+      right_(silence_ns(access, member_.ttl_s), items_.former_incarnation != 0) {}
 
 EtcdRegistration::~EtcdRegistration() { CHECK(!thread_.joinable()); }
 
@@ -70,7 +77,7 @@ void EtcdRegistration::run() {
 
 // With jitter, and several times within a lease.
 uint32_t EtcdRegistration::retry_ms() const {
-    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, 1000u);
+    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, retry_ms_max);
     return ms / 2 + uint32_t(random_word() % (ms / 2 + 1));
 }
 
@@ -98,19 +105,23 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
     EtcdClient::Reply reply = client_.ask(path, body);
     if (is_late()) stood_still_ = true;
     asked_ns_ = boottime_ns();
+    const auto* const failure = std::get_if<EtcdFailure>(&reply);
+    if (failure == nullptr || failure->interrupted) return reply;
+    right_.failed(asked_ns_);
+    show_right();
     return reply;
 }
 
-// M7
 void EtcdRegistration::renew_right() {
-    if (serve_until_ == nullptr) return;
-    const uint64_t ttl_ns = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s)) * registration_second_ns;
-    serve_until_(lease_sent_ns_ + ttl_ns - ttl_ns / rate_error);
+    const uint64_t ttl_s = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s));
+    right_.registered(lease_sent_ns_, ttl_s * registration_second_ns);
+    show_right();
 }
 
 void EtcdRegistration::leave() {
     registered_ = false;
-    if (serve_until_ != nullptr) serve_until_(0);
+    right_.lost();
+    show_right();
 }
 
 bool EtcdRegistration::take_lease() {

@@ -12,9 +12,7 @@
 // M6  A proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the node drops
 //     its items, unless its record was there since they were stored: this run's, or the one that the items came from. If etcd lost
 //     its data, and the node was running, proxies have kept the node in their lists.
-// M7  While the node is registered it has a serving right (S17). The right runs until the request for the last grant or keepalive
-//     that was answered left, plus the ttl, less 0.2 %. etcd counts the ttl from later, so the right ends before the record does.
-//     It ends at once if the record is found to be gone.
+// M7  The node's serving right follows each answer of etcd, and each request without one (registration_right.h, S17).
 #pragma once
 
 #include <atomic>
@@ -27,6 +25,7 @@
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/etcd_messages.h"
 #include "daemon/discovery/member.h"
+#include "daemon/discovery/registration_right.h"
 #include "process/log.h"
 
 namespace farcached::daemon {
@@ -39,9 +38,9 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any
     };
-    using ServeUntil = std::function<void(uint64_t ns)>;  // CLOCK_BOOTTIME; 0: the right is over
-    // member.ttl_s: of the lease. serve_until: called by this object's thread; may be empty. Throws std::bad_alloc.
-    EtcdRegistration(const EtcdAccess& access, Member member, Items items, ServeUntil serve_until);
+    using ShowRight = std::function<void(const RegistrationRight&)>;  // after each change
+    // member.ttl_s: of the lease. show_right: called by this object's thread; may be empty. Throws std::bad_alloc.
+    EtcdRegistration(const EtcdAccess& access, Member member, Items items, ShowRight show_right);
     ~EtcdRegistration();
     EtcdRegistration(const EtcdRegistration&) = delete;
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;
@@ -61,18 +60,23 @@ class EtcdRegistration {
     bool look_at_record();
     void leave();
     void renew_right();
+    void show_right() const {
+        if (show_right_ != nullptr) show_right_(right_);
+    }
     void drop_items();
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
     bool failed(const EtcdFailure& failure);
     uint32_t retry_ms() const;
+    static uint64_t silence_ns(const EtcdAccess& access, uint32_t ttl_s);
     static EtcdAccess hurried(EtcdAccess access, uint32_t ttl_s);
 
     const Member member_;
     const Items items_;
-    const ServeUntil serve_until_;
+    const ShowRight show_right_;
     const std::string key_, record_;
     EtcdClient client_;
+    RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};
     bool was_registered_ = false;  // ever

@@ -426,10 +426,13 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         if (any) server.drop_items(now);
         return any;
     };
-    daemon::EtcdRegistration::ServeUntil serve_until;
-    if (settings.node.discover_fence) serve_until = [&server](uint64_t ns) { server.right().serve_until(ns); };
+    daemon::EtcdRegistration::ShowRight show_right;
+    if (settings.node.discover_fence)
+        show_right = [&server](const daemon::RegistrationRight& right) {
+            server.right().set(right.reads_until_ns(), right.serves_until_ns());
+        };
     auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop}, serve_until);
+        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop}, show_right);
     registration->start();
     return registration;
 }

@@ -125,6 +125,8 @@ struct Connection {
             now.right_ms = shared.right.left_ms(shared.steady_ns());
         return now;
     }
+    // Does the node execute requests?
+    bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
     // A lease of that term, cut to the right (S17).
     uint32_t within_right(uint32_t term_ms) const {
         if (!shared.right.is_limited()) return term_ms;

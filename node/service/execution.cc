@@ -50,6 +50,7 @@ struct Execution::Turn {
     protocol::ReplyWriter replies;
     Verdict verdict;
     std::optional<uint32_t> right_ms;  // as the replies tell it
+    bool serves = true;                // of requests with keys, and flushes (S17)
 
     // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
     bool may_grant() const { return right_ms != 0; }
@@ -92,7 +93,7 @@ class Execution::Change {
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
     const Connection& to = connection_;
     const NodeReading told = to.told(now);
-    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, told}, {}, told.right_ms};
+    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, told}, {}, told.right_ms, to.has_right()};
 }
 
 void Execution::answered(uint64_t sequence) {
@@ -174,7 +175,7 @@ bool Execution::execute_ahead(Turn& turn) {
         Change change;
         const bool allowed = connection_.may(ahead_[i].request.op);
         if (!allowed) counters_.auth_refused_requests.add(1);
-        if (allowed && must_wait(ahead_[i].request, change))
+        if (allowed && turn.serves && must_wait(ahead_[i].request, change))
             again_ = waits_for_end_ = true;
         else
             execute(turn, ahead_[i].request);
@@ -195,6 +196,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
     if (!connection_.may(request.op)) return refuse(turn, request.options.tag, RequestRefusal::not_allowed);
+    if (!turn.serves && !std::holds_alternative<protocol::StatsOp>(request.op)) return refuse(turn, request.options.tag, no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
@@ -204,6 +206,11 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
             run(turn, request.options, op);
         },
         request.op);
+}
+
+// Earlier versions do not know that word.
+RequestRefusal Execution::no_right() const {
+    return connection_.limits.version < protocol::version_with_right ? RequestRefusal::stopping : RequestRefusal::no_right;
 }
 
 void Execution::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
@@ -568,6 +575,10 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
         case How::refused: refuse(turn, id.tag, ended.refusal); break;
         case How::whole:
+            if (!turn.serves) {
+                refuse(turn, id.tag, no_right());
+                break;
+            }
             if (postpone(id, ended.op, change)) return turn.replies.end();
             store(turn, id.tag, ended.op);
             break;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ServingRight: until when proxies may read this node's memory one-sided (S17). It is given by the membership of a fleet
-// (daemon/discovery/etcd_registration.h). Without membership it has no end.
+// ServingRight: until when proxies may read this node's memory one-sided, and until when it executes requests (S17). It is given by
+// the membership of a fleet (daemon/discovery/registration_right.h). Without membership it has no end.
 //
 // Owner: the ServiceShared of all connections. Threads: any may read; limit() comes before any connection, and one thread calls
-// serve_until().
+// set().
 //
 // V1  Leases (terms in replies, and renewals) end with the right at the latest. Mapped memory and the index have no lease, so
 //     each reply tells proxies the rest of the right.
+//     A node without a right executes no request for a key, and no flush.
 // V2  A proxy counts from before the request left that the reply answers, so its view of the right ends first.
 #pragma once
 
@@ -21,13 +22,18 @@ namespace farcached::node {
 
 class ServingRight {
   public:
-    // From now on there is a right only until the time of the last serve_until().
-    void limit() { until_ns_.store(0, std::memory_order_relaxed); }
+    // From now on there is a right only until the times of the last set().
+    void limit() { set(0, 0); }
     // On CLOCK_BOOTTIME; 0: it is over.
-    void serve_until(uint64_t ns) { until_ns_.store(ns, std::memory_order_relaxed); }
+    void set(uint64_t reads_until_ns, uint64_t serves_until_ns) {
+        until_ns_.store(reads_until_ns, std::memory_order_relaxed);
+        serves_until_ns_.store(serves_until_ns, std::memory_order_relaxed);
+    }
 
     bool is_limited() const { return until_ns_.load(std::memory_order_relaxed) != UINT64_MAX; }
-    // Nothing: it has no end.
+    // Are requests executed?
+    bool serves(uint64_t now_ns) const { return now_ns < serves_until_ns_.load(std::memory_order_relaxed); }
+    // Of one-sided reads. Nothing: it has no end.
     std::optional<uint32_t> left_ms(uint64_t now_ns) const {
         const uint64_t until_ns = until_ns_.load(std::memory_order_relaxed);
         if (until_ns == UINT64_MAX) return std::nullopt;
@@ -36,7 +42,8 @@ class ServingRight {
     }
 
   private:
-    std::atomic<uint64_t> until_ns_{UINT64_MAX};
+    std::atomic<uint64_t> until_ns_{UINT64_MAX};  // of one-sided reads
+    std::atomic<uint64_t> serves_until_ns_{UINT64_MAX};
 };
 
 }  // namespace farcached::node

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The serving right of a farnode in etcd (S17): a node that stands still, or is cut off from etcd, is still mapped by the proxies of
+its host. No proxy serves its values after another node has acknowledged a change.
+"""
+import contextlib
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import etcd as etcd_servers  # noqa: E402
+from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
+from daemon import run_binary  # noqa: E402
+from etcd import Etcd  # noqa: E402
+from farcached import Daemon, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+if b"without libcurl" in run_binary("--version-full")[1]:
+    tap.skip_all("built without libcurl")
+if not etcd_servers.is_available():
+    tap.skip_all("etcd is not installed")
+KEYS = ["key-%d" % i for i in range(20)]
+
+
+def node(etcd, name, *args):
+    return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(), "--member-ttl", "2",
+                   *args)
+
+
+def mapper(path, table, faults=None):
+    """A proxy that maps node a, and has it in its list for ever."""
+    return Daemon("--node", "a=shm:" + path, "-o", "node_timeout_ms=300," + table.options(), threads=1, **faulty("farcached", faults))
+
+
+def until_names(proxy, names):
+    return set(until(lambda: nodes_shown(proxy), lambda shown: set(shown) == names and all_up(shown))) == names
+
+
+def registered(etcd, name):
+    return name in until(etcd.keys, lambda keys: name in keys)
+
+
+def count(proxy, name):
+    return int(proxy.stats("proxy")[name])
+
+
+def reads_mapped(proxy, client, key, value):
+    """Does the proxy answer from mapped memory, perhaps after a get that renews the right?"""
+    def look():
+        before = count(proxy, "get_local")
+        return client.get(key) == value and count(proxy, "get_local") > before
+    return until(look, lambda found: found)
+
+
+def values(client, keys):
+    return {client.get(key) for key in keys}
+
+
+def stands_still(etcd, a, path, table):
+    """Node a stops for longer than its ttl. Proxy `writer` follows etcd, `reader` does not."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(node(etcd, "b"))
+        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", "node_timeout_ms=30000," + table.options(), threads=1))
+        reader = stack.enter_context(mapper(path, table))
+        broken = stack.enter_context(mapper(path, table, Faults("", "S17")))
+        w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
+        tap.ok(registered(etcd, "b") and until_names(writer, {"a", "b"}), "two nodes are registered")
+        tap.is_({w.set(key, "old") for key in KEYS}, {"STORED"}, "keys are stored")
+        moved = [key for key in KEYS if r.get(key) == b"old"]
+        tap.ok(moved and reads_mapped(reader, r, moved[0], b"old") and reads_mapped(broken, x, moved[0], b"old"),
+               "those of node a are read in its memory", *moved)
+        with a.stopped():
+            tap.ok(until_names(writer, {"b"}), "a stands still for longer than its ttl, and its keys are at b")
+            tap.is_({w.set(key, "new") for key in KEYS}, {"STORED"}, "which acknowledges new values")
+            tap.is_(values(r, moved), {None}, "no old value is read in the memory of a")
+            tap.ok(count(reader, "right_over") > 0, "because its right is over")
+            tap.ok(b"old" in values(x, moved), "S17 broken: old values are read")
+        seen = set()
+
+        def back():
+            seen.update(values(r, moved))
+            return "a" in etcd.keys()
+        tap.ok(until(back, lambda is_back: is_back), "a goes on, and registers again")
+        tap.is_(seen | values(r, moved), {None}, "meanwhile and afterwards its old values are not seen")
+        tap.is_(until(lambda: r.set(moved[0], "newer"), lambda said: said == "STORED"), "STORED", "it stores again")
+        tap.ok(reads_mapped(reader, r, moved[0], b"newer"), "and is read in its memory again")
+
+
+def etcd_is_away(etcd, path, table):
+    with mapper(path, table) as reader, reader.client() as r:
+        tap.is_(r.set("k", "value"), "STORED", "a key is stored")
+        tap.ok(reads_mapped(reader, r, "k", b"value"), "and read in the node's memory")
+        etcd.kill()
+
+        def over():
+            return r.get("k") == b"value" and count(reader, "right_over") > 0
+        tap.ok(until(over, lambda is_over: is_over), "while etcd is away, the node is asked for its values")
+        tap.is_((r.set("k", "other"), r.get("k")), ("STORED", b"other"), "and stores")
+        etcd.start()
+        tap.ok(reads_mapped(reader, r, "k", b"other"), "when etcd is back, its memory is read again")
+
+
+def without_fence(etcd, folder, table):
+    path = os.path.join(folder, "c.sock")
+    with node(etcd, "c", "--shm", path, "--discover-fence", "off"), mapper(path, table) as reader, reader.client() as r:
+        tap.ok(registered(etcd, "c") and r.set("k", "value") == "STORED", "a node without a fence is registered")
+        etcd.kill()
+        tap.ok(reads_mapped(reader, r, "k", b"value") and count(reader, "right_over") == 0, "its memory is read without etcd")
+        etcd.start()
+
+
+def older_proxy(path, table):
+    with mapper(path, table, Faults("speaks=6")) as reader, reader.client() as r:
+        tap.is_((r.set("k", "value"), r.get("k")), ("STORED", b"value"), "an older proxy is served")
+        tap.is_((count(reader, "get_local"), count(reader, "lease_granted")), (0, 0), "and reads nothing one-sided")
+
+
+table = Table()
+with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as at_end, Etcd() as etcd:
+    at_end.callback(table.unlink)
+    path = os.path.join(folder, "a.sock")
+    with node(etcd, "a", "--shm", path) as a:
+        tap.ok(registered(etcd, "a"), "a node registers")
+        stands_still(etcd, a, path, table)
+        older_proxy(path, table)
+        etcd_is_away(etcd, path, table)
+    without_fence(etcd, folder, table)
+tap.done()
