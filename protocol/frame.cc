@@ -179,14 +179,14 @@ void append_ping(OutBuffer& out, uint64_t sequence) {
     append_frame_header(out, FrameKind::ping, sequence, 0);
 }
 
-uint32_t clock_us(const NodeReading& now) {
+uint32_t told_us(const NodeReading& now) {
     const uint32_t us = now.us.value_or(0);
     CHECK(us <= reading_us_max);
     return us | (now.right_ms.has_value() ? clock_with_right : 0);
 }
 
 char* write_clock(char* to, const NodeReading& now) {
-    to = wire::put(to, ClockRecord{now.seconds, clock_us(now)});
+    to = wire::put(to, ClockRecord{now.seconds, told_us(now)});
     return now.right_ms.has_value() ? wire::put(to, RightRecord{*now.right_ms, 0}) : to;
 }
 

@@ -295,7 +295,7 @@ char* write_clock(char* to, const NodeReading& now);
 // The sender's.
 FrameError take_clock(wire::Cursor& at, const FrameLimits& limits, NodeReading& now);
 // The two parts of it. now_us: of a node's record, of that version.
-uint32_t clock_us(const NodeReading& now);
+uint32_t told_us(const NodeReading& now);
 FrameError read_clock_us(uint32_t now_us, uint32_t version, NodeReading& now);
 FrameError take_right(wire::Cursor& at, NodeReading& now);
 

@@ -246,7 +246,7 @@ void append_welcome(OutBuffer& out, const Welcome& welcome, size_t more) {
     record.grace_ms = welcome.grace_ms;
     record.name_bytes = uint16_t(welcome.name.size());
     record.region_count = uint16_t(welcome.regions.size());
-    if (tells_us(welcome.version)) record.now_us = clock_us(welcome.now);
+    if (tells_us(welcome.version)) record.now_us = told_us(welcome.now);
     const bool has_right = welcome.now.right_ms.has_value();
     CHECK(!has_right || welcome.version >= version_with_right);
     CHECK(welcome.regions.size() <= regions_max);

@@ -26,8 +26,8 @@ class RegistrationRight {
     // etcd did not answer.
     void failed(uint64_t now_ns) {
         if (!may_serve_) return;
-        if (now_ns < serves_until_ns()) failures_ = 0;
-        else if (++failures_ < 2) return;
+        if (now_ns >= serves_until_ns() && ++failures_ < 2) return;
+        failures_ = 0;
         alive_until_ns_ = now_ns + silence_ns_;
     }
     // The record is there, under a lease whose request left then.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The serving right of a farnode in etcd (S17): a node that stands still, or is cut off from etcd, is still mapped by the proxies of
-its host. No proxy serves its values after another node has acknowledged a change.
+its host, and its RDMA device still answers READs (FARCACHED_OVER=shm=verbs). No proxy serves its values after another node has
+acknowledged a change.
 """
 import contextlib
 import os
@@ -19,17 +20,27 @@ if b"without libcurl" in run_binary("--version-full")[1]:
     tap.skip_all("built without libcurl")
 if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
+OVER_VERBS = os.environ.get("FARCACHED_OVER") == "shm=verbs"
 KEYS = ["key-%d" % i for i in range(20)]
 
 
 def node(etcd, name, *args):
+    """Over RDMA the path of --shm is ignored."""
+    if OVER_VERBS and "--shm" in args:
+        args = [arg for arg in args if arg != "--shm" and not arg.endswith(".sock")]
+        args += ["--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0"]
     return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(), "--member-ttl", "2",
                    *args)
 
 
-def mapper(path, table, faults=None):
-    """A proxy that maps node a, and has it in its list for ever."""
-    return Daemon("--node", "a=shm:" + path, "-o", "node_timeout_ms=300," + table.options(), threads=1, **faulty("farcached", faults))
+def mapper(a, table, faults=None):
+    """A proxy that reads the memory of node a, and has the node in its list for ever."""
+    address = "shm:" + str(a.path)
+    if OVER_VERBS:
+        port = next(port for kind, port in a.read_ports() if kind.startswith("VERBS"))
+        address = "verbs:%s:%d" % (os.environ["FARCACHED_RDMA_ADDRESS"], port)
+    options = "node_timeout_ms=300,pointer_miss=index," + table.options()
+    return Daemon("--node", "a=" + address, "-o", options, threads=1, **faulty("farcached", faults))
 
 
 def until_names(proxy, names):
@@ -40,15 +51,20 @@ def registered(etcd, name):
     return name in until(etcd.keys, lambda keys: name in keys)
 
 
-def count(proxy, name):
-    return int(proxy.stats("proxy")[name])
+def count(proxy, *names):
+    shown = proxy.stats("proxy")
+    return sum(int(shown[name]) for name in names)
+
+
+def one_sided(proxy):
+    return count(proxy, "get_local", "get_onesided", "get_index")
 
 
 def reads_mapped(proxy, client, key, value):
-    """Does the proxy answer from mapped memory, perhaps after a get that renews the right?"""
+    """Does the proxy answer from the node's memory, perhaps after a get that renews the right?"""
     def look():
-        before = count(proxy, "get_local")
-        return client.get(key) == value and count(proxy, "get_local") > before
+        before = one_sided(proxy)
+        return client.get(key) == value and one_sided(proxy) > before
     return until(look, lambda found: found)
 
 
@@ -56,13 +72,13 @@ def values(client, keys):
     return {client.get(key) for key in keys}
 
 
-def stands_still(etcd, a, path, table):
+def stands_still(etcd, a, table):
     """Node a stops for longer than its ttl. Proxy `writer` follows etcd, `reader` does not."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(node(etcd, "b"))
         writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", "node_timeout_ms=30000," + table.options(), threads=1))
-        reader = stack.enter_context(mapper(path, table))
-        broken = stack.enter_context(mapper(path, table, Faults("", "S17")))
+        reader = stack.enter_context(mapper(a, table))
+        broken = stack.enter_context(mapper(a, table, Faults("", "S17")))
         w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
         tap.ok(registered(etcd, "b") and until_names(writer, {"a", "b"}), "two nodes are registered")
         tap.is_({w.set(key, "old") for key in KEYS}, {"STORED"}, "keys are stored")
@@ -86,8 +102,8 @@ def stands_still(etcd, a, path, table):
         tap.ok(reads_mapped(reader, r, moved[0], b"newer"), "and is read in its memory again")
 
 
-def etcd_is_away(etcd, path, table):
-    with mapper(path, table) as reader, reader.client() as r:
+def etcd_is_away(etcd, a, table):
+    with mapper(a, table) as reader, reader.client() as r:
         tap.is_(r.set("k", "value"), "STORED", "a key is stored")
         tap.ok(reads_mapped(reader, r, "k", b"value"), "and read in the node's memory")
         etcd.kill()
@@ -102,17 +118,17 @@ def etcd_is_away(etcd, path, table):
 
 def without_fence(etcd, folder, table):
     path = os.path.join(folder, "c.sock")
-    with node(etcd, "c", "--shm", path, "--discover-fence", "off"), mapper(path, table) as reader, reader.client() as r:
+    with node(etcd, "c", "--shm", path, "--discover-fence", "off") as c, mapper(c, table) as reader, reader.client() as r:
         tap.ok(registered(etcd, "c") and r.set("k", "value") == "STORED", "a node without a fence is registered")
         etcd.kill()
         tap.ok(reads_mapped(reader, r, "k", b"value") and count(reader, "right_over") == 0, "its memory is read without etcd")
         etcd.start()
 
 
-def older_proxy(path, table):
-    with mapper(path, table, Faults("speaks=6")) as reader, reader.client() as r:
+def older_proxy(a, table):
+    with mapper(a, table, Faults("speaks=6")) as reader, reader.client() as r:
         tap.is_((r.set("k", "value"), r.get("k")), ("STORED", b"value"), "an older proxy is served")
-        tap.is_((count(reader, "get_local"), count(reader, "lease_granted")), (0, 0), "and reads nothing one-sided")
+        tap.is_((one_sided(reader), count(reader, "lease_granted")), (0, 0), "and reads nothing one-sided")
 
 
 table = Table()
@@ -121,8 +137,8 @@ with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as at_end, 
     path = os.path.join(folder, "a.sock")
     with node(etcd, "a", "--shm", path) as a:
         tap.ok(registered(etcd, "a"), "a node registers")
-        stands_still(etcd, a, path, table)
-        older_proxy(path, table)
-        etcd_is_away(etcd, path, table)
+        stands_still(etcd, a, table)
+        older_proxy(a, table)
+        etcd_is_away(etcd, a, table)
     without_fence(etcd, folder, table)
 tap.done()

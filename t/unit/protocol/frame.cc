@@ -450,6 +450,12 @@ void the_bytes_of_a_hit() {
                   "01000000 2d000000 a00f0000 40000000 "
                   "7676"),  // value
             "the bytes of a hit with a grant");
+    append_pong(out, 2, {5, 0x0a0b0c, 0x0d0e0f});
+    tap::is(hex(bytes_of(out)).substr(2 * bytes_of(out).size() - 64),
+            words("10000000 0800 0000 0200000000000000 "  // FrameHeader
+                  "05000000 0c0b0a80 "                    // ClockRecord
+                  "0f0e0d00 00000000"),                   // RightRecord
+            "the bytes of a pong with a right");
 }
 
 // Each end of each field, and one bit of each alone.
