@@ -387,7 +387,7 @@ struct ProofRecord {
 };
 static_assert(sizeof(ProofRecord) == 16);
 
-// welcome after a proof: | ... | RightRecord | WelcomeGrant | grant | HMAC, 32 bytes |. The frame `grant` has a proxy's grant alone.
+// welcome after a proof: | ... | RightRecord | WelcomeGrant | grant | HMAC, 32 bytes |. The frame `grant` has a proxy's grant.
 struct WelcomeGrant {
     uint32_t grant_bytes;
     uint32_t reserved;

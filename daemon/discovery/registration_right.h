@@ -6,11 +6,12 @@
 //
 // R1  The right to be read ends with the lease at the latest: the ttl counts from before the request left that etcd answered, less
 //     0.2 % for clocks of another rate. etcd counts from later.
-// R2  Requests are executed longer, as long as etcd is asked and does not answer. So a fleet whose etcd is away serves on, two-sided.
+// R2  Requests are executed longer, as long as etcd is asked and does not answer. So a fleet whose etcd is away serves on,
+//     two-sided.
 // R3  A node that stood still until its lease was over executes no request before it has asked etcd: its keys may be elsewhere by
 //     now. If etcd does not answer twice, R2 holds again.
-// R4  From the end of the registration until the next one no request is executed. The same holds at the start, for a node with items
-//     of a former run until etcd answered, and for one without until etcd answered, or did not twice.
+// R4  From the end of the registration until the next one no request is executed. At the start none is before etcd answered; or did
+//     not answer twice, if the node has no items of a former run.
 #pragma once
 
 #include <algorithm>

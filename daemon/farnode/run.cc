@@ -475,7 +475,8 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node)};
+    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node),
+                                         files.etcd.has_value() && settings.node.discover_fence};
     server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);
@@ -488,7 +489,6 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (http.listen())
         pages = std::make_unique<FarnodeHttp>(FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
-    if (files.etcd.has_value() && settings.node.discover_fence) server->right().limit();
     server->start();
     crawler.start();
     if (to_peer != nullptr) to_peer->start();

@@ -37,6 +37,7 @@ class FarnodeServer {
         uint32_t threads = 4;
         FetchPool* fetches = nullptr;  // as in ServiceShared
         ServiceLimits limits = {};
+        bool needs_right = false;  // serves only while right() allows it (S17)
     };
     // Node, stats and facts outlive this. Throws std::system_error.
     FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),

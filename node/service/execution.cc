@@ -93,7 +93,8 @@ class Execution::Change {
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
     const Connection& to = connection_;
     const NodeReading told = to.told(now);
-    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, told}, {}, told.right_ms, to.has_right()};
+    return {sequence, now.seconds,   {to.channel->out(), to.limits.frame_bytes_max, sequence, told},
+            {},       told.right_ms, to.has_right()};
 }
 
 void Execution::answered(uint64_t sequence) {
@@ -196,7 +197,8 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
     if (!connection_.may(request.op)) return refuse(turn, request.options.tag, RequestRefusal::not_allowed);
-    if (!turn.serves && !std::holds_alternative<protocol::StatsOp>(request.op)) return refuse(turn, request.options.tag, no_right());
+    const bool needs_right = !std::holds_alternative<protocol::StatsOp>(request.op);
+    if (needs_right && !turn.serves) return refuse(turn, request.options.tag, no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {

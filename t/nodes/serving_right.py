@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The serving right of a farnode in etcd (S17): a node that stands still, or is cut off from etcd, is still mapped by the proxies of
-its host, and its RDMA device still answers READs (FARCACHED_OVER=shm=verbs). No proxy serves its values after another node has
-acknowledged a change.
+"""The serving right of a farnode in etcd (S17). A node that stands still, or is cut off from etcd, is still mapped by the proxies
+of its host, and its RDMA device still answers READs (FARCACHED_OVER=shm=verbs). No proxy serves its values after another node
+has acknowledged a change.
 """
 import contextlib
 import os
@@ -60,6 +60,11 @@ def one_sided(proxy):
     return count(proxy, "get_local", "get_onesided", "get_index")
 
 
+def stored(client, key, value):
+    """Perhaps not at once: a connection begins, or a node registers."""
+    return until(lambda: client.set(key, value), lambda said: said == "STORED")
+
+
 def reads_mapped(proxy, client, key, value):
     """Does the proxy answer from the node's memory, perhaps after a get that renews the right?"""
     def look():
@@ -76,7 +81,8 @@ def stands_still(etcd, a, table):
     """Node a stops for longer than its ttl. Proxy `writer` follows etcd, `reader` does not."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(node(etcd, "b"))
-        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", "node_timeout_ms=30000," + table.options(), threads=1))
+        options = "node_timeout_ms=30000," + table.options()
+        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=1))
         reader = stack.enter_context(mapper(a, table))
         broken = stack.enter_context(mapper(a, table, Faults("", "S17")))
         w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
@@ -98,20 +104,20 @@ def stands_still(etcd, a, table):
             return "a" in etcd.keys()
         tap.ok(until(back, lambda is_back: is_back), "a goes on, and registers again")
         tap.is_(seen | values(r, moved), {None}, "meanwhile and afterwards its old values are not seen")
-        tap.is_(until(lambda: r.set(moved[0], "newer"), lambda said: said == "STORED"), "STORED", "it stores again")
+        tap.is_(stored(r, moved[0], "newer"), "STORED", "it stores again")
         tap.ok(reads_mapped(reader, r, moved[0], b"newer"), "and is read in its memory again")
 
 
 def etcd_is_away(etcd, a, table):
     with mapper(a, table) as reader, reader.client() as r:
-        tap.is_(r.set("k", "value"), "STORED", "a key is stored")
+        tap.is_(stored(r, "k", "value"), "STORED", "a key is stored")
         tap.ok(reads_mapped(reader, r, "k", b"value"), "and read in the node's memory")
         etcd.kill()
 
         def over():
             return r.get("k") == b"value" and count(reader, "right_over") > 0
         tap.ok(until(over, lambda is_over: is_over), "while etcd is away, the node is asked for its values")
-        tap.is_((r.set("k", "other"), r.get("k")), ("STORED", b"other"), "and stores")
+        tap.is_((stored(r, "k", "other"), r.get("k")), ("STORED", b"other"), "and stores")
         etcd.start()
         tap.ok(reads_mapped(reader, r, "k", b"other"), "when etcd is back, its memory is read again")
 
@@ -119,7 +125,7 @@ def etcd_is_away(etcd, a, table):
 def without_fence(etcd, folder, table):
     path = os.path.join(folder, "c.sock")
     with node(etcd, "c", "--shm", path, "--discover-fence", "off") as c, mapper(c, table) as reader, reader.client() as r:
-        tap.ok(registered(etcd, "c") and r.set("k", "value") == "STORED", "a node without a fence is registered")
+        tap.ok(registered(etcd, "c") and stored(r, "k", "value") == "STORED", "a node without a fence is registered")
         etcd.kill()
         tap.ok(reads_mapped(reader, r, "k", b"value") and count(reader, "right_over") == 0, "its memory is read without etcd")
         etcd.start()
@@ -127,7 +133,7 @@ def without_fence(etcd, folder, table):
 
 def older_proxy(a, table):
     with mapper(a, table, Faults("speaks=6")) as reader, reader.client() as r:
-        tap.is_((r.set("k", "value"), r.get("k")), ("STORED", b"value"), "an older proxy is served")
+        tap.is_((stored(r, "k", "value"), r.get("k")), ("STORED", b"value"), "an older proxy is served")
         tap.is_((one_sided(reader), count(reader, "lease_granted")), (0, 0), "and reads nothing one-sided")
 
 
