@@ -20,7 +20,7 @@ inline uint64_t boottime_ns() {
 
 using NodeSeconds = uint32_t;
 
-// A reading of the clock, and what the node tells with it.
+// A reading of the clock, and what a node sends with it.
 struct NodeReading {
     NodeSeconds seconds = 0;
     std::optional<uint32_t> us = std::nullopt;  // microseconds since the clock reached `seconds`; nothing: unknown

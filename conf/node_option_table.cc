@@ -158,8 +158,8 @@ constexpr Option table[] = {
     {.name = "discover-fence", .argument = "<on|off>", .initial = "on",
      .kind = choice<&S::node, &N::discover_fence>(discover_fence_names), .section = Section::network, .exit_status = exit_usage,
      .help = "on: proxies read the node's memory one-sided only while its\n"
-             "registration lasts, so a node that stands still or is cut off\n"
-             "from etcd shows no old value. off: always"},
+             "registration lasts. off: always; a node that stands still or\n"
+             "is cut off from etcd may then show old values"},
     discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),

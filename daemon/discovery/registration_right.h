@@ -4,8 +4,8 @@
 //
 // Owner: an EtcdRegistration, in its thread.
 //
-// R1  The right to be read ends with the lease at the latest: the ttl counts from before the request left that etcd answered, less
-//     0.2 % for clocks of another rate. etcd counts from later.
+// R1  The right to be read ends before the lease: its ttl counts from before the answered request left, less 0.2 % for clocks of
+//     another rate. etcd counts from later.
 // R2  Requests are executed longer, as long as etcd is asked and does not answer. So a fleet whose etcd is away serves on,
 //     two-sided.
 // R3  A node that stood still until its lease was over executes no request before it has asked etcd: its keys may be elsewhere by

@@ -104,8 +104,8 @@ class OwnLink final : private proxy::LinkEvents {
     proxy::LocalGet* mapped_memory(uint64_t hash, uint64_t session);
     uint64_t hash(std::string_view key) const { return memory_.hash(key); }
     NodeSeconds node_seconds() { return link_.clock().latest(shared_.now()); }
-    // After a hit in mapped_memory(). False: the memory's owner may be gone (S9), or its serving right is over (S17), so the hit
-    // does not count.
+    // After a hit in mapped_memory(). False: the hit does not count, because the memory's owner may be gone (S9), or its serving
+    // right has ended (S17).
     bool confirms() { return link_.channel()->owner_alive() && has_right(); }
     // Reports the access of such a hit.
     void note_access(uint64_t hash, const fabric::Found& found);

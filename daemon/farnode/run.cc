@@ -437,6 +437,8 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     return registration;
 }
 
+bool needs_right(const conf::NodeSettings& settings) { return settings.discover_fence && !settings.discover.empty(); }
+
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
     std::vector<process::Watched> all = server.watched();
     if (to_peer != nullptr) all.push_back(to_peer->watched());
@@ -475,8 +477,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node),
-                                         files.etcd.has_value() && settings.node.discover_fence};
+    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node), needs_right(settings.node)};
     server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);

@@ -54,7 +54,7 @@ struct Execution::Turn {
 
     // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
     bool may_grant() const { return right_ms != 0; }
-    // What the node said of a lease; no lease outlives the right (S17).
+    // The node's decision on a lease; no lease outlives the right (S17).
     void grant(ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {
         with.denied = denied;
         if (!granted.has_value() || !may_grant()) return;

@@ -6,7 +6,7 @@
 // set().
 //
 // V1  Leases (terms in replies, and renewals) end with the right at the latest. Mapped memory and the index have no lease, so
-//     each reply tells proxies the rest of the right.
+//     each reply has the rest of the right.
 //     A node without a right executes no request for a key, and no flush.
 // V2  A proxy counts from before the request left that the reply answers, so its view of the right ends first.
 #pragma once
@@ -24,7 +24,7 @@ class ServingRight {
   public:
     // From now on there is a right only until the times of the last set().
     void limit() { set(0, 0); }
-    // On CLOCK_BOOTTIME; 0: it is over.
+    // On CLOCK_BOOTTIME; 0: it has ended.
     void set(uint64_t reads_until_ns, uint64_t serves_until_ns) {
         until_ns_.store(reads_until_ns, std::memory_order_relaxed);
         serves_until_ns_.store(serves_until_ns, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a farnode may do by its registration in etcd, moment by moment (S17).
+// The serving right of a farnode by its registration in etcd, moment by moment (S17).
 #include "daemon/discovery/registration_right.h"
 
 #include <cstdint>

@@ -437,9 +437,11 @@ void small_frames_that_cannot_be() {
         return seen.substr(is_bad(seen) ? seen.find(bad_mark) : 0);
     };
     const uint32_t with = clock_with_right;
-    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{7, 0})), "pong 1:  now=5 us=0 right=7", "a pong with a right");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{7, 0})), "pong 1:  now=5 us=0 right=7",
+            "a pong with a right");
     tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with})), "!body_short", "without its record");
-    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, 0}) + raw(RightRecord{7, 0})), "!body_excess", "a record that nothing announces");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, 0}) + raw(RightRecord{7, 0})), "!body_excess",
+            "a record that nothing announces");
     tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{7, 1})), "!reserved_set", "a right with more");
     tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{right_ms_highest + 1, 0})), "!clock_invalid",
             "one that cannot be");
