@@ -437,7 +437,10 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     return registration;
 }
 
-bool needs_right(const conf::NodeSettings& settings) { return settings.discover_fence && !settings.discover.empty(); }
+FarnodeServer::Options options_of(const conf::Settings& settings, FetchPool* fetches) {
+    const bool needs_right = settings.node.discover_fence && !settings.node.discover.empty();
+    return {settings.session.threads, fetches, limits_of(settings.node), needs_right};
+}
 
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
     std::vector<process::Watched> all = server.watched();
@@ -477,7 +480,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node), needs_right(settings.node)};
+    const FarnodeServer::Options options = options_of(settings, fetches.get());
     server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);

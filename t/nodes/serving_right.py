@@ -66,8 +66,8 @@ def stored(client, key, value):
 
 
 def reads_mapped(proxy, client, key, value, stores=False):
-    """Does the proxy answer from the node's memory, perhaps after a get that renews the right? stores: the node may have dropped its
-    items."""
+    """Does the proxy answer from the node's memory, perhaps after a get that renews the right? stores: the node may have dropped
+    its items."""
     def look():
         if stores and client.set(key, value) != "STORED":
             return False
