@@ -224,7 +224,8 @@ void EtcdRegistration::revoke() {
                                         " s; a restart within that time keeps its items");
         return;
     }
-    if (registered_) leave();
+    right_.leaves();
+    show_right();
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));

@@ -37,10 +37,16 @@ class RegistrationRight {
         failures_ = 0;
         reads_until_ns_ = sent_ns + ttl_ns - ttl_ns / rate_error;
     }
-    // The record or its lease is gone, or will be.
+    // The record or its lease is gone.
     void lost() {
         may_serve_ = false;
         reads_until_ns_ = alive_until_ns_ = 0;
+    }
+
+    // The node is about to end its registration: proxies that still have it in their lists are served.
+    void leaves() {
+        alive_until_ns_ = serves_until_ns();
+        reads_until_ns_ = 0;
     }
 
     uint64_t reads_until_ns() const { return reads_until_ns_; }

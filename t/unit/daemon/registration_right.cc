@@ -27,6 +27,9 @@ void member() {
     tap::is(right.serves_until_ns(), 0u, "without answers it stays so");
     right.registered(108 * second, ttl);
     tap::is(right.serves_until_ns(), 118 * second - ttl / 500, "until the next registration");
+    right.leaves();
+    tap::is(right.serves_until_ns(), 118 * second - ttl / 500, "a node that leaves serves on");
+    tap::is(right.reads_until_ns(), 0u, "and is not read");
 }
 
 void etcd_away() {
