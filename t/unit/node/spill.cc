@@ -167,8 +167,8 @@ void beside_small_item() {
     tap::is(lost, 0, "values moved beside an old small item: all are there");
 }
 
-// Partitions share few pages, their values are leased, and another node takes them. A partition that has nothing but stubs and leased
-// values gets a page of another one: its stubs stay.
+// Partitions share few pages, their values are leased, and another node takes them. A partition that has nothing but stubs and
+// leased values gets a page of another one: its stubs stay.
 void beside_leases() {
     constexpr int values = 6000;
     PeerStore store;

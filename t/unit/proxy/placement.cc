@@ -275,8 +275,8 @@ void test_removal() {
     }
 }
 
-// A fleet grows from one node to 101. Each node that joins takes its share of the keys, in the mean of all joins. Under ketama no key
-// moves between the others. Under ketama_weighted a few do: libmemcached's rounding changes the number of points of every node.
+// A fleet grows from one node to 101. Each node that joins takes its share of the keys, in the mean of all joins. Under ketama no
+// key moves between the others. Under ketama_weighted a few do: libmemcached's rounding changes the number of points of all nodes.
 void test_joins() {
     constexpr uint32_t joins = 100;
     std::mt19937 random(14);
