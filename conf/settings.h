@@ -134,6 +134,9 @@ struct AdminSettings {
 // The classes of commands of each client identity (base/command_class.h). Empty: every client may use all.
 struct PermissionSettings {
     std::map<std::string, CommandClasses, std::less<>> classes_of;
+
+    // Of a client's identity, or of anonymous_identity.
+    CommandClasses of(std::string_view identity) const;
 };
 
 // The farcached that clients may use, for their `config get cluster`.
