@@ -268,8 +268,8 @@ def until_listed(proxies, ports):
 def announced():
     """farcached register, and list each other, through a restart of etcd and one of a farcached."""
     def start(*more, **also):
-        ttl = ["-o", "member_ttl=2"]
-        return Daemon("--discover", etcd.source(), "--advertise", "127.0.0.1", *ttl, *DROPS, *more, threads=1, **also)
+        options = ",".join(["member_ttl=2"] + ["drop_privileges"] * bool(DROPS))
+        return Daemon("--discover", etcd.source(), "--advertise", "127.0.0.1", "-o", options, *more, threads=1, **also)
     with Etcd() as etcd, node(etcd, "n0"), start() as a:
         ok, first, seen = until_listed([a], [a.port])
         tap.ok(ok, "a farcached that registered lists itself", seen)
