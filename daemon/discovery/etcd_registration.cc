@@ -123,8 +123,8 @@ EtcdRegistration::Put EtcdRegistration::put() {
             if (!std::exchange(told_taken_, true))
                 process::say(Level::warning, "discovery: another process is registered as " + member_.name + ", at " +
                                                  (is->tcp.empty() ? is->verbs : is->tcp) +
-                                                 "; this one waits until it is gone. Give each farnode another --name, each farcached "
-                                                 "another --advertise");
+                                                 "; this one waits until it is gone. Give each farnode another --name, each "
+                                                 "farcached another --advertise");
             return Put::taken;
         }
         revision = found->keys.front().mod_revision;

@@ -10,9 +10,9 @@
 // M4  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 // M5  With each keepalive the process looks at its record. If that is gone it registers again. If another run has replaced it, the
 //     process waits for its end.
-// M6  Of a node: a proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the node drops
-//     its items, unless its record was there since they were stored: this run's, or the one that the items came from. If etcd lost
-//     its data, and the node was running, proxies have kept the node in their lists.
+// M6  Of a node: a proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the
+//     node drops its items, unless its record was there since they were stored: this run's, or the one that the items came from. If
+//     etcd lost its data, and the node was running, proxies have kept the node in their lists.
 #pragma once
 
 #include <atomic>

@@ -74,7 +74,9 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
     std::ranges::sort(present);
-    const auto is_gone = [&](const auto& one) { return one.second.leaves_ns == 0 && !std::ranges::binary_search(present, one.first); };
+    const auto is_gone = [&](const auto& one) {
+        return one.second.leaves_ns == 0 && !std::ranges::binary_search(present, one.first);
+    };
     if (lost_history) last_change_ = 0;
     else if (std::ranges::any_of(members_, is_gone)) last_change_ = range.revision;
     hold_missing(present, lost_history, now_ns);

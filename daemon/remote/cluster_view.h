@@ -53,8 +53,8 @@ class ClusterView {
     std::shared_ptr<const List> list_;
 };
 
-// The members at these addresses, or by the settings. Looks up names, and waits for them, for a bounded time. own_port: of --advertise without a port.
-// unknown: gets a sentence for each host without an address.
+// The members at these addresses, or by the settings. Looks up names, and waits for them, for a bounded time. own_port: of
+// --advertise without a port. unknown: gets a sentence for each host without an address.
 std::vector<ClusterView::Member> members_at(const std::vector<conf::ClientAddress>& addresses, std::vector<std::string>& unknown,
                                             const HostAddresses::LookUp& look_up = fabric::look_up);
 std::vector<ClusterView::Member> members_of(const conf::ClusterSettings& settings, uint16_t own_port,
