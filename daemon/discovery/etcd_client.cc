@@ -326,7 +326,7 @@ EtcdClient::EtcdClient(EtcdAccess access) : access_(std::move(access)), tries_(0
 void EtcdClient::hurry(uint32_t, uint32_t) {}
 EtcdClient::~EtcdClient() = default;
 const std::string& EtcdClient::endpoint() const { return access_.url.endpoints[at_]; }
-EtcdClient::Reply EtcdClient::ask(const std::string&, const std::string&) { return EtcdFailure{"no libcurl"}; }
+EtcdClient::Reply EtcdClient::ask(const std::string&, const std::string&) { return EtcdFailure{}; }
 void EtcdClient::watch(const std::string&) {}
 void EtcdClient::end_watch() {}
 EtcdClient::Event EtcdClient::next(std::string&, uint32_t) { return Event::ended; }
