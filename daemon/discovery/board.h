@@ -20,7 +20,7 @@ namespace farcached::daemon {
 
 class SourceBoard {
   public:
-    enum class Lines : uint8_t { logged, none };  // none: another source tells of the same server
+    enum class Lines : uint8_t { logged, none };  // none: another source logs the failures of the same server
     // changed: as in make_source().
     SourceBoard(std::string source, std::function<void()> changed, Lines lines = Lines::logged)
         : source_(std::move(source)), changed_(std::move(changed)), logs_(lines == Lines::logged) {}
