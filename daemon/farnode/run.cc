@@ -427,7 +427,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         return any;
     };
     auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
+        *etcd, etcd->url.nodes(), std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
     registration->start();
     return registration;
 }
