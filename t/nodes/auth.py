@@ -165,7 +165,7 @@ def rotation(channel, folder):
             load.start()
         node_file.write(a, b)
         reload(node)
-        until(node.stderr, lambda said: b"reload: nothing changed" in said)  # before, the node does not know the new key
+        until(node.stderr, lambda said: b"reload: no option changed" in said)  # before, the node does not know the new key
         proxy_file.write(b)
         reload(proxy)
         until(lambda: keys_at(proxy), lambda shown: shown == {"proxy:b": "2"})
@@ -232,12 +232,12 @@ def spills(folder):
         proofs = counted(proxy, "authentications", "n1")
         keys.write(a, "# again")
         reload(home)
-        until(home.stderr, lambda said: b"reload: nothing changed" in said)
+        until(home.stderr, lambda said: b"reload: no option changed" in said)
         tap.is_((wrong(), counted(proxy, "authentications", "n1")), ([], proofs),
                 "spill: a reload without another key keeps the connection")
         of_lender.write(a, b)
         reload(lender)
-        until(lender.stderr, lambda said: b"reload: nothing changed" in said)
+        until(lender.stderr, lambda said: b"reload: no option changed" in said)
         keys.write(b, a)
         reload(home)
         until(lambda: counted(proxy, "authentications", "n1"), lambda now: now > proofs)
