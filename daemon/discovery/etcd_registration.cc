@@ -23,13 +23,13 @@ constexpr uint32_t retry_ms_max = 1000;
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
 
-}  // namespace
-
-// Each endpoint may be silent; then the next try follows.
-uint64_t EtcdRegistration::silence_ns(const EtcdAccess& access, uint32_t ttl_s) {
-    const uint64_t asking_ms = access.url.endpoints.size() * uint64_t(hurried(access, ttl_s).request_ms);
-    return (asking_ms + retry_ms_max + 500) * 1'000'000;
+// No answer, a deadline inside etcd, or a member without a leader: the record may be there or not, and no list changes.
+bool is_silence(const EtcdFailure& failure) {
+    constexpr int64_t deadline_exceeded = 4, unavailable = 14;
+    return failure.code == 0 || failure.code == deadline_exceeded || failure.code == unavailable;
 }
+
+}  // namespace
 
 // A request that takes longer than a third of the lease, at all endpoints together, comes too late.
 EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
@@ -45,7 +45,13 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       key_(keys + member_.name),
       record_(member_text(member_)),
       client_(hurried(access, member_.ttl_s)),
-      right_(silence_ns(access, member_.ttl_s), items_.former_incarnation != 0) {}
+      right_(items_.former_incarnation != 0) {
+    if (show_right_ == nullptr) return;
+    client_.call_often([this] {
+        right_.runs(boottime_ns());
+        this->show_right();
+    });
+}
 
 EtcdRegistration::~EtcdRegistration() { CHECK(!thread_.joinable()); }
 
@@ -106,10 +112,6 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
     EtcdClient::Reply reply = client_.ask(path, body);
     if (is_late()) stood_still_ = true;
     asked_ns_ = boottime_ns();
-    const auto* const failure = std::get_if<EtcdFailure>(&reply);
-    if (failure == nullptr || failure->interrupted) return reply;
-    right_.failed(asked_ns_);
-    show_right();
     return reply;
 }
 
@@ -160,7 +162,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
-    if (!is_own && !(lost_history && !stood_still_)) drop_items();  // M6
+    if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
     reply = ask("kv/txn", put_request(key_, record_, lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->code != no_lease) return failed(*failure), Put::failed;
@@ -180,8 +182,13 @@ EtcdRegistration::Put EtcdRegistration::put() {
     return Put::done;
 }
 
+// M8
 void EtcdRegistration::drop_items() {
-    if (items_.drop == nullptr || !items_.drop()) return;
+    right_.lost();
+    show_right();
+    const bool any = items_.drop != nullptr && items_.drop();
+    right_.dropped();
+    if (!any) return;
     lines_.say(Level::warning, "discovery: this node has items of a time when it was not registered, and proxies may have stored "
                                "newer values elsewhere; it drops all items, then registers");
 }
@@ -240,6 +247,12 @@ void EtcdRegistration::revoke() {
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
+    if (is_silence(failure))
+        right_.failed(boottime_ns());
+    else
+        right_.refused();
+    show_right();
+    if (right_.must_drop()) drop_items();
     told_failure_ = true;
     lines_.say(Level::warning, "discovery: this process cannot keep its registration: " + failure.text + "; it tries again");
     return false;

@@ -15,6 +15,7 @@
 //     etcd lost its data, and the node was running, proxies have kept the node in their lists.
 // M7  A node's serving right follows each answer of etcd, and each request without one (registration_right.h, S17). A farcached has
 //     no such right.
+// M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,7 @@ class EtcdRegistration {
 
     struct Items {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
-        std::function<bool()> drop;       // returns whether there were any
+        std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
     };
     using ShowRight = std::function<void(const RegistrationRight&)>;  // after each change
     // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. show_right: called by this
@@ -71,7 +72,6 @@ class EtcdRegistration {
     void revoke();
     bool failed(const EtcdFailure& failure);
     uint32_t retry_ms() const;
-    static uint64_t silence_ns(const EtcdAccess& access, uint32_t ttl_s);
     static EtcdAccess hurried(EtcdAccess access, uint32_t ttl_s);
 
     const Member member_;

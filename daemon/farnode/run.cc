@@ -421,6 +421,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
     const auto drop = [&server, &node] {
+        server.end_steps();  // one may have begun while the node had a right
         const NodeSeconds now = process::node_now();
         const bool any = node.stats(now).items != 0;
         if (any) server.drop_items(now);
