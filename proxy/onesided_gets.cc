@@ -186,6 +186,11 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         parts_.reads.ask_node(read);
         return;
     }
+    if (!parts_.clock.may_read(now_ns)) {  // G12
+        parts_.counters.right_over.add(1);
+        parts_.reads.ask_node(read);
+        return;
+    }
     const fabric::RemotePtr& ptr = way.leased.ptr;
     const uint64_t key_hash = read.op.key.hash;
     using fabric::Outcome;

@@ -5,7 +5,6 @@
 // read it, all in the connection's thread.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -127,11 +126,6 @@ struct Connection {
     }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
-    // A lease of that term, cut to the right (S17).
-    uint32_t within_right(uint32_t term_ms) const {
-        if (!shared.right.is_limited()) return term_ms;
-        return std::min(term_ms, shared.right.left_ms(shared.steady_ns()).value_or(term_ms));
-    }
 };
 
 }  // namespace farcached::node

@@ -54,12 +54,10 @@ struct Execution::Turn {
 
     // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
     bool may_grant() const { return right_ms != 0; }
-    // The node's decision on a lease; no lease outlives the right (S17).
+    // The node's decision on a lease.
     void grant(ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {
         with.denied = denied;
-        if (!granted.has_value() || !may_grant()) return;
-        with.grant = granted;
-        with.grant->term_ms = std::min(granted->term_ms, right_ms.value_or(UINT32_MAX));
+        if (may_grant()) with.grant = granted;
     }
     template <class Reply>
     ReplyOptions reply_to(uint32_t tag, const Reply& reply) const {
@@ -324,6 +322,8 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     std::optional<protocol::Grant> granted;
     if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
         granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
+    // The proxy reads it on another node, whose right is not this one's (S17).
+    if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, turn.right_ms.value_or(UINT32_MAX));
     Hit hit = hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:

@@ -129,7 +129,7 @@ uint32_t Reports::renew(const protocol::ItemAccess& record, NodeSeconds now) {
             quota_->spend(renewal.byte_s);
             break;
     }
-    return connection_.within_right(std::min(renewal.term_ms, term_ms_max_));
+    return std::min(renewal.term_ms, term_ms_max_);
 }
 
 }  // namespace farcached::node

@@ -5,9 +5,10 @@
 // Owner: the ServiceShared of all connections. Threads: any may read; limit() comes before any connection, and one thread calls
 // set().
 //
-// V1  Leases (terms in replies, and renewals) end with the right at the latest. Mapped memory and the index have no lease, so
-//     each reply has the rest of the right.
-//     A node without a right executes no request for a key, and no flush.
+// V1  Each reply and pong has the rest of the right to be read. Proxies read by pointers, by the index and in mapped memory only
+//     while it runs. So leases may be longer than the right, and one reply renews all of a connection. A sublease of a value on
+//     another node ends with the right.
+// V3  A node that may not serve executes no request for a key, and no flush.
 // V2  A proxy counts from before the request left that the reply answers, so its view of the right ends first.
 #pragma once
 
@@ -20,22 +21,22 @@
 
 namespace farcached::node {
 
-class ServingRight {
+class alignas(64) ServingRight {
   public:
     // From now on there is a right only until the times of the last set().
     void limit() { set(0, 0); }
     // On CLOCK_BOOTTIME; 0: it has ended.
     void set(uint64_t reads_until_ns, uint64_t serves_until_ns) {
-        until_ns_.store(reads_until_ns, std::memory_order_relaxed);
-        serves_until_ns_.store(serves_until_ns, std::memory_order_relaxed);
+        until_ns_.store(reads_until_ns, std::memory_order_release);
+        serves_until_ns_.store(serves_until_ns, std::memory_order_release);
     }
 
-    bool is_limited() const { return until_ns_.load(std::memory_order_relaxed) != UINT64_MAX; }
+    bool is_limited() const { return until_ns_.load(std::memory_order_acquire) != UINT64_MAX; }
     // Are requests executed?
-    bool serves(uint64_t now_ns) const { return now_ns < serves_until_ns_.load(std::memory_order_relaxed); }
+    bool serves(uint64_t now_ns) const { return now_ns < serves_until_ns_.load(std::memory_order_acquire); }
     // Of one-sided reads. Nothing: it has no end.
     std::optional<uint32_t> left_ms(uint64_t now_ns) const {
-        const uint64_t until_ns = until_ns_.load(std::memory_order_relaxed);
+        const uint64_t until_ns = until_ns_.load(std::memory_order_acquire);
         if (until_ns == UINT64_MAX) return std::nullopt;
         const uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / 1'000'000 : 0;
         return uint32_t(std::min<uint64_t>(left_ms, protocol::right_ms_highest));

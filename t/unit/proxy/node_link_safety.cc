@@ -274,6 +274,23 @@ void read_without_right() {
     if (world.counters().get_index.get() == by_index) violation("a two-sided reply brings no right");
 }
 
+// S17: so by a pointer, whose lease runs on.
+void read_by_pointer_without_right() {
+    World world(patient());
+    world.node.right_ms = 1000;
+    world.start();
+    world.hold_pointer("k", "value");
+    world.get(1, "k", 100 * second);
+    world.complete_all();
+    world.now_ns += second + second / 4, world.node.right_ms = 0;
+    world.pump();
+    world.fetch("k");
+    if (world.counters().get_onesided.get() != 0) violation("a pointer was used after the end of its node's right");
+    world.node.right_ms = 10'000;
+    world.fetch("none"), world.fetch("k");
+    if (world.counters().get_onesided.get() != 1) violation("one two-sided reply does not renew the pointers");
+}
+
 // S13: the index leads to an item whose time has come.
 void expired_without_lease() {
     proxy::LinkConfig config = patient();
@@ -585,6 +602,7 @@ int main() {
     torn_without_lease();
     expired_without_lease();
     read_without_right();
+    read_by_pointer_without_right();
     if (broken::must_catch()) {
         tap::ok(violations > 0, "the rule that was broken on purpose is caught");
         return tap::done();
