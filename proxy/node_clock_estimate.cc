@@ -79,7 +79,7 @@ void NodeClockEstimate::saw(const NodeReading& now, uint64_t sent_ns, uint64_t r
         low_ns_ = low;
         low_at_ns_ = at;
     }
-    right_until_ns_ = std::max(right_until_ns_, right_end(now, sent_ns));
+    right_until_ns_ = now.right_ms == 0u ? 0 : std::max(right_until_ns_, right_end(now, sent_ns));
     settle(at, now.us.has_value());
 }
 

@@ -18,7 +18,7 @@
 // N4  A reading that two running clocks cannot produce means that one clock stopped, for example in a halted guest. The
 //     estimate restarts from this reading as from a greeting.
 // N5  The right of a reading counts from before the message left that it answers, less clock_rate_error (S17). Of several the
-//     one that ends last counts: a node gives none back.
+//     one that ends last counts, until the node tells that it has none.
 #pragma once
 
 #include <cstdint>

@@ -156,6 +156,10 @@ void serving_right() {
     tap::ok(clock.may_read(sent + 1007 * ms), "a later reading shortens no right");
     clock.saw({5, 700'000, 1000}, sent + 700 * ms, sent + 700 * ms);
     tap::ok(clock.may_read(sent + 1697 * ms) && !clock.may_read(sent + 1698 * ms), "and lengthens it");
+    clock.saw({5, 750'000, 0}, sent + 750 * ms, sent + 750 * ms);
+    tap::ok(!clock.may_read(sent + 750 * ms), "a node that has none any more ends it");
+    clock.saw({5, 760'000, 1000}, sent + 760 * ms, sent + 760 * ms);
+    tap::ok(clock.may_read(sent + 1700 * ms), "until it has one again");
     clock.greeted({7, 0, 0}, sent + 800 * ms, sent + 800 * ms);
     tap::ok(!clock.may_read(sent + 800 * ms), "another connection begins without it");
 }
