@@ -25,12 +25,12 @@ namespace farcached::proxy {
 // G4  A pointer is used only if it names the welcomed incarnation and lies in one of its regions (S9).
 // G5  A READ's result is used only if the one validating function accepts it, by a clock read after the completion
 //     (S4).
-// G12 A READ, by pointer or by the index, counts only if it completed before the end of the node's serving right (S17). A pointer is
-//     kept: the next reply renews the right.
 // G6  A lease counts from the first sending of the frame that earned it, or of the report that renewed it (S3).
 // G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
 //     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
 //     the node's reply corrects the pointer.
+// G12 A READ, by pointer or by the index, counts only if it completed before the end of the node's serving right (S17). The
+//     pointer is kept: the next reply renews the right.
 class PointerGets {
   public:
     explicit PointerGets(const GetParts& parts) : parts_(parts), spilled_(parts) {}

@@ -290,7 +290,8 @@ void NodeService::hello(const Frame& frame) {
         return refuse({Refusal::protocol_mismatch,
                        node + " is a member of a fleet, and its memory is for proxies of protocol version " +
                            std::to_string(protocol::version_with_right) + " or later; proxy " + hello_.name + " speaks " +
-                           std::to_string(hello_.speaks.protocol)});
+                           std::to_string(hello_.speaks.protocol) + "; update it, or run the farnode with --discover-fence off "
+                           "until then"});
     if (authentication_.demanded() && !broken::s16_welcome_unproved) {
         if (demand_proof(frame, std::get<protocol::Welcome>(answer))) state_ = State::proving;
     } else if (hello_.nonce.has_value()) {

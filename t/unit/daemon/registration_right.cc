@@ -99,7 +99,7 @@ void refused() {
     right.failed(106 * second);
     right.refused();
     runs(right, 106 * second, 109'900 * ms);
-    tap::is(right.serves_until_ns(), 110 * second - rate_error, "an answer that refuses is no silence: requests end with the lease");
+    tap::is(right.serves_until_ns(), 110 * second - rate_error, "a refusal is no silence: requests end with the lease");
     right.failed(111 * second), right.refused(), right.failed(112 * second);
     tap::ok(right.serves_until_ns() < 111 * second, "nor does it count as one of two");
     right.failed(113 * second);
