@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The files by which proxies and nodes know each other: the keys of --auth-key-file (protocol/auth.h has its format), and the
-// certificates of --peer-cert.
+// The files by which proxies and nodes know each other: keys (--auth-key-file, protocol/auth.h) and certificates (--peer-cert).
 //
 // Owner: none. Threads: any.
 #pragma once
