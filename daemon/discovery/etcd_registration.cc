@@ -121,6 +121,19 @@ void EtcdRegistration::renew_right() {
     show_right();
 }
 
+void EtcdRegistration::show_right() {
+    if (show_right_ == nullptr) return;
+    show_right_(right_);
+    const uint64_t now_ns = boottime_ns();
+    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
+    if (std::exchange(told_unread_, unread) == unread) return;
+    if (unread)
+        process::say(Level::warning,
+                     "discovery: etcd does not answer; this node executes requests, and its memory is not read one-sided");
+    else if (right_.reads_until_ns() > now_ns)
+        process::say(Level::notice, "discovery: the memory of this node is read one-sided again");
+}
+
 void EtcdRegistration::leave() {
     registered_ = false;
     right_.lost();

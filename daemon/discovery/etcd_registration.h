@@ -64,9 +64,7 @@ class EtcdRegistration {
     bool look_at_record();
     void leave();
     void renew_right();
-    void show_right() const {
-        if (show_right_ != nullptr) show_right_(right_);
-    }
+    void show_right();
     void drop_items();
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
@@ -88,6 +86,7 @@ class EtcdRegistration {
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
     uint64_t cluster_ = 0;
+    bool told_unread_ = false;     // that the right to be read is over, and requests are executed
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};

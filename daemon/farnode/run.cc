@@ -275,12 +275,19 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 }
 
 // "3 connections of proxies, 41200 items in 12 of 64 MB".
+std::string right_text(const FarnodeServer& server) {
+    const uint64_t now_ns = boottime_ns();
+    if (!server.right().serves(now_ns)) return "; not registered in etcd: requests are refused";
+    return server.right().left_ms(now_ns) == 0u ? "; etcd does not answer: memory is not read one-sided" : "";
+}
+
 std::string status_text(const Node& node, const FarnodeServer& server) {
     const uint64_t connections = server.connections();
     const Stats stats = node.stats(process::node_now());
     return std::to_string(connections) + (connections == 1 ? " connection" : " connections") + " of proxies, " +
            std::to_string(stats.items) + (stats.items == 1 ? " item" : " items") + " in " +
-           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
+           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB" +
+           right_text(server);
 }
 
 // The line of a start.

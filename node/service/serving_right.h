@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/stat_row.h"
 #include "protocol/frame.h"
 
 namespace farcached::node {
@@ -45,6 +46,19 @@ class alignas(64) ServingRight {
   private:
     std::atomic<uint64_t> until_ns_{UINT64_MAX};  // of one-sided reads
     std::atomic<uint64_t> serves_until_ns_{UINT64_MAX};
+};
+
+// At a time on CLOCK_BOOTTIME; shown while is_limited().
+struct ServingRightNow {
+    const ServingRight& right;
+    uint64_t now_ns;
+};
+using ServingRightRow = StatRow<uint64_t (*)(const ServingRightNow&)>;
+inline constexpr ServingRightRow serving_right_rows[] = {
+    {"serving", "1: the node executes requests; 0: it refuses them, as it is not registered in etcd",
+     [](const ServingRightNow& at) { return uint64_t(at.right.serves(at.now_ns)); }, StatKind::gauge},
+    {"right_left_ms", "milliseconds left of the right to read the node's memory one-sided",
+     [](const ServingRightNow& at) { return uint64_t(at.right.left_ms(at.now_ns).value_or(0)); }, StatKind::gauge},
 };
 
 }  // namespace farcached::node

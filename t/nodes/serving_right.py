@@ -5,6 +5,8 @@ has acknowledged a change.
 """
 import contextlib
 import os
+import select
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +27,7 @@ if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds; a slow node must renew its right in time
 KEYS = ["key-%d" % i for i in range(20)]
+HELD = ["held-%d" % i for i in range(20)]  # a faulty proxy holds their copies up
 
 
 def node(source, name, *args):
@@ -115,6 +118,55 @@ def stands_still(etcd, a, table):
         tap.ok(reads_mapped(reader, r, moved[0], b"newer", stores=True), "and is read in its memory again")
 
 
+class LateReader:
+    """A proxy whose copy of a mapped item lasts until go_on()."""
+
+    def __init__(self, stack, a, table, rule=""):
+        self.proxy = stack.enter_context(mapper(a, table, Faults("held_copies=1", rule)))
+        self.client = stack.enter_context(self.proxy.client())
+
+    def begin(self, key):
+        """The key is one that the node has. Perhaps not at the first get: the connection begins, or the right is over."""
+        def is_held():
+            self.client.send(b"mg %s v k\r\n" % key.encode())
+            until(lambda: self.held() or select.select([self.client.socket], [], [], 0)[0], bool)
+            if not self.held():
+                self.answer()
+            return self.held()
+        return until(is_held, bool)
+
+    def held(self):
+        return b"a thread is held up" in self.proxy.stderr()
+
+    def answer(self):
+        line = self.client.line()
+        return self.client.line().rstrip() if line.startswith(b"VA") else None
+
+    def go_on(self):
+        self.proxy.signal(signal.SIGUSR2)
+        return self.answer()
+
+
+def copies_last(etcd, a, table):
+    """The right of node a ends while its memory is copied."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(node(etcd.source(), "b"))
+        options = "node_timeout_ms=30000," + table.options()
+        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=1))
+        plain = stack.enter_context(mapper(a, table))
+        late, broken = LateReader(stack, a, table), LateReader(stack, a, table, "S17_LATE")
+        w, r = (stack.enter_context(proxy.client()) for proxy in (writer, plain))
+        tap.ok(until_names(writer, {"a", "b"}) and {w.set(key, "old") for key in HELD} == {"STORED"}, "keys are stored")
+        key = next(key for key in HELD if r.get(key) == b"old")
+        for reader in (late, broken):
+            tap.ok(reader.begin(key), "a copy of a value of node a begins")
+        with a.stopped():
+            tap.ok(until_names(writer, {"b"}) and w.set(key, "new") == "STORED", "a stands still, and b has a new value")
+            tap.is_(late.go_on(), None, "the copy, complete after the right, is not served")
+            tap.is_(broken.go_on(), b"old", "S17 broken after the copy: it is")
+        tap.ok(until_names(writer, {"a", "b"}), "a goes on, and registers again")
+
+
 def etcd_is_away(etcd, a, table):
     with mapper(a, table) as reader, reader.client() as r:
         tap.is_(stored(r, "k", "value"), "STORED", "a key is stored")
@@ -125,6 +177,9 @@ def etcd_is_away(etcd, a, table):
         def over():
             return r.get("k") == b"value" and count(reader, "right_over") > before
         tap.ok(until(over, lambda is_over: is_over), "while etcd is away, the node is asked for its values")
+        shown = until(lambda: reader.stats("node a"), lambda now: now["right_left_ms"] == "0")
+        tap.is_((shown["serving"], shown["right_left_ms"]), ("1", "0"), "and tells so in its statistics")
+        tap.ok(until(lambda: b"its memory is not read one-sided" in a.stderr(), bool), "and in its log")
         tap.is_((stored(r, "k", "other"), r.get("k")), ("STORED", b"other"), "and stores")
         etcd.start()
         tap.ok(reads_mapped(reader, r, "k", b"other", stores=True), "when etcd is back, its memory is read again")
@@ -169,6 +224,8 @@ with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as at_end, 
     with node(etcd.source(), "a", "--shm", path) as a:
         tap.ok(registered(etcd, "a"), "a node registers")
         stands_still(etcd, a, table)
+        if not OVER_VERBS:
+            copies_last(etcd, a, table)
         older_proxy(a, table)
         etcd_is_away(etcd, a, table)
     without_fence(etcd, folder, table)
