@@ -228,7 +228,7 @@ void each_mutation() {
     at_each_step({"a flush", had_old, [](Node& node) { node.flush_all(now); }, with(old_or_none, "all"), "(none)"});
     at_each_step({"a delete by prefix", had_old, [](Node& node) { CHECK(node.delete_prefix("ke", now)); }, old_or_none, "(none)"});
     at_each_step({"a delete by prefix, swept", had_old, swept_prefix, old_or_none, "(none)"});
-    at_each_step({"keys that moved", had_old, [=](Node& node) { CHECK(delete_moved(node)); }, old_or_none, "(none)"});
+    at_each_step({"keys that moved", had_old, [=](Node& node) { CHECK(delete_moved(node)); }, with(old_or_none, "all"), "(none)"});
 }
 
 // ---- other options, another boot ----------------------------------------------------------------------
