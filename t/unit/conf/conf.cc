@@ -359,6 +359,12 @@ const Refused refused[] = {
     {"-o warm_max_factor=x", 1, "warm_max_factor must be > 0\n"},
     {"-o ssl_verify_mode=7", 1, "Invalid ssl_verify_mode. Use help to see valid options.\n"},
     {"-o ssl_min_version=9", 1, "Invalid ssl_min_version. Use help to see valid options.\n"},
+    {"--admin 127.0.0.1:0", 64,
+     "could not parse argument to admin: found '127.0.0.1:0'; allowed: the path of a Unix socket, 1 to 107 printable bytes; it "
+     "listens at no address (./NAME:NUMBER for a file of such a name)\n"},
+    {"--admin [::1]:9000", 64,
+     "could not parse argument to admin: found '[::1]:9000'; allowed: the path of a Unix socket, 1 to 107 printable bytes; it "
+     "listens at no address (./NAME:NUMBER for a file of such a name)\n"},
     {"-o ssl_min_version=x", 1, "could not parse argument to ssl_min_version: 'x' is not a number from 0 to 3\n"},
     {"-o ssl_verify_mode=x", 1, "could not parse argument to ssl_verify_mode: 'x' is not a number from 0 to 3\n"},
     {"-o ssl_wbuf_size=-1", 1,
