@@ -479,7 +479,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
-    NodeStats stats(node, facts.name, process::node_now());
+    NodeStats stats(node, facts.name, process::node_now(), files.tls());
     fabric::VerbsDevices devices(verbs_config(settings.node), [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);

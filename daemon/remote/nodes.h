@@ -130,6 +130,10 @@ class Nodes final : public NodesView {
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                      const HostAddresses::LookUp& look_up = fabric::look_up, const PeerTrust& trust = {});
     ~Nodes() override;
+    // PeerTls::expires_unix(); nothing without TLS.
+    std::optional<int64_t> peer_certificate_expires() const {
+        return tls_ == nullptr ? std::nullopt : std::optional(tls_->expires_unix());
+    }
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
 
