@@ -74,6 +74,7 @@ struct OneNode {
     uint32_t protocol_version = 0;
     uint64_t told_older = 0;   // the last incarnation whose older version was logged
     std::string down_reason;
+    bool key_refused = false;  // by the reason of the last loss
     bool told_down = false;
 };
 

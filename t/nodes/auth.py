@@ -87,6 +87,8 @@ def down_reason(node_option, args):
     patience = ["-o", "node_timeout_ms=30000"]  # a guest may take longer than the default for a greeting
     with Daemon(*node_option, "-t", "1", *patience, *args) as proxy:
         shown = until(lambda: nodes_shown(proxy)["n0"], lambda s: s.get("down_reason"))
+        if args:
+            tap.like(shown["key"], r"\A(proxy|reader) key [\w]+, refused\Z", "the key is shown as refused")
         return shown.get("down_reason", ""), shown["state"], proxy.client().set("k", "v")
 
 
