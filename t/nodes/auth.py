@@ -408,8 +408,8 @@ def strangers_over_shm(folder):
 
 
 def strangers_over_verbs(folder):
-    """Connections over RDMA that prove nothing: silent ones, and ones with a farcached's hello (t/guest/verbs_strangers). Those that
-    do not withhold their own rights WRITE a heartbeat after a while."""
+    """Connections over RDMA that prove nothing: silent ones, and ones with a farcached's hello (t/guest/verbs_strangers). Those
+    that do not withhold their own rights WRITE a heartbeat after a while."""
     keys = KeyFile(folder, "keys", line("proxy", "known"))
     hello = captured_hello(folder, keys.args())
     args = [*keys.args(), "-c", "3", "--greeting-timeout-ms", "15000"]
@@ -452,8 +452,8 @@ def strangers_over_verbs(folder):
 
 def numbers(channel, connections, challenges, more, seconds, grown):
     """For docs/results.md."""
-    tap.diag("%s: %d strangers got %s bytes of answers to their greetings and %s bytes more; the longest lived for %.2f s; the node "
-             "grew by %d KiB" % (channel, connections, challenges, more, seconds, grown // 1024))
+    tap.diag("%s: %d strangers got %s bytes of answers to their greetings and %s bytes more; the longest lived for %.2f s; the "
+             "node grew by %d KiB" % (channel, connections, challenges, more, seconds, grown // 1024))
 
 
 def false_nodes(folder):
