@@ -155,6 +155,7 @@ BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without 
 BROKEN("S17", s17_read_without_right)       // memory without a lease is read after the end of the node's serving right
 BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a copy of mapped memory, and not after it
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
+BROKEN("S19_MOVED", s19_keep_moved)         // a changed list of nodes leaves items of keys that it gives to other nodes
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 
 #undef BROKEN

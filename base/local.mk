@@ -15,6 +15,8 @@ base_libbase_a_SOURCES = \
 	base/hash.h \
 	base/host.cc \
 	base/host.h \
+	base/key_place.cc \
+	base/key_place.h \
 	base/limits.h \
 	base/loaded_library.cc \
 	base/loaded_library.h \

@@ -121,6 +121,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/fence.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
+	daemon/remote/moved_keys.cc \
+	daemon/remote/moved_keys.h \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
 	daemon/session/datagrams.cc \

@@ -98,6 +98,7 @@ enum class RequestKind : uint8_t {
     flush_at = 7,  // fixed part: ClockRecord, the moment
     stats = 8,
     flush_prefix = 9,  // the key is the prefix
+    keep = 10,         // the value is the text of KeptKeys (protocol/owned_keys.h)
 };
 
 // The presence of each optional field, in the order of the fields, then switches.

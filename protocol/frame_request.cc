@@ -51,7 +51,7 @@ struct RequestRule {
 };
 
 // By RequestKind.
-constexpr std::array<RequestRule, 10> request_rules = {{
+constexpr std::array<RequestRule, 11> request_rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
@@ -74,8 +74,9 @@ constexpr std::array<RequestRule, 10> request_rules = {{
     {KeyRule::none, false, 1, sizeof(ClockRecord), 0},  // flush_at
     {KeyRule::may, false, 1, 0, 0},                     // stats
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
+    {KeyRule::none, true, 1, 0, 0, version_with_right},            // keep
 }};
-static_assert(request_rules.size() == size_t(RequestKind::flush_prefix) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::keep) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -125,6 +126,7 @@ uint32_t presence(const Op& op) {
 
 RequestKind kind_of(const FlushOp& op) {
     if (!op.prefix.empty()) return RequestKind::flush_prefix;
+    if (!op.kept.empty()) return RequestKind::keep;
     return op.at.has_value() ? RequestKind::flush_at : RequestKind::flush;
 }
 
@@ -133,10 +135,10 @@ size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
 }
 
 // Without optionals and switches.
-char* put_plain(char* to, RequestKind kind, std::string_view key, const RequestOptions& options) {
+char* put_plain(char* to, RequestKind kind, std::string_view key, const RequestOptions& options, std::string_view value = {}) {
     CHECK(key_fits(rule_of(kind).key, key.size()));
-    to = wire::put(to, RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), 0, 0, options.tag});
-    return wire::put_bytes(to, key);
+    to = wire::put(to, RequestHeader{uint8_t(kind), 0, uint16_t(key.size()), 0, uint32_t(value.size()), options.tag});
+    return wire::put_bytes(wire::put_bytes(to, key), value);
 }
 
 template <class Op>
@@ -172,7 +174,7 @@ size_t request_head_bytes(const ArithOp& op) {
     return head_bytes(RequestKind::arith, presence(op), op.key.bytes.size());
 }
 size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::forget, 0, op.key.bytes.size()); }
-size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()); }
+size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()) + op.kept.size(); }
 size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
@@ -199,8 +201,8 @@ char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& opt
 }
 
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options) {
-    CHECK(op.prefix.empty() || !op.at.has_value());
-    to = put_plain(to, kind_of(op), op.prefix, options);
+    CHECK(op.prefix.empty() + op.kept.empty() + !op.at.has_value() >= 2 && op.kept.size() <= kept_bytes_max);
+    to = put_plain(to, kind_of(op), op.prefix, options, op.kept);
     return op.at.has_value() ? wire::put(to, ClockRecord{*op.at, 0}) : to;
 }
 
@@ -308,6 +310,10 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
         }
         case RequestKind::flush_prefix:
             op.emplace<FlushOp>().prefix = fields.take_bytes(header.key_len);
+            break;
+        case RequestKind::keep:
+            if (header.value_len == 0) return FrameError::value_unexpected;
+            op.emplace<FlushOp>().kept = fields.take_bytes(header.value_len);
             break;
         case RequestKind::stats:
             op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);

@@ -27,10 +27,14 @@ struct ForgetOp {
     Key key;
 };
 
-// flush_all, at once or at a later moment; or an immediate delete of the items whose keys begin with `prefix`.
+// Of FlushOp::kept, which is in one frame with its request: at most this, and what the agreed frames can hold.
+constexpr size_t kept_bytes_max = 32 * 1024;
+
+// flush_all, at once or at a later moment; or an immediate delete of some items, without `at`.
 struct FlushOp {
     std::optional<NodeSeconds> at;
-    std::string_view prefix = {};  // empty: all items; else 1 to key_bytes_max bytes, without `at`
+    std::string_view prefix = {};  // empty: all items; else 1 to key_bytes_max bytes: those whose keys begin with it
+    std::string_view kept = {};    // not empty: those that these KeptKeys do not keep; at most kept_bytes_max bytes
 };
 
 // The statistics of a group, as text; the empty name is the general one.

@@ -26,6 +26,8 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/op.h \
+	protocol/owned_keys.cc \
+	protocol/owned_keys.h \
 	protocol/spilled.h \
 	protocol/text.cc \
 	protocol/text.h \

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proxy/placement.h"
 
-#include <libhashkit/hashkit.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,32 +12,8 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "base/loaded_library.h"
 
 namespace farcached::proxy {
-
-// libhashkit, loaded with the first Placement, so that a daemon without nodes loads neither it nor libcrypto.
-struct HashkitLibrary {
-    decltype(&libhashkit_digest) digest;
-    decltype(&libhashkit_has_algorithm) has_algorithm;
-    decltype(&libhashkit_md5_signature) md5_signature;
-
-    HashkitLibrary() : library_("libhashkit.so.2") {
-        library_.find("libhashkit_digest", digest);
-        library_.find("libhashkit_has_algorithm", has_algorithm);
-        library_.find("libhashkit_md5_signature", md5_signature);
-    }
-    // Why the functions cannot be called; empty if they can.
-    const std::string& error() const { return library_.error(); }
-
-  private:
-    LoadedLibrary library_;
-};
-
-inline const HashkitLibrary& hashkit() {
-    static const HashkitLibrary library;
-    return library;
-}
 
 namespace {
 
@@ -47,23 +21,6 @@ constexpr uint32_t points_plain = 100;     // per node, in libmemcached's unweig
 constexpr uint32_t points_weighted = 160;  // per node on average, in its weighted ring
 constexpr uint32_t points_per_digest = 4;  // words of an md5
 constexpr uint32_t port_unsaid = 11211;    // omitted from the hashed name
-
-// In the order of KeyHash, without its first, which is no function.
-constexpr std::array algorithms = {
-    HASHKIT_HASH_DEFAULT,  HASHKIT_HASH_MD5,     HASHKIT_HASH_CRC,      HASHKIT_HASH_FNV1_64,
-    HASHKIT_HASH_FNV1A_64, HASHKIT_HASH_FNV1_32, HASHKIT_HASH_FNV1A_32, HASHKIT_HASH_HSIEH,
-    HASHKIT_HASH_MURMUR,   HASHKIT_HASH_JENKINS, HASHKIT_HASH_MURMUR3,
-};
-static_assert(algorithms.size() + 1 == key_hash_names.size());
-
-hashkit_hash_algorithm_t algorithm_of(KeyHash hash, Distribution distribution) {
-    if (hash != KeyHash::automatic) return algorithms[size_t(hash) - 1];
-    return distribution == Distribution::ketama_weighted ? HASHKIT_HASH_MD5 : HASHKIT_HASH_DEFAULT;
-}
-
-uint32_t digest(std::string_view text, hashkit_hash_algorithm_t algorithm) {
-    return hashkit().digest(text.data(), text.size(), algorithm);
-}
 
 bool parse_port(std::string_view text, uint32_t& port) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -101,7 +58,7 @@ struct Placement::Draft {
     std::span<const PlacementNode> nodes;
     const PlacementOptions& options;
     Errors errors;
-    hashkit_hash_algorithm_t algorithm = HASHKIT_HASH_DEFAULT;
+    KeyHash hash = KeyHash::one_at_a_time;
     std::vector<Point> ring;
 
     void check_options();
@@ -117,11 +74,11 @@ struct Placement::Draft {
 };
 
 void Placement::Draft::check_options() {
-    algorithm = algorithm_of(options.hash, options.distribution);
-    if (const std::string& why = hashkit().error(); !why.empty()) {
+    hash = resolved(options.hash, options.distribution);
+    if (const std::string& why = hashkit_error(); !why.empty()) {
         errors.push_back(why + "; keys are distributed by libhashkit: install libhashkit2 (Fedora: "
                                "libmemcached-awesome) and restart");
-    } else if (!hashkit().has_algorithm(algorithm)) {
+    } else if (!has_hash(hash)) {
         errors.push_back("hash function " + quoted(name_of(options.hash)) +
                          " is not included in this system's libhashkit");
     }
@@ -171,7 +128,7 @@ void Placement::Draft::build_plain() {
     for (uint32_t node = 0; node < nodes.size(); node++) {
         std::string prefix = hashed_name(nodes[node]) + "-";
         for (uint32_t i = 0; i < points_plain; i++) {
-            ring.push_back({digest(prefix + std::to_string(i), algorithm), node});
+            ring.push_back({hash_of(hash, prefix + std::to_string(i)), node});
         }
     }
 }
@@ -191,8 +148,7 @@ void Placement::Draft::build_weighted() {
         for (uint32_t i = 0; i < points / points_per_digest; i++) {
             std::string text = prefix + std::to_string(i);
             std::array<unsigned char, 16> md5;
-            hashkit().md5_signature(reinterpret_cast<const unsigned char*>(text.data()),
-                                     text.size(), md5.data());
+            md5_of(text, md5.data());
             for (uint32_t word = 0; word < points_per_digest; word++) {
                 const unsigned char* at = &md5[word * 4];  // lowest byte first
                 uint32_t value =
@@ -217,11 +173,11 @@ Placement::Result Placement::make(std::span<const PlacementNode> nodes,
     made->options_ = options;
     made->nodes_ = uint32_t(nodes.size());
     made->by_chance_ = options.distribution == Distribution::random;
+    made->place_.hash = draft.hash;
     if (!options.hash_tag.empty()) {
-        made->tag_open_ = options.hash_tag[0];
-        made->tag_close_ = options.hash_tag[1];
+        made->place_.tag_open = options.hash_tag[0];
+        made->place_.tag_close = options.hash_tag[1];
     }
-    made->hash_ = draft.algorithm;
     made->ring_ = std::move(draft.ring);
     if (made->has_ring()) made->index_ring();
     return std::shared_ptr<const Placement>(std::move(made));
@@ -230,15 +186,7 @@ Placement::Result Placement::make(std::span<const PlacementNode> nodes,
 uint32_t Placement::spot_of(std::string_view key, uint32_t chance) const {
     if (nodes_ == 1) return 0;
     if (by_chance_) return chance;
-    return digest(hashed_part(key), hashkit_hash_algorithm_t(hash_));
-}
-
-std::string_view Placement::hashed_part(std::string_view key) const {
-    if (tag_open_ == 0) return key;
-    size_t open = key.find(tag_open_);
-    size_t close = open == std::string_view::npos ? open : key.find(tag_close_, open + 1);
-    if (close == std::string_view::npos || close == open + 1) return key;
-    return key.substr(open + 1, close - open - 1);
+    return place_.of(key);
 }
 
 std::optional<uint32_t> Placement::point_of(uint32_t spot) const {
@@ -288,6 +236,24 @@ uint32_t Placement::walk(uint32_t spot, uint32_t i) const {
         at = at + 1 == ring_.size() ? 0 : at + 1;
     }
     panic("a node without a point on the ring", __FILE__, __LINE__);
+}
+
+std::vector<protocol::OwnedKeys> Placement::owned() const {
+    if (by_chance_) return {};
+    std::vector<protocol::OwnedKeys> owned(nodes_);
+    for (uint32_t node = 0; node < nodes_; node++) {
+        owned[node].place = place_;
+        if (has_ring()) continue;
+        owned[node].modulus = nodes_;
+        owned[node].remainder = node;
+    }
+    uint64_t first = 0;
+    for (const Point& point : ring_) {
+        if (point.value >= first) owned[point.node].arcs.push_back({uint32_t(first), point.value});
+        first = uint64_t(point.value) + 1;
+    }
+    if (has_ring() && first <= UINT32_MAX) owned[ring_.front().node].arcs.push_back({uint32_t(first), UINT32_MAX});
+    return owned;
 }
 
 }  // namespace farcached::proxy

@@ -31,7 +31,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/key_place.h"
 #include "base/placement_words.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::proxy {
 
@@ -76,10 +78,13 @@ class Placement {
         return node_at(spot_of(key, chance));
     }
 
+    // Of each node, the keys whose place leads to it. Empty: under `random` that is any key.
+    std::vector<protocol::OwnedKeys> owned() const;
+
     // ---- to explain where a key goes ----------------------------------------------------------------------
     const PlacementOptions& options() const { return options_; }
     // The hashed part of the key: all of it, or the inside of a hash tag.
-    std::string_view hashed_part(std::string_view key) const;
+    std::string_view hashed_part(std::string_view key) const { return place_.hashed_part(key); }
     // The ring's point that a spot maps to: at the spot or the next after it. None without a ring or with one node
     // only.
     std::optional<uint32_t> point_of(uint32_t spot) const;
@@ -100,8 +105,7 @@ class Placement {
     PlacementOptions options_;
     uint32_t nodes_ = 0;
     bool by_chance_ = false;
-    char tag_open_ = 0, tag_close_ = 0;   // both 0: no tag
-    uint32_t hash_ = 0;                   // a hashkit_hash_algorithm_t
+    KeyPlace place_;
     std::vector<Point> ring_;             // sorted; empty under modula and random
     std::vector<uint32_t> starts_;        // into ring_, by the top bits of a spot; plus the end
     int part_shift_ = 0;                  // number of the bits below those

@@ -37,6 +37,7 @@ RequestTraits traits_of(const ArithOp& op) { return {RequestKind::arith, true, t
 RequestTraits traits_of(const ForgetOp&) { return {RequestKind::forget, true}; }
 RequestTraits traits_of(const FlushOp& op) {
     if (!op.prefix.empty()) return {RequestKind::flush_prefix, true, false};
+    if (!op.kept.empty()) return {RequestKind::keep, true, false};
     return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, true, false};
 }
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
@@ -44,7 +45,10 @@ RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, fal
 // The first protocol version that has it.
 template <class Op>
 uint32_t first_version(const Op& op) {
-    if constexpr (std::is_same_v<Op, FlushOp>) return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
+    if constexpr (std::is_same_v<Op, FlushOp>) {
+        if (!op.kept.empty()) return protocol::version_with_right;
+        return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
+    }
     if constexpr (std::is_same_v<Op, StoreOp>) return op.spilled ? protocol::version_with_spilled : 0;
     return 0;
 }

@@ -82,6 +82,7 @@ t_unit_protocol_frame_SOURCES = t/unit/protocol/frame.cc $(frame_headers)
 t_unit_protocol_frame_bad_SOURCES = t/unit/protocol/frame_bad.cc $(frame_headers)
 
 t_unit_protocol_handshake_SOURCES = t/unit/protocol/handshake.cc $(frame_headers)
+t_unit_protocol_owned_keys_SOURCES = t/unit/protocol/owned_keys.cc t/lib/tap.h
 t_unit_protocol_auth_SOURCES = t/unit/protocol/auth.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/protocol/command_needs t/unit/daemon/permissions
@@ -95,7 +96,7 @@ TESTS += t/unit/daemon/metrics
 t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nodes_fixture.h t/unit/daemon/stats_fixture.h \
 	t/lib/tap.h
 
-few_parts = t/unit/daemon/discovery t/unit/daemon/etcd t/unit/protocol/handshake t/unit/protocol/auth \
+few_parts = t/unit/daemon/discovery t/unit/daemon/etcd t/unit/protocol/handshake t/unit/protocol/auth t/unit/protocol/owned_keys \
 	t/unit/daemon/registration_right t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts) t/nodes/list_nodes
@@ -307,9 +308,9 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py \
-	t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py \
-	t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/peer_tls.py t/nodes/reload.py \
+	t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py \
+	t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
@@ -332,7 +333,7 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \
 	t/unit/process/http_access t/unit/process/log t/unit/process/socket_holder t/unit/protocol/binary_parse \
 	t/unit/protocol/command_needs t/unit/protocol/frame t/unit/protocol/frame_bad t/unit/protocol/handshake \
-	t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
+	t/unit/protocol/owned_keys t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
 	t/unit/proxy/host_reports t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_counts \
 	t/unit/proxy/node_link_ends t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads \
 	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots \

@@ -97,6 +97,23 @@ void Fencer::wake_others() {
 
 // ---- kills ------------------------------------------------------------------------------------------
 
+namespace {
+
+// A node that cannot be told which keys it keeps is flushed. A reader stores nothing anywhere, and an older node does not know the
+// request: its items stay (docs/fleet.md).
+template <class Ask>
+void ask_moved(const LinkPeer& peer, const std::string& kept, const NodeOptions& options, Ask&& ask) {
+    const protocol::Welcome& welcome = peer.own()->welcome();
+    const bool reads_only = options.key != nullptr && options.key->role() == protocol::AuthRole::reader;
+    if (reads_only || (!kept.empty() && welcome.version < protocol::version_with_right)) return;
+    constexpr size_t head_bytes_max = 1024;
+    protocol::FlushOp op;
+    if (kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept;
+    ask(op);
+}
+
+}  // namespace
+
 void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options) {
     const uint64_t number = ++next_work_;
     Work* work = nullptr;
@@ -116,6 +133,7 @@ void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options) {
         sent ? work->unanswered++ : work->done = false;
         return sent;
     };
+    if (work->kill.what == Kill::What::moved) ask_moved(peer, *work->kill.kept, options, ask);
     if (work->kill.flush) ask(protocol::FlushOp());
     for (const std::string& key : work->kill.keys) {
         protocol::DeleteOp op;

@@ -149,8 +149,9 @@ void Links::end_tick() {
     shared_.clock_is_old();
 }
 
+// A newer set comes first: a node joins for it, and requests of the former set do not wait for that.
 void Links::attend() {
-    fencer_->attend(list_, leaving_, set_->options);
+    if (!take_newer()) fencer_->attend(list_, leaving_, set_->options);
 }
 
 // Returns a peer if it was the only one, and only READs to it are under way; peers that wait for these READs do not count. A flush
@@ -467,7 +468,7 @@ void Links::take() {
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
     for (auto& peer : leaving_) peer->touch();
     retire();
-    attend();
+    fencer_->attend(list_, leaving_, set_->options);
 }
 
 std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {

@@ -135,6 +135,12 @@ void OwnLink::publish() {
     if (!peer_.leaves()) show(link_.up() ? State::up : starting_ ? State::starting : State::down);
 }
 
+void OwnLink::withdraw() {
+    show(LentLink::State::starting);
+    if (holds()) postponed_.fail(UINT64_MAX);
+    fence_ = FenceState::in_use;
+}
+
 void OwnLink::follow(FenceState next) {
     fence_ = next;
     if (next == FenceState::leaving || next == FenceState::out) postponed_.fail(UINT64_MAX);
@@ -305,7 +311,7 @@ void OwnLink::ask_postponed() {
     if (!retry_) return;
     retry_ = false;
     if (!reachable()) return postponed_.fail(UINT64_MAX);
-    if (!holds()) postponed_.send();
+    if (!holds() && link_.up()) postponed_.send();
 }
 
 void OwnLink::flush() {

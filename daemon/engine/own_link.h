@@ -85,6 +85,8 @@ class OwnLink final : private proxy::LinkEvents {
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
     bool up() const { return link_.up(); }
+    // While up().
+    const protocol::Welcome& welcome() const { return link_.welcome(); }
     // Requests that borrowers chose it for.
     bool takes_letters() const { return reachable() && (fence_ == FenceState::in_use || holds()); }
     bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
@@ -94,8 +96,8 @@ class OwnLink final : private proxy::LinkEvents {
     // Shows its state to borrowers, unless its node left the set or another link replaces it.
     void publish();
     // Its node leaves the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
-    // on a state that nothing changes any more.
-    void withdraw() { show(LentLink::State::starting); }
+    // on a state that nothing changes any more. For the same reason requests that wait for the node to join fail.
+    void withdraw();
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
 

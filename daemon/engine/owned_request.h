@@ -49,9 +49,10 @@ struct OwnedRequest {
             bytes = kept.group;
             kept.group = bytes;
         }
-        if constexpr (requires { kept.prefix; }) {
-            bytes = kept.prefix;
-            kept.prefix = bytes;
+        if constexpr (std::is_same_v<Op, protocol::FlushOp>) {
+            std::string_view& one = kept.kept.empty() ? kept.prefix : kept.kept;
+            bytes = one;
+            one = bytes;
         }
         if constexpr (std::is_same_v<Op, protocol::StoreOp>)
             if (options.value == nullptr) options.value = own_value(kept);

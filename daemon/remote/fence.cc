@@ -101,6 +101,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
     fence.shown.state = next;
     fence.state_since = generation_.fetch_add(1, std::memory_order_release) + 1;
     if (next == FenceState::out) fence.first_kills = SIZE_MAX;
+    if (next == FenceState::out) fence.was_out = true;
     if (next == FenceState::out || next == FenceState::in_use) fence.run = Fence::new_run();
     if (next == FenceState::in_use) fence.known.clear();
     return true;
@@ -109,7 +110,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
 // By a worker whose link is up. While out, after every worker's earlier requests (F4).
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
     if (!seen.up || fence.killing || now_ns < fence.retry_at_ns) return false;
-    if (fence.shown.state == FenceState::joining) return !fence.stale.empty();
+    if (fence.shown.state == FenceState::joining) return fence.kept != nullptr || !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
         if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
         for (size_t i = 0; i < taken_.size(); i++)
@@ -130,9 +131,18 @@ bool Fences::advance_out(Fence& fence, const Seen& seen, uint64_t now_ns) {
     return (fence.stale.empty() || fence.first_kills == 0) && enter(fence, FenceState::joining);
 }
 
+// Out of use. Its guests are stale (F3).
+bool Fences::put_out(Fence& fence) {
+    fence.stale.merge(fence.guests);
+    fence.guests_until_ns = 0;
+    fence.tainted = false;
+    return enter(fence, FenceState::out);
+}
+
 // Guests at other nodes are stale from now on, when their keys change.
 bool Fences::rejoin(std::span<Seen> nodes, Seen& seen) {
     enter(*seen.fence, FenceState::in_use);
+    if (!std::exchange(seen.fence->was_out, false)) return true;
     seen.rejoined = true;
     for (Seen& other : nodes) {
         Fence& gutter = *other.fence;
@@ -162,16 +172,13 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
         case FenceState::in_use:
             if (failover && wants_out(fence, seen.drained)) return enter(fence, FenceState::leaving);
             return clean(fence, now_ns);
-        case FenceState::leaving:
-            if (!all_took(fence.state_since)) return false;
-            fence.stale.merge(fence.guests);
-            fence.guests_until_ns = 0;
-            fence.tainted = false;
-            return enter(fence, FenceState::out);
+        case FenceState::leaving: return all_took(fence.state_since) && put_out(fence);
         case FenceState::out: return advance_out(fence, seen, now_ns);
         case FenceState::joining:
-            if (wants_out(fence, seen.drained)) return enter(fence, FenceState::out);
-            if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
+            if (wants_out(fence, seen.drained) && (failover || fence.was_out)) return put_out(fence);
+            if constexpr (broken::build)
+                if (broken::s19_keep_moved) fence.kept.reset();
+            if (fence.killing || fence.kept != nullptr || !fence.stale.empty() || !all_took(fence.state_since)) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -180,6 +187,12 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
 void Fences::begin_kill(Seen& seen, uint64_t now_ns) noexcept {
     Fence& fence = *seen.fence;
     if (!may_kill(fence, seen, now_ns)) return;
+    if (fence.shown.state == FenceState::joining && fence.kept != nullptr) {
+        seen.kill.what = Kill::What::moved;
+        seen.kill.kept = fence.kept;
+        fence.killing = true;
+        return;
+    }
     const bool stale = fence.shown.state != FenceState::in_use;
     KeySet& keys = stale ? fence.stale : fence.guests;
     try {
@@ -276,17 +289,31 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-void Fences::list(Fence& fence) noexcept {
+void Fences::list(Fence& fence, std::shared_ptr<const std::string> kept) noexcept {
     std::lock_guard hold(lock_);
+    if (kept != nullptr) {
+        if (fence.kept != nullptr) fence.stale.become_all();  // two changes, and the node has not answered yet
+        fence.kept = std::move(kept);
+        if (fence.shown.state == FenceState::in_use) enter(fence, FenceState::joining);
+    }
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
+}
+
+bool Fences::deletes_moved(const Fence& fence) const {
+    std::lock_guard hold(lock_);
+    return fence.kept != nullptr;
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
     std::lock_guard hold(lock_);
     CHECK(fence.killing);
     fence.killing = false;
+    if (kill.what == Kill::What::moved) {
+        if (done && fence.kept == kill.kept) fence.kept.reset();
+        if (done) return;
+    }
     if (done) {
         fence.shown.killed += kill.keys.size();
         if (kill.flush) fence.shown.flushes++;

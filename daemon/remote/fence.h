@@ -3,6 +3,7 @@
 // makes the node's own item of the key stale, and leaves an item at the gutter that is stale once the node is in use again (a
 // guest). A Fence is the state of one node, shared by all workers.
 //
+//   in_use --another division of the keys (F7)--> joining
 //   in_use --failover, and a link is down or the node is drained--> leaving --every worker has stopped to use it--> out
 //     ^                                                                                                              |
 //     |                                 all links up, not drained, no request under way, first deletes acknowledged  |
@@ -25,6 +26,9 @@
 //     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the
 //     key. Until then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the
 //     known guests. A new set of nodes clears them.
+// F7  When the set of nodes is replaced by one that divides the keys in another way, each node of both is `joining` until it has
+//     deleted all items but those of keys that both give it. So it has no item from before another node had the key, nor one that a
+//     request of the former set left there. A node that returns to the set deletes all.
 #pragma once
 
 #include <array>
@@ -90,7 +94,8 @@ class GuestMarks {
 struct Kill {
     static constexpr size_t keys_max = 512;
 
-    enum class What : uint8_t { none, stale, guests } what = What::none;
+    enum class What : uint8_t { none, moved, stale, guests } what = What::none;
+    std::shared_ptr<const std::string> kept;  // moved: all but these, a text of protocol::KeptKeys
     bool flush = false;
     std::vector<std::string> keys;
 };
@@ -113,6 +118,8 @@ class Fence {
     uint64_t run;                 // a number of this time in use, or out of use; no other fence has it
     GuestMarks known;             // guests of its keys, by their gutter's `run` (F6)
     KeySet stale, guests;
+    std::shared_ptr<const std::string> kept;  // F7: not deleted yet are all items but these; nullptr: nothing
+    bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
     uint64_t tainted_since = 0;   // generation
@@ -165,8 +172,10 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // Of a node that is in a new set of nodes (F6).
-    void list(Fence& fence) noexcept;
+    // Of a node that is in a new set of nodes (F6). kept: as in F7; nullptr: the node has the keys that it had.
+    void list(Fence& fence, std::shared_ptr<const std::string> kept) noexcept;
+    // Is the node not in use yet because of that?
+    bool deletes_moved(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.
     void killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept;
@@ -179,6 +188,7 @@ class Fences {
     bool enter(Fence& fence, FenceState next);
     bool advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t now_ns);
     bool advance_out(Fence& fence, const Seen& seen, uint64_t now_ns);
+    bool put_out(Fence& fence);
     bool rejoin(std::span<Seen> nodes, Seen& seen);
     bool clean(Fence& fence, uint64_t now_ns);
     void begin_kill(Seen& seen, uint64_t now_ns) noexcept;

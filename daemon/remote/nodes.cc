@@ -185,11 +185,20 @@ bool Nodes::is_member(const OneNode& node) const {
                        [&](const NodeSet::Member& member) { return member.one.get() == &node; });
 }
 
+bool Nodes::is_settled() const {
+    std::lock_guard hold(lock_);
+    return set_ == nullptr || std::ranges::none_of(set_->members, [&](const NodeSet::Member& member) {
+        return !member.one->told_down && fences_.deletes_moved(member.one->fence);
+    });
+}
+
 void Nodes::use(std::shared_ptr<const NodeSet> set) {
+    for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
     std::lock_guard hold(lock_);
     if (set_ != nullptr) {  // all that can fail comes first
         leaving_.reserve(leaving_.size() + set_->members.size());
-        for (const NodeSet::Member& member : set->members) fences_.list(member.one->fence);
+        std::vector<std::shared_ptr<const std::string>> kept = moved_.change(*set_, *set);
+        for (size_t i = 0; i < kept.size(); i++) fences_.list(set->members[i].one->fence, std::move(kept[i]));
     }
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;
@@ -385,7 +394,7 @@ void Nodes::fence_failed(OneNode& node) noexcept {
     tell_if_memory([&] {
         node.lines.say(process::Level::warning,
                        "node " + node.name +
-                           " did not acknowledge the deletes of old items; its keys stay at other nodes; retrying",
+                           " did not acknowledge the deletes of old items; it is not used until it has; retrying",
                        {{"node", node.name}});
     });
 }

@@ -26,6 +26,7 @@
 #include "conf/settings.h"
 #include "daemon/remote/fence.h"
 #include "daemon/remote/host_addresses.h"
+#include "daemon/remote/moved_keys.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/watch_hub.h"
 #include "fabric/mapped_region.h"
@@ -126,6 +127,7 @@ struct PeerTrust {
 
 class Nodes final : public NodesView {
   public:
+    static constexpr uint32_t settle_ms = 500;
     using Made = Result<std::unique_ptr<Nodes>>;
     // Looks up names, and waits for them, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
@@ -154,7 +156,8 @@ class Nodes final : public NodesView {
     // key: that connections prove. If it differs, they end after their last reply, and new ones prove the new key.
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up,
                      std::shared_ptr<const protocol::AuthKey> key = nullptr);
-    // Makes the set current. Does not notify workers.
+    // Makes the set current. Does not notify workers. Before it waits for nodes that still delete items for the set before (Fences,
+    // F7), for settle_ms at most: requests that wait for such a node fail if its link is replaced.
     void use(std::shared_ptr<const NodeSet> set);
 
     // ---- for workers' backends, any thread ------------------------------------------------------
@@ -207,6 +210,7 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
+    bool is_settled() const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;
@@ -234,6 +238,7 @@ class Nodes final : public NodesView {
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
+    MovedKeys moved_;                                // under lock_
     proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;
 };

@@ -369,26 +369,32 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
     if (!op.prefix.empty()) {
-        delete_prefix(turn, options.tag, op.prefix);
+        counters_.cmd_delete_prefix.add(1);
+        begin(turn, options.tag, {std::string(op.prefix), nullptr});
         return end_flush();
     }
+    if (!op.kept.empty() && keep(turn, options.tag, op.kept)) return end_flush();
     counters_.cmd_flush.add(1);
     FlushSchedule& flushes = connection_.shared.flushes;
-    if (op.at.has_value())
-        flushes.schedule(*op.at, turn.now);
-    else
-        flushes.flush(turn.now);
+    op.at.has_value() ? flushes.schedule(*op.at, turn.now) : flushes.flush(turn.now);
     end_flush();
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
 // Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
-void Execution::delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix) {
-    counters_.cmd_delete_prefix.add(1);
-    std::optional<Node::PrefixDelete> begun = node_.begin_delete_prefix(prefix);
-    if (!begun.has_value()) return refuse(turn, tag, RequestRefusal::no_memory);
+void Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
+    if (!node_.begin(flush)) return refuse(turn, tag, RequestRefusal::no_memory);
     in_flight_[turn.sequence]++;
-    walks_.push_back({{turn.sequence, tag}, std::move(*begun)});
+    walks_.push_back({{turn.sequence, tag}, std::move(flush)});
+}
+
+// False: this process cannot tell which keys these are; all items are to go.
+bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
+    auto kept = protocol::parse_kept(text);
+    if (!kept.has_value()) return false;
+    counters_.cmd_keep.add(1);
+    begin(turn, tag, {{}, std::make_shared<const protocol::KeptKeys>(*std::move(kept))});
+    return true;
 }
 
 void Execution::walk() {
@@ -577,12 +583,12 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
         case How::refused: refuse(turn, id.tag, ended.refusal); break;
         case How::whole:
-            if (!turn.serves) {
+            if (!turn.serves)
                 refuse(turn, id.tag, no_right());
-                break;
-            }
-            if (postpone(id, ended.op, change)) return turn.replies.end();
-            store(turn, id.tag, ended.op);
+            else if (postpone(id, ended.op, change))
+                return turn.replies.end();
+            else
+                store(turn, id.tag, ended.op);
             break;
     }
     turn.replies.end();

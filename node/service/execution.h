@@ -87,10 +87,10 @@ class Execution final : private AwayValues::Asker {
         Halted from, left;             // of the frame: with this request, and behind it
     };
     static constexpr size_t ahead_max = 8;
-    // A delete by prefix that continues in the next steps.
+    // A partial flush that continues in the next steps.
     struct Walk {
         RequestId id;
-        Node::PrefixDelete under_way;
+        Node::PartialFlush under_way;
     };
     // A store whose value has arrived, or a get without a value; it waits for the end of a sublease. Meanwhile nothing is parsed.
     struct Waiting {
@@ -141,7 +141,8 @@ class Execution final : private AwayValues::Asker {
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
-    void delete_prefix(Turn& turn, uint32_t tag, std::string_view prefix);
+    void begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush);
+    bool keep(Turn& turn, uint32_t tag, std::string_view text);
     void send_later(Turn& turn, uint32_t tag, SentValues::Value value);
     bool grants(const protocol::RequestOptions& options) const {
         return options.want_grant && connection_.reads_one_sided();

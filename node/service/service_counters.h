@@ -43,6 +43,7 @@ namespace farcached::node {
     X(cmd_forget, "items dropped because their new value was refused before it was sent")                           \
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \
+    X(cmd_keep, "deletes of the items whose keys a changed list of nodes gives to other nodes")                     \
     X(get_value_lost, "gets whose value its tier had lost: counted as hits, answered as misses")                    \
     X(waits_for_sublease, "requests that waited until no proxy could READ the key's value on the node of spill_to")   \
     X(cmd_stats, "requests for statistics")                                                                         \

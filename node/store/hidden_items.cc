@@ -30,8 +30,27 @@ bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t orde
     return true;
 }
 
+bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order) {
+    const auto known = std::ranges::find_if(moved_, [&](const AwayKeys& away) { return *away.kept == *kept; });
+    if (known != moved_.end()) {
+        known->last = {floor, order};
+    } else {
+        if (moved_.size() >= moved_max) return false;
+        moved_.push_back({kept, {floor, order}});
+    }
+    floor_ = std::max(floor_, floor);
+    return true;
+}
+
+bool HiddenPrefixes::hides_moved(std::string_view key, uint64_t generation) const {
+    return std::ranges::any_of(moved_, [&](const AwayKeys& away) {
+        return generation < away.last.floor && !away.kept->keeps(key);
+    });
+}
+
 bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
     if (generation >= floor_) return false;
+    if (hides_moved(key, generation)) return true;
     for (const Length& length : lengths_) {
         if (length.bytes > key.size()) return false;
         const auto found = entries_.find(key.substr(0, length.bytes));
@@ -75,6 +94,8 @@ void HiddenPrefixes::swept(uint64_t order) {
         floor_ = std::max(floor_, entry.last.floor);
         ++at;
     }
+    std::erase_if(moved_, [order](const AwayKeys& away) { return away.last.order <= order; });
+    for (const AwayKeys& away : moved_) floor_ = std::max(floor_, away.last.floor);
 }
 
 void HiddenPrefixes::uncount(size_t bytes) {
@@ -86,6 +107,7 @@ void HiddenPrefixes::uncount(size_t bytes) {
 void HiddenPrefixes::clear() {
     entries_.clear();
     lengths_.clear();
+    moved_.clear();
     floor_ = 0;
 }
 
@@ -108,6 +130,12 @@ void HiddenItems::flush(uint64_t floor) {
 
 bool HiddenItems::hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order) {
     if (!prefixes_.hide(prefix, floor, order)) return false;
+    publish();
+    return true;
+}
+
+bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order) {
+    if (!prefixes_.hide(kept, floor, order)) return false;
     publish();
     return true;
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "node/store/node.h"
 #include "node/store/stored_item.h"
 #include "protocol/layout.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::node {
 
@@ -29,13 +31,17 @@ namespace farcached::node {
 //
 // H1  An item is hidden if its key begins with a prefix and its generation is below that prefix's floor.
 // H2  A lookup costs one hash for each distinct prefix length, however many prefixes exist.
+// H3  So are items whose keys have moved away (Moved): those that KeptKeys do not keep, and whose generation is below their floor.
 class HiddenPrefixes {
   public:
     static constexpr size_t prefixes_max = 1024;  // waiting to be swept
+    static constexpr size_t moved_max = 8;        // the same
+    using Moved = std::shared_ptr<const protocol::KeptKeys>;
 
     // Neither floor nor order decreases from call to call; each order is new. False: the prefix is new and the table is full.
     // Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
+    bool hide(const Moved& kept, uint64_t floor, uint64_t order);
     bool hides(std::string_view key, uint64_t generation) const;
     // Where the item counts when it is removed: at the prefix whose delete hid it first. Null: it is not hidden.
     uint64_t* counter(std::string_view key, uint64_t generation);
@@ -64,10 +70,17 @@ class HiddenPrefixes {
         size_t bytes, prefixes;
     };
 
+    struct AwayKeys {
+        Moved kept;
+        Delete last;
+    };
+
+    bool hides_moved(std::string_view key, uint64_t generation) const;
     void uncount(size_t bytes);
 
     std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
     std::vector<Length> lengths_;  // ascending; only lengths in use
+    std::vector<AwayKeys> moved_;
     uint64_t floor_ = 0;
 };
 
@@ -90,6 +103,8 @@ class HiddenItems {
     void flush(uint64_t floor);
     // Hides the items with the prefix below that generation. False: the table of prefixes is full. Throws std::bad_alloc.
     bool hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order);
+    // The same with the items that these do not keep.
+    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order);
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void swept(uint64_t order);
     // The item is being removed.

@@ -361,29 +361,29 @@ void Node::flush_all(NodeSeconds now) {
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view prefix) {
-    CHECK(!prefix.empty() && prefix.size() <= limits::key_bytes_max);
+// Moved keys are noted as an empty prefix: a restart before the sweep's end drops all items of that time.
+bool Node::begin(PartialFlush& flush) {
+    CHECK(flush.kept != nullptr ? flush.prefix.empty() : !flush.prefix.empty() && flush.prefix.size() <= limits::key_bytes_max);
     std::lock_guard one_at_a_time(impl_->prefix_lock);
     const uint64_t order = impl_->prefix_last.load(std::memory_order_relaxed) + 1;
-    std::optional<PrefixDelete> begun;
+    bool begun = false;
     try {
-        begun.emplace().prefix = prefix;
-        std::string own(prefix);
-        begun->floors.reserve(impl_->partitions.size());  // reserved first: a hidden prefix needs its floor
+        std::string own(flush.prefix);
+        flush.floors.reserve(impl_->partitions.size());  // reserved first: hidden items need their floor
         Notes::Prefix* noted = nullptr;
-        if (!impl_->note_prefix(prefix, order, noted)) return std::nullopt;
+        if (!impl_->note_prefix(flush.prefix, order, noted)) return false;
         broken::step();
         impl_->each_partition([&](Partition& partition) {
-            begun->floors.push_back(partition.hide_prefix(prefix, order));
+            flush.floors.push_back(partition.hide(flush, order));
             if (noted != nullptr)
-                __atomic_store_n(&noted->floors[begun->floors.size() - 1], begun->floors.back(), __ATOMIC_RELEASE);
+                __atomic_store_n(&noted->floors[flush.floors.size() - 1], flush.floors.back(), __ATOMIC_RELEASE);
             broken::step();
         });
-        const bool refused = std::ranges::count(begun->floors, 0u) != 0;
-        if (refused) begun.reset();
-        else impl_->prefix_counts.deleted(std::move(own), order);  // before prefix_last, so before its sweep ends
+        begun = std::ranges::count(flush.floors, 0u) == 0;
+        // Before prefix_last, so before its sweep ends.
+        if (begun && !own.empty()) impl_->prefix_counts.deleted(std::move(own), order);
     } catch (const std::bad_alloc&) {
-        begun.reset();
+        begun = false;
     }
     impl_->prefix_last.store(order, std::memory_order_release);  // noted prefixes are swept in any case
     impl_->prefix_counts.tell();
@@ -392,11 +392,11 @@ std::optional<Node::PrefixDelete> Node::begin_delete_prefix(std::string_view pre
 
 // One page per lock hold, so other threads wait for at most one page. Pages listed during the walk have no lease on hidden
 // items.
-bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
+bool Node::go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now) {
     for (uint32_t looked_at = 0; looked_at < pages_max;) {
         if (under_way.pages.empty()) {
             if (under_way.partition == under_way.floors.size()) {
-                impl_->prefix_deletes.fetch_add(1, std::memory_order_relaxed);
+                if (under_way.kept == nullptr) impl_->prefix_deletes.fetch_add(1, std::memory_order_relaxed);
                 return true;
             }
             Partition& next = impl_->partitions[under_way.partition];
@@ -408,7 +408,7 @@ bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
         const uint32_t number = under_way.partition - 1;
         Partition& partition = impl_->partitions[number];
         std::lock_guard hold(partition.lock);
-        partition.kill_leased(under_way.pages.back(), under_way.prefix, under_way.floors[number], partition.latest(now));
+        partition.kill_leased(under_way.pages.back(), under_way, under_way.floors[number], partition.latest(now));
         under_way.pages.pop_back();
         looked_at++;
     }
@@ -417,9 +417,9 @@ bool Node::go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now) {
 
 bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
     try {
-        std::optional<PrefixDelete> begun = begin_delete_prefix(prefix);
-        if (!begun.has_value()) return false;
-        while (!go_on(*begun, UINT32_MAX, now)) {
+        PartialFlush flush{std::string(prefix), nullptr};
+        if (!begin(flush)) return false;
+        while (!go_on(flush, UINT32_MAX, now)) {
         }
         return true;
     } catch (const std::bad_alloc&) {

@@ -30,6 +30,7 @@
 #include "fabric/remote_ptr.h"
 #include "node/store/prefix_counts.h"
 #include "protocol/op.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::node {
 
@@ -293,16 +294,20 @@ class Node {
     // reads of items older than this call use the locked path.
     // False: HiddenPrefixes::prefixes_max prefixes wait for the sweep, or memory is short; matching items may be gone.
     bool delete_prefix(std::string_view prefix, NodeSeconds now);
-    // The same in steps: items stored before the first step are gone after the last. nullopt: as false above.
-    struct PrefixDelete {
-        std::string prefix;
-        std::vector<uint64_t> floors;  // by partition
-        uint32_t partition = 0;        // the current one
-        std::vector<uint32_t> pages;   // of that partition, still to visit
+    // The same in steps, or for the items that KeptKeys do not keep: items stored before the first step are gone after the last.
+    struct PartialFlush {
+        std::string prefix;                              // 1 to key_bytes_max bytes, unless there are
+        std::shared_ptr<const protocol::KeptKeys> kept;
+        std::vector<uint64_t> floors = {};               // by partition
+        uint32_t partition = 0;                          // the current one
+        std::vector<uint32_t> pages = {};                // of that partition, still to visit
+
+        bool has(std::string_view key) const { return kept != nullptr ? !kept->keeps(key) : key.starts_with(prefix); }
     };
-    std::optional<PrefixDelete> begin_delete_prefix(std::string_view prefix);
+    // Fills the rest. False: as delete_prefix().
+    bool begin(PartialFlush& flush);
     // Visits at most pages_max pages. True: done. Throws std::bad_alloc: try again.
-    bool go_on(PrefixDelete& under_way, uint32_t pages_max, NodeSeconds now);
+    bool go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now);
     // For the sweeper: prefix_order() returns the order to sweep, 0 if none. prefixes_swept() reports that every page was swept
     // since then.
     uint64_t prefix_order() const;

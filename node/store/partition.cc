@@ -265,18 +265,20 @@ void Partition::flush(NodeSeconds now) {
     hidden_.flush(items_.writer().next_generation());
 }
 
-uint64_t Partition::hide_prefix(std::string_view prefix, uint64_t order) {
+uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
     const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
-    return hidden_.hide_prefix(prefix, floor, order) ? floor : 0;
+    const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order) :
+                                               hidden_.hide_prefix(what.prefix, floor, order);
+    return hidden ? floor : 0;
 }
 
-void Partition::kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now) {
+void Partition::kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now) {
     if (broken::s11_spare_leased) return;
     if (!slots_.owns(page) || arena_->page(page).listed == 0) return;
     slots_.for_live(page, [&](Ref ref) {
         if (!leases_.runs(ref, now) || generation_of(*arena_, ref) >= floor) return;
-        if (key_of(*arena_, ref).starts_with(prefix)) items_.kill(ref, items_.place_of(ref).slot, Gone::deleted, now);
+        if (what.has(key_of(*arena_, ref))) items_.kill(ref, items_.place_of(ref).slot, Gone::deleted, now);
     });
 }
 

@@ -102,12 +102,12 @@ class alignas(64) Partition {
 
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
-    // Hides existing items with the prefix from all readers but proxies with leases on them: kill_leased() on each of
-    // leased_pages() precedes the reply. `order` is larger than any before. Returns a generation: matching items below it are
-    // hidden. 0: the table of prefixes is full. Throws std::bad_alloc.
-    uint64_t hide_prefix(std::string_view prefix, uint64_t order);
+    // Hides these existing items from all readers but proxies with leases on them: kill_leased() on each of leased_pages()
+    // precedes the reply. `order` is larger than any before. Returns a generation: matching items below it are hidden. 0: the
+    // table is full. Throws std::bad_alloc.
+    uint64_t hide(const Node::PartialFlush& what, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
-    void kill_leased(uint64_t page, std::string_view prefix, uint64_t floor, NodeSeconds now);
+    void kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now);
     // Of a hidden prefix, before it is reported as swept, as HiddenItems has it.
     std::optional<uint64_t> removed_by_prefix(std::string_view prefix) const { return hidden_.removed(prefix); }
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.

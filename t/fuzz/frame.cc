@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "protocol/owned_keys.h"
 #include "t/unit/protocol/frame_streams.h"
 
 namespace {
@@ -43,6 +44,9 @@ void write_again(const Frame& frame, const FrameLimits& limits) {
         StoreOp* store = std::get_if<StoreOp>(&request.op);
         if (request.options.value_follows)
             store->value = std::string_view(any_value).substr(0, request.value_bytes);
+        const FlushOp* flush = std::get_if<FlushOp>(&request.op);
+        if (flush != nullptr && !flush->kept.empty())
+            if (const auto kept = parse_kept(flush->kept)) insist(kept_text(*kept) == flush->kept);
         std::visit([&](const auto& op) { insist(writer.add(op, request.options)); }, request.op);
     }
     if (step == FrameStep::bad) return;

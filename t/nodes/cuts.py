@@ -182,7 +182,7 @@ def main():
     with Fleet() as fleet:
         tap.ok(fleet.until_used(), "both proxies use all nodes")
         for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
-                            ("a node and etcd", ("a", "etcd"))):
+                            ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
             tap.is_(cut(fleet, title, pair), FRESH, title + ": no read was stale")
     tap.done()
 

@@ -40,8 +40,8 @@ class Asker(threading.Thread):
                     value = found.get(name.encode(), found.get(name))
                     if value is None:
                         self.misses += 1
-                    # Another node may have an older value of the same key.
-                    elif not value.startswith(name.encode() + b" "):
+                    # No node that stays has an older value of the same key (S19).
+                    elif value != values[name]:
                         self.wrong.append("get %s: %r" % (name, value))
                 self.expect(self.client.set("n%d" % self.number, "7"), ("STORED",), "set of a number")
                 self.client.send(b"incr n%d 1\r\ntouch %s 0\r\ndelete %s\r\n" % (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The states of the rejoin fence (S19), as workers see them step by step. A test is the nodes and the links.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -293,7 +294,7 @@ void known_guests() {
     World w;
     Worker one{w, 0};
     tap::ok(w.fences.guest(w.a, w.b, "k").known, "while the nodes are always the same, all that another one has is known");
-    w.fences.list(w.a);
+    w.fences.list(w.a, nullptr);
     one.lose();
     const Fences::Guest before = w.fences.guest(w.a, w.b, "k");
     tap::ok(!before.known, "once they were others, its item may be old");
@@ -315,8 +316,50 @@ void known_guests() {
     tap::ok(!w.fences.guest(w.a, w.b, "k").known, "nor does anything of an earlier outage");
     const Fences::Guest now = w.fences.guest(w.a, w.b, "k");
     w.fences.know(w.a, now);
-    w.fences.list(w.a);
+    w.fences.list(w.a, nullptr);
     tap::ok(!w.fences.knows(w.a, now), "nor of an earlier set of nodes");
+}
+
+// F7
+void another_division() {
+    World w;
+    Worker one{w, 0}, two{w, 1};
+    for (const bool failover : {false, true}) {
+        one.failover = two.failover = failover;
+        const auto text = std::make_shared<const std::string>("kept");
+        tap::ok(one.attend() == "in_use" && two.attend() == "in_use", "a node is in use");
+        w.fences.list(w.a, text);
+        tap::ok(w.fences.deletes_moved(w.a), "its keys are others");
+        tap::is(one.attend(), "joining", "it joins");
+        tap::ok(one.at_a.what == What::moved && one.at_a.kept == text, "and is told what it keeps");
+        tap::is(two.attend(), "joining", "for all workers");
+        tap::ok(two.at_a.what == What::none, "by one of them");
+        one.acknowledge(/* done= */ false);
+        tap::is(one.attend(), "joining", "until it has done so");
+        w.wait();
+        tap::ok(one.attend() == "joining" && one.at_a.what == What::moved, "it is told again");
+        w.fences.list(w.a, std::make_shared<const std::string>("next"));
+        one.acknowledge();
+        tap::ok(one.attend() == "joining" && *one.at_a.kept == "next", "if its keys changed meanwhile, again");
+        one.acknowledge();
+        one.attend();
+        tap::ok(one.at_a.what == What::stale && one.at_a.flush, "and it is flushed, as it had not answered in between");
+        one.acknowledge();
+        tap::ok(one.attend() == "in_use" && two.attend() == "in_use" && !w.fences.deletes_moved(w.a), "then it is in use");
+        w.fences.list(w.a, text);
+        one.attend();
+        if (one.at_a.what != What::none) one.acknowledge(/* done= */ false);
+        two.attend();
+        tap::is(one.lose(), failover ? "out" : "joining", "if it is down, it is out of use with failover alone");
+        w.wait();
+        one.connect();
+        two.attend();
+        one.attend();
+        tap::ok(one.at_a.what == What::moved, "when it is back, it is told");
+        one.acknowledge();
+        two.attend();
+        tap::is(one.attend(), "in_use", "and is in use");
+    }
 }
 
 void marks() {
@@ -376,6 +419,7 @@ int main() {
     guests();
     switches();
     known_guests();
+    another_division();
     marks();
     idle();
     return tap::done();

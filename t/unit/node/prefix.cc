@@ -2,6 +2,7 @@
 // Deletes by prefix (S11): which items are deleted and which stay, for readers with and without the lock, before and
 // after the sweep. Items stored in between; the crawler that sweeps. Leases are in t/unit/node/lease.
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/check.h"
 #include "fabric/local_read.h"
 #include "node/store/crawler.h"
+#include "node/store/hidden_items.h"
 #include "node/store/impl.h"
 #include "t/lib/tap.h"
 
@@ -89,6 +91,52 @@ void what_goes_and_what_stays() {
     node::Node other(with_large);
     set(other, "big:1", large);
     tap::ok(other.delete_prefix("big", now) && !get(other, "big:1"), "an item of several pages goes, too");
+}
+
+std::shared_ptr<const protocol::KeptKeys> part_of(uint32_t modulus, uint32_t remainder) {
+    protocol::OwnedKeys keys;
+    keys.modulus = modulus;
+    keys.remainder = remainder;
+    return std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{keys}});
+}
+
+bool delete_moved(node::Node& cache, const std::shared_ptr<const protocol::KeptKeys>& kept) {
+    node::Node::PartialFlush flush{{}, kept};
+    if (!cache.begin(flush)) return false;
+    while (!cache.go_on(flush, 1, now)) {
+    }
+    return true;
+}
+
+// Items of keys that another node has now.
+void moved_keys() {
+    node::Node cache(with_memory(8));
+    const auto key_of = [](int i) { return "key" + std::to_string(i); };
+    for (int i = 0; i < 100; i++) set(cache, key_of(i), "v");
+    const auto kept = part_of(2, 0);
+    tap::ok(delete_moved(cache, kept), "keys of another node are deleted");
+    const auto wrong = [&](bool swept) {
+        int count = 0;
+        for (int i = 0; i < 100; i++) {
+            const bool stays = kept->keeps(key_of(i));
+            count += get(cache, key_of(i)) != stays || (reads(cache, key_of(i)) && !(stays && swept));
+        }
+        return count;
+    };
+    tap::is(wrong(false), 0, "these are gone, and the others stay, on the locked path until the sweep");
+    const node::Stats before = cache.stats(now);
+    tap::ok(before.prefix_deletes == 0 && before.prefixes_pending == 0 && cache.prefix_order() != 0, "which is to come");
+    sweep(cache);
+    tap::is(wrong(true), 0, "after it, too");
+    for (int i = 0; i < 100; i++) set(cache, key_of(i), "new");
+    int there = 0;
+    for (int i = 0; i < 100; i++) there += reads(cache, key_of(i));
+    tap::is(there, 100, "what is stored from then on is not touched");
+    for (uint32_t i = 0; i < node::HiddenPrefixes::moved_max; i++) CHECK(delete_moved(cache, part_of(100, i)));
+    tap::ok(!delete_moved(cache, part_of(200, 1)), "there is a limit for those that wait for the sweep");
+    tap::ok(delete_moved(cache, part_of(100, 0)), "the same again is not one more");
+    sweep(cache);
+    tap::ok(delete_moved(cache, part_of(200, 1)), "which ends it");
 }
 
 void several() {
@@ -388,6 +436,7 @@ void a_count_lets_sweeps_pass() {
 
 int main() {
     what_goes_and_what_stays();
+    moved_keys();
     several();
     deletes_are_counted();
     overlapping_deletes_are_counted();

@@ -206,6 +206,10 @@ void each_mutation() {
         protocol::StoreOp op = store_op(node, "key", under_way->value());
         CHECK(node.store(op, now, under_way.get()).status == protocol::StoreReply::Status::stored);
     };
+    const auto delete_moved = [](Node& node) {
+        Node::PartialFlush flush{{}, std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{protocol::OwnedKeys()}})};
+        return node.begin(flush) && node.go_on(flush, UINT32_MAX, now);
+    };
     const auto swept_prefix = [](Node& node) {
         CHECK(node.delete_prefix("ke", now));
         sweep(node);
@@ -224,6 +228,7 @@ void each_mutation() {
     at_each_step({"a flush", had_old, [](Node& node) { node.flush_all(now); }, with(old_or_none, "all"), "(none)"});
     at_each_step({"a delete by prefix", had_old, [](Node& node) { CHECK(node.delete_prefix("ke", now)); }, old_or_none, "(none)"});
     at_each_step({"a delete by prefix, swept", had_old, swept_prefix, old_or_none, "(none)"});
+    at_each_step({"keys that moved", had_old, [=](Node& node) { CHECK(delete_moved(node)); }, with(old_or_none, "all"), "(none)"});
 }
 
 // ---- other options, another boot ----------------------------------------------------------------------

@@ -84,6 +84,7 @@ inline std::string describe(const ForgetOp& op) {
 }
 inline std::string describe(const FlushOp& op) {
     if (!op.prefix.empty()) return "flush prefix=" + std::string(op.prefix);
+    if (!op.kept.empty()) return "flush kept=" + std::to_string(op.kept.size());
     return "flush" + Words()("at", op.at).take();
 }
 inline std::string describe(const StatsOp& op) {

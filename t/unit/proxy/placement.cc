@@ -245,6 +245,24 @@ void test_tags() {
     tap::is(only->node_of("{x}y", 5), 0u, "of one node all is its");
 }
 
+// What each node is told of its keys agrees with where keys go.
+void test_owned() {
+    std::mt19937 random(11);
+    const std::vector<std::string> keys = random_keys(random, 5000);
+    for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted, Distribution::modula}) {
+        for (const size_t count : {size_t(1), size_t(2), size_t(17)}) {
+            const std::vector<PlacementNode> nodes = nodes_of(random_hosts(random, count, distribution != Distribution::modula));
+            const Snapshot placement = made(nodes, {distribution, KeyHash::fnv1a_64, "{}"});
+            const std::vector<protocol::OwnedKeys> owned = placement->owned();
+            uint64_t wrong = 0;
+            for (const std::string& key : keys)
+                for (uint32_t n = 0; n < count; n++) wrong += owned[n].owns(key) != (placement->node_of(key, 0) == n);
+            tap::is(wrong, 0u, std::string(name_of(distribution)) + ": each key is owned by its node alone");
+        }
+    }
+    tap::ok(made({{"a", "", 1}, {"b", "", 1}}, {Distribution::random, KeyHash::automatic, ""})->owned().empty(), "random: by any");
+}
+
 // Under ketama, the keys of a removed node are shared out in the order of a walk; all others stay.
 void test_removal() {
     std::mt19937 random(10);
@@ -530,6 +548,7 @@ int main() {
     test_random();
     test_hash_as();
     test_tags();
+    test_owned();
     test_removal();
     test_joins();
     test_walk();

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/remote/moved_keys.h"
+
+#include <algorithm>
+
+#include "daemon/remote/nodes.h"
+#include "protocol/owned_keys.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+using KeptText = std::shared_ptr<const std::string>;
+
+std::string name_of(const OneNode& node) { return node.name + " " + node.address; }
+
+// Of a member of both lists. nullptr: any node may have any key.
+KeptText kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has) {
+    if (had == has || (had != nullptr && has != nullptr && *had == *has)) return nullptr;
+    protocol::KeptKeys keys;
+    if (had != nullptr) keys.lists.push_back(*had);
+    if (has != nullptr) keys.lists.push_back(*has);
+    return std::make_shared<const std::string>(protocol::kept_text(keys));
+}
+
+}  // namespace
+
+std::vector<KeptText> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
+    std::vector<KeptText> kept(next.members.size());
+    const std::vector<protocol::OwnedKeys> had = last.placement->owned(), has = next.placement->owned();
+    for (size_t i = 0; i < kept.size(); i++) {
+        const auto at = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one);
+        if (at != last.members.end())
+            kept[i] = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], has.empty() ? nullptr : &has[i]);
+        else if (departed_.contains(name_of(*next.members[i].one)))
+            kept[i] = std::make_shared<const std::string>();
+    }
+    for (const NodeSet::Member& member : last.members) departed_.insert(name_of(*member.one));
+    for (const NodeSet::Member& member : next.members) departed_.erase(name_of(*member.one));
+    return kept;
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MovedKeys: what each node may keep when the list of nodes changes (Fences, F7).
+//
+// Owner: Nodes, under its lock.
+// V1  A node of both lists keeps the items of the keys that both give it.
+// V2  A node that an earlier list had, and the last one had not, keeps nothing: others had its keys meanwhile.
+// V3  A node that was in no list before keeps all: this process does not know of another list.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace farcached::daemon {
+
+struct NodeSet;
+
+class MovedKeys {
+  public:
+    // Of each member of `next`, a text of protocol::KeptKeys; empty: nothing; nullptr: all that it has. Throws std::bad_alloc.
+    std::vector<std::shared_ptr<const std::string>> change(const NodeSet& last, const NodeSet& next);
+
+  private:
+    std::set<std::string> departed_;  // name and address of those that an earlier list had
+};
+
+}  // namespace farcached::daemon

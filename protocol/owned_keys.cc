@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "protocol/owned_keys.h"
+
+#include <algorithm>
+
+#include "base/out_buffer.h"
+#include "protocol/wire.h"
+
+namespace farcached::protocol {
+
+namespace {
+
+struct ListRecord {
+    uint8_t hash;  // KeyHash
+    char tag_open, tag_close;
+    uint8_t reserved;
+    uint32_t modulus, remainder, arcs;  // as in OwnedKeys
+};
+static_assert(sizeof(ListRecord) == 16);
+
+bool is_plausible(const ListRecord& record) {
+    if (record.hash == 0 || record.hash >= key_hash_names.size() || record.reserved != 0) return false;
+    if ((record.tag_open == 0) != (record.tag_close == 0)) return false;
+    if (record.modulus == 0) return record.remainder == 0;
+    return record.remainder < record.modulus && record.arcs == 0;
+}
+
+bool take_list(wire::Cursor& at, OwnedKeys& keys) {
+    ListRecord record;
+    if (!at.take(record) || !is_plausible(record) || record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
+    keys.place = {KeyHash(record.hash), record.tag_open, record.tag_close};
+    keys.modulus = record.modulus;
+    keys.remainder = record.remainder;
+    keys.arcs.resize(record.arcs);
+    uint64_t next = 0;
+    for (OwnedKeys::Arc& arc : keys.arcs) {
+        if (!at.take(arc) || arc.first < next || arc.last < arc.first) return false;
+        next = uint64_t(arc.last) + 1;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool OwnedKeys::owns(std::string_view key) const {
+    const uint32_t spot = place.of(key);
+    if (modulus != 0) return spot % modulus == remainder;
+    const auto after = std::ranges::upper_bound(arcs, spot, {}, &Arc::first);
+    return after != arcs.begin() && spot <= (after - 1)->last;
+}
+
+bool KeptKeys::keeps(std::string_view key) const {
+    return std::ranges::all_of(lists, [key](const OwnedKeys& list) { return list.owns(key); });
+}
+
+std::string kept_text(const KeptKeys& kept) {
+    OutBuffer out;
+    for (const OwnedKeys& list : kept.lists) {
+        wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, 0, list.modulus,
+                                     list.remainder, uint32_t(list.arcs.size())});
+        for (const OwnedKeys::Arc& arc : list.arcs) wire::append(out, arc);
+    }
+    return std::string(out.own());
+}
+
+std::optional<KeptKeys> parse_kept(std::string_view text) {
+    if (!hashkit_error().empty()) return {};
+    KeptKeys kept;
+    for (wire::Cursor at(text); at.left() != 0;) {
+        if (kept.lists.size() == KeptKeys::lists_max || !take_list(at, kept.lists.emplace_back())) return {};
+        if (!has_hash(kept.lists.back().place.hash)) return {};
+    }
+    if (kept.lists.empty()) return {};
+    return kept;
+}
+
+}  // namespace farcached::protocol

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OwnedKeys: the keys whose home is one node, by one list of nodes, as a proxy tells them to the node when the list changes.
+//
+// Pure; a value. Any thread.
+// O1  Its size does not grow with the number of nodes: the node's arcs of the ring, or its remainder.
+// O2  Text from a proxy is never trusted (S10): what is not whole and plausible is refused.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/key_place.h"
+
+namespace farcached::protocol {
+
+struct OwnedKeys {
+    struct Arc {
+        uint32_t first, last;  // both belong to it; first <= last
+        bool operator==(const Arc&) const = default;
+    };
+    KeyPlace place;
+    uint32_t modulus = 0;    // 0: arcs; else keys whose place leaves `remainder`, which is less
+    uint32_t remainder = 0;
+    std::vector<Arc> arcs;   // ascending, without overlap
+
+    bool owns(std::string_view key) const;
+    bool operator==(const OwnedKeys&) const = default;
+};
+
+// The keys that a node keeps: those that each of the lists, the former one and the new one, gives it.
+struct KeptKeys {
+    static constexpr size_t lists_max = 2;
+
+    std::vector<OwnedKeys> lists;
+
+    bool keeps(std::string_view key) const;
+    bool operator==(const KeptKeys&) const = default;
+};
+
+std::string kept_text(const KeptKeys& kept);
+// nullopt: it is damaged, or names a hash function that this process does not have.
+std::optional<KeptKeys> parse_kept(std::string_view text);
+
+}  // namespace farcached::protocol

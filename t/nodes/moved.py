@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keys that move to another node and back, as the list of nodes changes (S19). Each node still has what it had: none of it is read
+once another node had the key."""
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
+from farcached import Daemon, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+KEYS = ["key-%d" % i for i in range(60)]
+
+
+class Proxy:
+    """A farcached whose list of nodes changes by reloads."""
+
+    def __init__(self, stack, folder, name, addresses, table, options, faults=None):
+        self.path, self.addresses, self.reloads = os.path.join(folder, name + ".toml"), addresses, 0
+        self.use("a", "b", write=True)
+        self.daemon = stack.enter_context(
+            Daemon("--config", self.path, "-o", table.options() + options, threads=2, **faulty("farcached", faults)))
+        until(lambda: nodes_shown(self.daemon), all_up)
+        self.client = stack.enter_context(self.daemon.client())
+
+    def use(self, *names, write=False):
+        with open(self.path, "w") as f:
+            f.writelines('[[node]]\nname = "%s"\naddress = "%s"\n' % (name, self.addresses[name]) for name in names)
+        if write:
+            return
+        self.reloads += 1
+        self.daemon.signal(signal.SIGHUP)
+        until(lambda: int(self.daemon.stats("config")["config_reloads"]), lambda count: count == self.reloads)
+
+    def store(self, value):
+        return {self.client.set(key, value) for key in KEYS}
+
+    def values(self):
+        """key: value, asked twice: the second time perhaps one-sided."""
+        for key in KEYS:
+            self.client.get(key)
+        return {key: self.client.get(key) for key in KEYS}
+
+
+def moves(folder, title, over, options, faults=None):
+    """Returns the old values that were seen."""
+    with contextlib.ExitStack() as stack:
+        table = Table()
+        stack.callback(table.unlink)
+        addresses, old = {}, set()
+        for name in "ab":
+            path = os.path.join(folder, title + name)
+            node = stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "--shm", path, "-m", "16", "-t", "1", "--name", name))
+            addresses[name] = "shm:" + path if over == "shm" else "tcp:127.0.0.1:%d" % node.port
+        proxies = [Proxy(stack, folder, title + name, addresses, table, options, faults) for name in "pq"]
+
+        def use(*names):
+            for proxy in proxies:
+                proxy.use(*names)
+
+        def check(value, text):
+            for proxy in proxies:
+                seen = proxy.values()
+                old.update(seen[key] for key in KEYS if seen[key] not in (None, value))
+                counts = sum(seen[key] == value for key in KEYS)
+                if faults is None:
+                    tap.ok(0 < counts, "%s: %s" % (title, text), "%d" % counts)
+        tap.is_(proxies[0].store("one"), {"STORED"}, title + ": keys are stored at two nodes")
+        use("a")
+        tap.is_(proxies[0].store("two"), {"STORED"}, title + ": and at one, when the other is no longer listed")
+        use("a", "b")
+        check(b"two", "both are listed again: keys that stayed are there")
+        tap.is_(proxies[1].store("three"), {"STORED"}, title + ": all are stored again")
+        use("a")
+        check(b"three", "one is listed again")
+        tap.is_(proxies[0].store("four"), {"STORED"}, title + ": all are stored again")
+        use("a", "b")
+        check(b"four", "both again")
+        tap.is_(proxies[0].store("five"), {"STORED"}, title + ": and once more")
+        for proxy in proxies:
+            tap.is_(set(proxy.values().values()), {b"five"}, title + ": and read")
+        if faults is None:
+            kept = [int(proxies[0].daemon.stats("node a")["cmd_keep"]) for _ in (0,)]
+            tap.ok(kept[0] >= 4, title + ": the node was told what it keeps", *kept)
+        return old
+
+
+with tempfile.TemporaryDirectory() as folder:
+    for title, over, options in (("mapped", "shm", ""), ("pointers", "shm", ",no_local_read"), ("tcp", "tcp", "")):
+        tap.is_(moves(folder, title, over, options), set(), title + ": no old value is seen")
+    tap.ok(moves(folder, "broken", "shm", "", Faults("", "S19_MOVED")) - {None}, "S19 broken: old values are seen")
+tap.done()

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text of KeptKeys: it is read as it was written, and what is damaged is refused. Which keys these are is in
+// t/unit/proxy/placement.
+#include <string>
+
+#include "protocol/owned_keys.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using namespace farcached::protocol;
+
+namespace {
+
+constexpr size_t record_bytes = 16;
+
+KeptKeys some() {
+    OwnedKeys ring;
+    ring.place = {KeyHash::md5, '{', '}'};
+    ring.arcs = {{0, 10}, {20, 20}, {21, UINT32_MAX}};
+    OwnedKeys third;
+    third.modulus = 3;
+    third.remainder = 2;
+    return {{ring, third}};
+}
+
+void whole_and_damaged() {
+    const KeptKeys kept = some();
+    const std::string text = kept_text(kept);
+    const auto read = parse_kept(text);
+    tap::ok(read.has_value() && *read == kept, "a text is read as it was written");
+    bool any = false;
+    for (size_t bytes = 0; bytes < text.size(); bytes++)
+        any |= bytes != record_bytes + 24 && parse_kept(text.substr(0, bytes)).has_value();
+    tap::ok(!any, "a part of it is not");
+    tap::ok(!parse_kept(text + text).has_value(), "nor are too many lists");
+    const auto with = [&](size_t at, char byte) {
+        std::string damaged = text;
+        damaged[at] = byte;
+        return parse_kept(damaged).has_value();
+    };
+    tap::ok(!with(0, 0) && !with(0, char(key_hash_names.size())), "nor an unknown function");
+    tap::ok(!with(1, 0) && !with(3, 1), "nor half a tag, or a byte that is not used");
+    tap::ok(!with(4, 1), "nor arcs and a modulus");
+    tap::ok(!with(12, char(200)), "nor more arcs than there are");
+    tap::ok(!with(record_bytes + 4, 30), "nor arcs that overlap");
+    tap::ok(!with(text.size() - record_bytes + 8, 3), "nor a remainder as large as its modulus");
+}
+
+void keeps() {
+    KeptKeys kept;
+    tap::ok(kept.keeps("k"), "without a list all is kept");
+    OwnedKeys even, all;
+    even.modulus = 2;
+    all.modulus = 1;
+    kept.lists = {all, even};
+    const bool is_even = even.place.of("k") % 2 == 0;
+    tap::is(kept.keeps("k"), is_even, "a key is kept if each list has it");
+    OwnedKeys none;
+    tap::ok(!none.owns("k"), "no arc has no key");
+    none.arcs = {{0, UINT32_MAX}};
+    tap::ok(none.owns("k") && none.owns(""), "the whole ring has all");
+}
+
+}  // namespace
+
+int main() {
+    whole_and_damaged();
+    keeps();
+    return tap::done();
+}
