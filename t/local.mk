@@ -393,6 +393,9 @@ t_unit_node_spill_SOURCES = t/unit/node/spill.cc t/unit/node/disk_fixture.h t/un
 t_unit_node_away_gets_SOURCES = t/unit/node/away_gets.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_SOURCES = t/unit/node/disk.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_files_SOURCES = t/unit/node/disk_files.cc t/unit/node/disk_fixture.h t/lib/tap.h
+check_PROGRAMS += t/unit/node/marks
+TESTS += t/unit/node/marks
+t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/prefix
 t_unit_node_prefix_SOURCES = t/unit/node/prefix.cc t/lib/tap.h
 
