@@ -26,6 +26,8 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/meta.cc \
 	protocol/meta.h \
 	protocol/op.h \
+	protocol/source_reply.cc \
+	protocol/source_reply.h \
 	protocol/spilled.h \
 	protocol/text.cc \
 	protocol/text.h \

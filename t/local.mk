@@ -49,6 +49,9 @@ check_PROGRAMS += t/unit/tap
 TESTS += t/unit/tap
 t_unit_tap_SOURCES = t/unit/tap.cc t/lib/tap.h
 
+check_PROGRAMS += t/unit/protocol/source_reply
+TESTS += t/unit/protocol/source_reply
+t_unit_protocol_source_reply_SOURCES = t/unit/protocol/source_reply.cc t/lib/tap.h
 check_PROGRAMS += t/unit/protocol/text_parse t/unit/daemon/text_engine t/unit/daemon/meta_engine
 TESTS += t/unit/protocol/text_parse t/unit/daemon/text_engine t/unit/daemon/meta_engine
 t_unit_protocol_text_parse_SOURCES = t/unit/protocol/text_parse.cc t/lib/tap.h
@@ -271,7 +274,8 @@ test_scripts += t/conversation/farnode.py
 # The operator's sockets, and his program.
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
 	t/conversation/http_access.py \
-	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
+	t/conversation/hotkeys.py t/conversation/warm_up.py t/conversation/crash.py t/conversation/proxyevents.py \
+	t/conversation/descriptors.py \
 	t/conversation/cluster.py t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
 TESTS += t/unit/ctl/ctl t/unit/ctl/tools
