@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""emcache with its auto-discovery of ElastiCache clusters: discovery.py PORT OTHER COMMAND. Two farcached list both, at these ports.
+"""emcache with its auto-discovery of clusters: discovery.py PORT OTHER COMMAND. Two farcached at these ports list both.
 
 The client knows PORT, finds the other one, and uses both. Then this program runs COMMAND, by a shell, which ends the list of two;
 the client follows.
