@@ -15,6 +15,7 @@
 
 #include "base/limits.h"
 #include "base/nearest.h"
+#include "conf/comma_list.h"
 
 namespace farcached::conf {
 
@@ -290,12 +291,9 @@ std::string host_name_of(std::string_view text) {
 std::vector<std::string> host_names_of(std::string_view list) {
     std::vector<std::string> names;
     for (bool more = true; more;) {
-        const size_t comma = list.find(',');
-        more = comma != list.npos;
-        std::string name = host_name_of(list.substr(0, comma));
+        std::string name = host_name_of(take_listed(list, more));
         if (name.empty()) return {};
         names.push_back(std::move(name));
-        if (more) list.remove_prefix(comma + 1);
     }
     return names;
 }
@@ -305,13 +303,10 @@ std::vector<ClientAddress> cluster_members_of(std::string_view list) {
     std::vector<ClientAddress> members;
     std::set<std::string> known;
     for (bool more = true; more;) {
-        const size_t comma = list.find(',');
-        more = comma != list.npos;
-        const std::optional<ClientAddress> member = advertised_of(list.substr(0, comma));
+        const std::optional<ClientAddress> member = advertised_of(take_listed(list, more));
         if (!member.has_value() || member->port == 0) return {};
         if (!known.insert(host_and_port(member->host, member->port)).second) return {};
         members.push_back(*member);
-        if (more) list.remove_prefix(comma + 1);
     }
     return members;
 }

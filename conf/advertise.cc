@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "conf/addresses.h"
+#include "conf/comma_list.h"
 #include "conf/etcd_url.h"
 #include "conf/program.h"
 
@@ -46,10 +47,7 @@ bool is_wildcard_host(std::string_view host) {
 Result<Advertised, std::string> parse_advertised(std::string_view text) {
     Advertised found;
     for (bool more = true; more;) {
-        const size_t comma = text.find(',');
-        std::string_view one = text.substr(0, comma);
-        more = comma != text.npos;
-        if (more) text.remove_prefix(comma + 1);
+        std::string_view one = take_listed(text, more);
         const bool over_rdma = take_transport(one, "verbs:");
         if (!over_rdma && !take_transport(one, "tcp:"))
             return "'" + std::string(one) + "' is not an address; allowed: " + std::string(advertised_form);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "conf/addresses.h"
+#include "conf/comma_list.h"
 #include "conf/program.h"
 
 namespace farcached::conf {
@@ -50,12 +51,9 @@ Result<EtcdUrl> parse_etcd_url(std::string_view text) {
     if (slash == text.npos) return wrong_url("a prefix of keys must follow the addresses: " + std::string(url_form));
     std::string_view rest = text.substr(0, slash);
     for (bool more = true; more;) {
-        const size_t comma = rest.find(',');
-        more = comma != rest.npos;
-        if (Refusal refused = add_endpoint(rest.substr(0, comma), url)) return std::move(*refused);
+        if (Refusal refused = add_endpoint(take_listed(rest, more), url)) return std::move(*refused);
         if (url.endpoints.size() > EtcdUrl::endpoints_max)
             return wrong_url("at most " + std::to_string(EtcdUrl::endpoints_max) + " addresses are allowed");
-        if (more) rest.remove_prefix(comma + 1);
     }
     url.prefix = text.substr(slash);
     while (url.prefix.ends_with('/')) url.prefix.pop_back();

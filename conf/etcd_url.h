@@ -21,6 +21,8 @@ struct EtcdUrl {
 
     // "/farcached/nodes/": the keys of the nodes begin with it.
     std::string nodes() const { return prefix + "/nodes/"; }
+    // "/farcached/proxies/": those of the farcached.
+    std::string proxies() const { return prefix + "/proxies/"; }
     // "http://10.0.0.1:2379 and 2 more", for messages
     std::string describe() const;
 };

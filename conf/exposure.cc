@@ -62,16 +62,31 @@ std::vector<ClientPlace> client_places(const Settings& settings) {
     return places;
 }
 
+namespace {
+
+// With all items, as in "read, change and delete"; empty: nothing.
+std::string what_anybody_may(CommandClasses classes) {
+    const auto may = [classes](CommandClass one) { return (classes & bit_of(one)) != 0; };
+    std::string words = may(CommandClass::read) ? "read" : "";
+    if (may(CommandClass::write)) words += words.empty() ? "change" : ", change";
+    const bool deletes = may(CommandClass::write) || may(CommandClass::admin);
+    return deletes && !words.empty() ? words + " and " + "delete" : deletes ? "delete" : words;
+}
+
+}  // namespace
+
 std::string exposure_warning(const Settings& settings, std::span<const ClientPlace> places) {
     const SessionSettings& session = settings.session;
     if (settings.process.insecure || session.sasl || !session.auth_file.empty()) return {};
     const auto is_open = [](const ClientPlace& one) { return !one.verified && !is_loopback_host(one.host); };
     const auto first = std::ranges::find_if(places, is_open);
     if (first == places.end()) return {};
+    const std::string may = what_anybody_may(settings.permissions.of(anonymous_identity));
+    if (may.empty()) return {};
     const auto others = std::ranges::count_if(places, is_open) - 1;
     return first->place + (others == 0 ? "" : " and " + std::to_string(others) + " more") +
-           " can be reached from other machines, and clients need no authentication there: any of them can read, change and "
-           "delete all items; listen at 127.0.0.1 (-l), set -Y, -S, or -Z with ssl_verify_mode=2, or --insecure if the network "
+           " can be reached from other machines, and clients need no authentication there: any of them can " + may +
+           " all items; listen at 127.0.0.1 (-l), set -Y, -S, or -Z with ssl_verify_mode=2, or --insecure if the network "
            "is trusted";
 }
 

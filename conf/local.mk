@@ -12,6 +12,7 @@ conf_libconf_a_SOURCES = \
 	conf/command_line.cc \
 	conf/command_line.h \
 	conf/completion.cc \
+	conf/comma_list.h \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \

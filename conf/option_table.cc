@@ -351,7 +351,9 @@ constexpr Option table[] = {
              "the port is that of -p unless given. Clients that ask for\n"
              "the list of the cluster (`config get cluster`) get it,\n"
              "unless cluster_members has the list. Without both,\n"
-             "`config` is an unknown command, as in memcached"},
+             "`config` is an unknown command, as in memcached. With\n"
+             "--discover etcd:// it is registered there, and the list\n"
+             "has all farcached that are"},
     {.name = "cluster-members", .argument = "<list>", .kind = cluster_list, .section = network, .live = true,
      .exit_status = exit_usage,
      .allowed = "HOST:PORT, several with commas between them, or an array of them; each once, with brackets around an IPv6 address",

@@ -20,6 +20,13 @@ std::string wrong_identity(std::string_view identity) {
 
 }  // namespace
 
+CommandClasses PermissionSettings::of(std::string_view identity) const {
+    if (classes_of.empty()) return all_command_classes;
+    auto at = classes_of.find(identity);
+    if (at == classes_of.end()) at = classes_of.find(other_identities);
+    return at == classes_of.end() ? no_command_classes : at->second;
+}
+
 std::string take_permission(std::string_view identity, std::string_view classes, PermissionSettings& to) {
     if (std::string wrong = wrong_identity(identity); !wrong.empty()) return wrong;
     if (to.classes_of.contains(identity)) return "given twice";

@@ -142,6 +142,10 @@ constexpr Option table[] = {
      .allowed = "an address, in brackets if it is an IPv6 one, and a port, such as 10.0.0.53:53",
      .help = "DNS server for --discover; default: those of the system\n"
              "(resolv.conf(5))"},
+    {.where = suboption, .name = "member_ttl", .argument = "<seconds>", .initial = "10",
+     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::member_ttl_s>(2, 300)), .section = nodes, .exit_status = exit_usage,
+     .help = "time after which etcd removes a silent farcached from the\n"
+             "list of the cluster (--advertise with --discover etcd://)"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
      .kind = choice<&S::proxy, &P::distribution>(distribution_names), .section = nodes, .live = true,
      .exit_status = exit_usage,

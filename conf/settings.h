@@ -134,6 +134,9 @@ struct AdminSettings {
 // The classes of commands of each client identity (base/command_class.h). Empty: every client may use all.
 struct PermissionSettings {
     std::map<std::string, CommandClasses, std::less<>> classes_of;
+
+    // Of a client's identity, or of anonymous_identity.
+    CommandClasses of(std::string_view identity) const;
 };
 
 // The farcached that clients may use, for their `config get cluster`.
@@ -178,6 +181,7 @@ struct ProxySettings {
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list
+    uint32_t member_ttl_s = 0;               // of this farcached's own registration in etcd
     std::string discover_dns_server;         // HOST:PORT; empty: the system's
     std::string discover_ca;                 // issuers of etcd's certificates; empty: the system's
     std::string discover_user;               // of etcd; empty: none

@@ -329,8 +329,10 @@ int run_reload(Servers& servers, const Options& options) {
         }
         if (result != "ok" && result != "partly") continue;
         const std::string changed = stats.text("config_changed"), waiting = stats.text("config_needs_restart");
-        out.text += printable(server.path() + ": " + (changed.empty() ? "nothing changed" : "changed " + changed) +
-                          (waiting.empty() ? "" : "; needs a restart: " + waiting)) + "\n";
+        const std::string what =
+            changed.empty() ? "no option changed; files that options name were read again" : "changed " + changed;
+        const std::string rest = waiting.empty() ? "" : "; needs a restart: " + waiting;
+        out.text += printable(server.path() + ": " + what + rest) + "\n";
     }
     return out.finish(options);
 }

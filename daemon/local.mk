@@ -83,6 +83,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
 	daemon/farcached/admin.h \
+	daemon/farcached/announcement.cc \
+	daemon/farcached/announcement.h \
 	daemon/farcached/discovered.cc \
 	daemon/farcached/discovered.h \
 	daemon/farcached/files.cc \

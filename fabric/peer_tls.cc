@@ -2,6 +2,7 @@
 #include "fabric/peer_tls.h"
 
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -44,8 +45,9 @@ constexpr long peer_chain_bytes_max = 32 << 10;
 // The oldest error of this thread, without OpenSSL's numbers; the others are discarded.
 std::string library_error() {
     const unsigned long error = ERR_get_error();
-    const char* const reason = ERR_reason_error_string(error);
     ERR_clear_error();
+    if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
+    const char* const reason = ERR_reason_error_string(error);
     return reason != nullptr ? reason : "unknown error";
 }
 

@@ -41,6 +41,13 @@ std::optional<SocketAddress> numeric_address(std::string_view host, uint16_t por
     return address;
 }
 
+std::string peer_of(int fd) {
+    SocketAddress peer;
+    peer.size = sizeof peer.storage;
+    if (getpeername(fd, peer.get(), &peer.size) != 0 || peer.storage.ss_family == AF_UNIX) return "unix";
+    return to_string(peer);
+}
+
 std::string to_string(const SocketAddress& address) {
     if (address.storage.ss_family == AF_INET) {  // getnameinfo() takes many times as long
         const auto& at = *reinterpret_cast<const sockaddr_in*>(&address.storage);

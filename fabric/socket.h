@@ -56,6 +56,8 @@ std::optional<SocketAddress> numeric_address(std::string_view host, uint16_t por
 
 // "127.0.0.1:11300", "[::1]:11300"; "?:0" for any other family.
 std::string to_string(const SocketAddress& address);
+// The address of a connected socket's other end, as above; "unix" for a Unix socket, and if it is gone.
+std::string peer_of(int fd);
 
 // "127.0.0.1", "2001:db8:1:2::/64": the prefix shared by one peer, or by several behind one address. An IPv6 host has all
 // addresses of its /64; an IPv4 address in an IPv6 one is an IPv4 address.

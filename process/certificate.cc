@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "conf/program.h"
+#include "process/log.h"
 
 namespace farcached::process {
 
@@ -30,7 +31,7 @@ std::string date_of(const ASN1_TIME* time) {
 }
 
 // A refusal would keep the other options of a reload out of use, and a daemon that ended from starting again.
-std::string validity_warning(const std::string& path, const X509* certificate) {
+std::string validity_warning(const std::string& path, const X509* certificate, const std::string& who) {
     const int64_t now = int64_t(time(nullptr));
     const ASN1_TIME* const begin = X509_get0_notBefore(certificate);
     const ASN1_TIME* const end = X509_get0_notAfter(certificate);
@@ -40,13 +41,18 @@ std::string validity_warning(const std::string& path, const X509* certificate) {
     else if (const int64_t begins = unix_time_of(begin); begins > now && begins != INT64_MAX)
         what = ": the certificate is not valid before " + date_of(begin);
     if (what.empty()) return what;
-    return path + what + "; clients refuse it; replace the file, then reload";
+    return path + what + "; " + who + " refuse it; replace the file, then reload";
 }
 
 // Instead of a question at the terminal.
 int no_password(char*, int, int, void*) { return -1; }
 
 }  // namespace
+
+void warn_of_certificate(const std::string& path, SSL_CTX* context, const std::string& who) {
+    const std::string warning = validity_warning(path, SSL_CTX_get0_certificate(context), who);
+    if (!warning.empty()) say(Level::warning, warning);
+}
 
 std::string tls_library_error() {
     char text[256] = "unknown error";
@@ -68,7 +74,7 @@ Result<Certificate> use_certificate(SSL_CTX* context, const std::string& chain, 
     if (SSL_CTX_check_private_key(context) != 1) return tls_problem("Error validating the certificate");
     const X509* certificate = SSL_CTX_get0_certificate(context);
     CHECK(certificate != nullptr);
-    return Certificate{unix_time_of(X509_get0_notAfter(certificate)), validity_warning(chain, certificate)};
+    return Certificate{unix_time_of(X509_get0_notAfter(certificate)), validity_warning(chain, certificate, "clients")};
 }
 
 }  // namespace farcached::process

@@ -91,7 +91,8 @@ bool Reloader::try_reload(Apply apply, Read read) {
 
 void Reloader::succeeded(conf::ReloadPlan plan, const std::vector<std::string>& errors) {
     std::string changed = joined(plan.changed), waiting = joined(plan.waiting);
-    std::string text = changed.empty() ? "reload: nothing changed" : "reload: changed " + changed;
+    std::string text = changed.empty() ? "reload: no option changed; files that options name were read again"
+                                       : "reload: changed " + changed;
     if (!waiting.empty()) text += "; needs a restart: " + waiting;
     std::string result = errors.empty() ? "ok" : "partly", shown = summary(errors);
     running_ = std::move(plan.settings);

@@ -69,6 +69,12 @@ bool is_hex(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return hex_digit(c) >= 0; });
 }
 
+// Base64 of a random key has so few other characters less often than once in 10^15 keys.
+bool is_almost_hex(std::string_view text) {
+    const auto others = std::count_if(text.begin(), text.end(), [](char c) { return hex_digit(c) < 0; });
+    return text.size() >= 2 * auth_key_bytes_min - 1 && others <= 2;
+}
+
 // Of an even number of digits.
 void take_hex(std::string_view text, SecretBytes& key) {
     for (size_t i = 0; i < text.size(); i += 2) key.add(unsigned(hex_digit(text[i]) * 16 + hex_digit(text[i + 1])));
@@ -100,6 +106,8 @@ std::variant<std::shared_ptr<const AuthKey>, const char*> key_of_line(std::strin
     if (is_hex(text)) {
         if (text.size() % 2 != 0) return "the key has an odd number of hexadecimal digits";
         take_hex(text, key);
+    } else if (is_almost_hex(text)) {
+        return "the key is hexadecimal but for one or two characters";
     } else if (!decode_base64(text, [&key](unsigned char byte) { key.add(byte); })) {
         return "the key is neither hexadecimal nor base64";
     }

@@ -11,7 +11,8 @@
 //                       the ring is that of ketama_weighted with the same key hash, as in libmemcached
 //                       if the distribution is set before the servers
 //      ketama_weighted  160 points a node on average by weight, always by md5; four to a digest.
-//                       The same as nutcracker's `ketama` with its `hash`, which is fnv1a_64 by default
+//                       The same as nutcracker's `ketama` with its `hash`, which is fnv1a_64 by default. Rounding
+//                       changes the points of all nodes with their number: a join moves some keys between others
 //      modula           hash % nodes; weights and hash_as have no effect
 //      random           any node; a stored key is found again only if all nodes hold the same
 //

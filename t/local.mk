@@ -169,7 +169,7 @@ EXTRA_DIST += \
 	t/lib/cluster.py \
 	t/lib/etcd.py t/lib/expressions.py \
 	t/lib/failing.py \
-	t/lib/http_get.py \
+	t/lib/http_get.py t/lib/network.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
 	t/lib/restart_load.py \
@@ -310,7 +310,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py \
 	t/nodes/restart.py t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py \
-	t/nodes/fence.py
+	t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -27,7 +27,7 @@ void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t>
         answers_++;
         answered_ns_ = boottime_ns();
         if (!differs && !back) return;
-        if (back) lines_.say(process::Level::notice, source_ + " answers again");
+        if (back && logs_) lines_.say(process::Level::notice, source_ + " answers again");
         if (!differs) return;
     }
     changed_();
@@ -38,6 +38,7 @@ void SourceBoard::failed(const std::string& why) {
     up_ = false;
     failures_++;
     last_error_ = why;
+    if (!logs_) return;
     lines_.say(process::Level::warning,
                source_ + ": " + why +
                    (latest_ == nullptr ? "; there is no list of nodes yet; retrying" :

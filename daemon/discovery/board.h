@@ -20,15 +20,17 @@ namespace farcached::daemon {
 
 class SourceBoard {
   public:
+    enum class Lines : uint8_t { logged, none };  // none: another source logs the failures of the same server
     // changed: as in make_source().
-    SourceBoard(std::string source, std::function<void()> changed) : source_(std::move(source)), changed_(std::move(changed)) {}
+    SourceBoard(std::string source, std::function<void()> changed, Lines lines = Lines::logged)
+        : source_(std::move(source)), changed_(std::move(changed)), logs_(lines == Lines::logged) {}
     SourceBoard(const SourceBoard&) = delete;
     SourceBoard& operator=(const SourceBoard&) = delete;
 
     // A look-up succeeded with this list, which is sorted by name and not empty. revision: of the source; nullopt: one more than
     // the last if the list differs.
     void answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision = std::nullopt);
-    // A look-up failed, or found no node; why: a sentence without a full stop. Logs it, with a limit.
+    // A look-up failed, or found no node; why: a sentence without a full stop. Logs it (Lines), with a limit.
     void failed(const std::string& why);
 
     std::shared_ptr<const Found> latest() const;
@@ -37,6 +39,7 @@ class SourceBoard {
   private:
     const std::string source_;
     const std::function<void()> changed_;
+    const bool logs_;
     process::LimitedLines lines_;
     mutable std::mutex lock_;
     std::shared_ptr<const Found> latest_;  // this and the rest are under lock_

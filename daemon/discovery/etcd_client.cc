@@ -118,8 +118,6 @@ struct EtcdClient::Transfer {
     CURLcode result = CURLE_OK;
 };
 
-std::optional<std::string> EtcdClient::unavailable() { return {}; }
-
 EtcdClient::EtcdClient(EtcdAccess access)
     : access_(std::move(access)), curl_(std::make_unique<Curl>()), tries_(access_.url.endpoints.size()),
       request_ms_(access_.request_ms) {
@@ -324,14 +322,11 @@ void EtcdClient::interrupt() {
 struct EtcdClient::Curl {};
 struct EtcdClient::Transfer {};
 
-std::optional<std::string> EtcdClient::unavailable() {
-    return "this program was built without libcurl, so it cannot ask etcd; build it with libcurl";
-}
 EtcdClient::EtcdClient(EtcdAccess access) : access_(std::move(access)), tries_(0), request_ms_(access_.request_ms) {}
 void EtcdClient::hurry(uint32_t, uint32_t) {}
 EtcdClient::~EtcdClient() = default;
 const std::string& EtcdClient::endpoint() const { return access_.url.endpoints[at_]; }
-EtcdClient::Reply EtcdClient::ask(const std::string&, const std::string&) { return EtcdFailure{*unavailable()}; }
+EtcdClient::Reply EtcdClient::ask(const std::string&, const std::string&) { return EtcdFailure{}; }
 void EtcdClient::watch(const std::string&) {}
 void EtcdClient::end_watch() {}
 EtcdClient::Event EtcdClient::next(std::string&, uint32_t) { return Event::ended; }
@@ -341,7 +336,7 @@ void EtcdClient::interrupt() { interrupted_ = true; }
 #endif
 
 Result<EtcdAccess> etcd_access(const conf::ProxySettings& settings, std::string_view source) {
-    if (const std::optional<std::string> why = EtcdClient::unavailable()) return system_problem("--discover: " + *why);
+    if (Refusal refused = conf::check_etcd(source)) return std::move(*refused);
     EtcdAccess access;
     Result<conf::EtcdUrl> url = conf::parse_etcd_url(source);
     if (auto* const problem = std::get_if<Problem>(&url)) return std::move(*problem);

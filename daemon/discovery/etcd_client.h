@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // EtcdClient: requests to etcd through its JSON gateway, and one watch beside them, by libcurl. Without libcurl there is nothing
-// here, and EtcdClient::unavailable() says so.
+// here: conf::check_etcd() refuses such a source, and so does etcd_access().
 //
 // Owner: one thread, which makes all calls; interrupt() may come from any thread.
 // K1  Every request ends within its time: each endpoint gets `request_ms`, and each is tried once, beginning with the last one that
@@ -45,9 +45,6 @@ struct EtcdFailure {
 class EtcdClient {
   public:
     static constexpr size_t bytes_max = size_t(16) << 20;
-
-    // A sentence if this program has no libcurl.
-    static std::optional<std::string> unavailable();
 
     explicit EtcdClient(EtcdAccess access);  // throws std::bad_alloc
     ~EtcdClient();

@@ -30,10 +30,10 @@ EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
     return access;
 }
 
-EtcdRegistration::EtcdRegistration(const EtcdAccess& access, Member member, Items items)
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items)
     : member_(std::move(member)),
       items_(std::move(items)),
-      key_(access.url.nodes() + member_.name),
+      key_(keys + member_.name),
       record_(member_text(member_)),
       client_(hurried(access, member_.ttl_s)) {}
 
@@ -121,9 +121,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
         const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
         if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
-                process::say(Level::warning, "discovery: another node is registered as " + member_.name + ", at " +
+                process::say(Level::warning, "discovery: another process is registered as " + member_.name + ", at " +
                                                  (is->tcp.empty() ? is->verbs : is->tcp) +
-                                                 "; this one waits until it is gone. Give each node another --name");
+                                                 "; this one waits until it is gone. Give each farnode another --name, each "
+                                                 "farcached another --advertise");
             return Put::taken;
         }
         revision = found->keys.front().mod_revision;
@@ -164,8 +165,8 @@ bool EtcdRegistration::look_at_record() {
     if (!found->keys.empty() && found->keys.front().lease == lease_.id) return true;
     registered_ = false;
     lines_.say(Level::warning, found->keys.empty() ?
-                                   "discovery: this node's record was deleted in etcd; the node registers again" :
-                                   "discovery: this node's record was replaced in etcd; the node registers again");
+                                   "discovery: the record of this process was deleted in etcd; it registers again" :
+                                   "discovery: the record of this process was replaced in etcd; it registers again");
     return false;
 }
 
@@ -178,7 +179,7 @@ bool EtcdRegistration::keep_alive() {
     if (kept->ttl_s == 0) {  // M1
         lease_ = {};
         if (!std::exchange(registered_, false)) return false;
-        lines_.say(Level::warning, "discovery: etcd no longer has this node's lease; the node registers again");
+        lines_.say(Level::warning, "discovery: etcd no longer has the lease of this process, which registers again");
         return false;
     }
     if (std::exchange(told_failure_, false)) lines_.say(Level::notice, "discovery: etcd answers at " + client_.endpoint());
@@ -197,7 +198,7 @@ void EtcdRegistration::revoke() {
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));
     const auto* const failure = std::get_if<EtcdFailure>(&reply);
     if (failure == nullptr || failure->code == no_lease) return;
-    process::say(Level::warning, "discovery: this node stays registered until its lease of " + std::to_string(lease_.ttl_s) +
+    process::say(Level::warning, "discovery: this process stays registered until its lease of " + std::to_string(lease_.ttl_s) +
                                      " s ends: " + failure->text);
 }
 
@@ -205,7 +206,7 @@ void EtcdRegistration::revoke() {
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
     told_failure_ = true;
-    lines_.say(Level::warning, "discovery: this node cannot keep its registration: " + failure.text + "; it tries again");
+    lines_.say(Level::warning, "discovery: this process cannot keep its registration: " + failure.text + "; it tries again");
     return false;
 }
 

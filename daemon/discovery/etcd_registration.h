@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EtcdRegistration: keeps this farnode registered in etcd: its member record under a lease, which it keeps alive.
+// EtcdRegistration: keeps this farnode, or this farcached, registered in etcd: its member record under a lease, which it keeps
+// alive.
 //
 // Owner: main. Threads: its own; start() and stop() belong to main.
 // M1  A lease that etcd no longer has (an answer without TTL, or lost data) means: take a new one, and put the record again.
-// M2  The record of another node with the same name, at other addresses, is never replaced; the node waits for its end. A former
+// M2  The record of another process with the same name, at other addresses, is never replaced; this one waits for its end. A former
 //     run's is.
 // M3  stop() revokes the lease, so that the record is gone at once; it takes 2 * stop_ms at most.
 // M4  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
-// M5  With each keepalive the node looks at its record. If that is gone it registers again. If another run of the node has replaced
-//     it, the node waits for its end.
-// M6  A proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the node drops
-//     its items, unless its record was there since they were stored: this run's, or the one that the items came from. If etcd lost
-//     its data, and the node was running, proxies have kept the node in their lists.
+// M5  With each keepalive the process looks at its record. If that is gone it registers again. If another run has replaced it, the
+//     process waits for its end.
+// M6  Of a node: a proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the
+//     node drops its items, unless its record was there since they were stored: this run's, or the one that the items came from. If
+//     etcd lost its data, and the node was running, proxies have kept the node in their lists.
 #pragma once
 
 #include <atomic>
@@ -36,8 +37,8 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any
     };
-    // member.ttl_s: of the lease. Throws std::bad_alloc.
-    EtcdRegistration(const EtcdAccess& access, Member member, Items items);
+    // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. Throws std::bad_alloc.
+    EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items);
     ~EtcdRegistration();
     EtcdRegistration(const EtcdRegistration&) = delete;
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;

@@ -37,6 +37,15 @@ EtcdSource::EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, cons
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
+EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& origin, Listed listed)
+    : client_(access),
+      told_(std::move(listed)),
+      nodes_(access.url.proxies()),
+      board_(origin, [] {}, SourceBoard::Lines::none),
+      book_(nodes_, conf::NodeChannel::tcp, origin) {
+    thread_ = std::thread(&EtcdSource::run, this);
+}
+
 EtcdSource::~EtcdSource() {
     client_.interrupt();
     thread_.join();
@@ -159,8 +168,13 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
 void EtcdSource::publish() {
     std::shared_ptr<const Found> list = book_.next_list(boottime_ns());
     complain(book_.left_out());
-    if (list == nullptr) return;
-    listed_ = std::move(list);
+    const bool differs = list != nullptr;
+    if (differs) listed_ = std::move(list);
+    if (told_ != nullptr && listed_ != nullptr && (differs || told_change_ != book_.last_change())) {
+        told_change_ = book_.last_change();
+        told_(listed_->nodes, told_change_);
+    }
+    if (!differs) return;
     board_.answered(listed_->nodes, listed_->revision);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EtcdSource: the list of nodes that are registered in etcd (--discover etcd://).
+// EtcdSource: the list of nodes that are registered in etcd (--discover etcd://), or of the farcached there.
 //
 //   range -> a list -> watch from the next revision -> a list for each change
 //
@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/recorder.h"
 #include "conf/settings.h"
@@ -32,8 +33,13 @@ class EtcdSource final : public Source {
   public:
     static constexpr uint32_t question_ms = 3000;
 
+    // The thread calls it for each list, and when the list's last change in etcd has another revision (MemberBook::last_change).
+    using Listed = std::function<void(const std::vector<FoundNode>& found, int64_t last_change)>;
+
     // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
     EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin, std::function<void()> changed);
+    // Of the farcached. It logs no failure: the source of the nodes does.
+    EtcdSource(const EtcdAccess& access, const std::string& origin, Listed listed);
     ~EtcdSource() override;
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }
@@ -55,6 +61,8 @@ class EtcdSource final : public Source {
     uint32_t wait_ms() const;
 
     EtcdClient client_;
+    const Listed told_;          // empty: of nodes
+    int64_t told_change_ = 0;    // to told_
     const std::string nodes_;
     SourceBoard board_;
     MemberBook book_;            // the thread's, as the next ones

@@ -36,6 +36,7 @@ std::string MemberBook::name_of(const std::string& key) const {
 void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const std::string name = name_of(at.key);
     newest_ = std::max(newest_, at.mod_revision);
+    last_change_ = std::max(last_change_, at.mod_revision);
     const auto skip = [&](const std::string& why) {
         members_.erase(name);
         skipped_++;
@@ -73,6 +74,11 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
     std::ranges::sort(present);
+    const auto is_gone = [&](const auto& one) {
+        return one.second.leaves_ns == 0 && !std::ranges::binary_search(present, one.first);
+    };
+    if (lost_history) last_change_ = 0;
+    else if (std::ranges::any_of(members_, is_gone)) last_change_ = range.revision;
     hold_missing(present, lost_history, now_ns);
     Complaints complaints;
     for (const EtcdKey& at : range.keys) put(at, complaints);
@@ -90,6 +96,7 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
         }
         keys_--;
         newest_ = std::max(newest_, event.at.mod_revision);
+        last_change_ = std::max(last_change_, event.at.mod_revision);
         members_.erase(name_of(event.at.key));
     }
     revision_ = std::max(revision_, watched.revision);

@@ -51,7 +51,7 @@ void finish(Call& call, const BinaryRequest& request, Exchange& exchange, Outcom
         answer_ok(call.out, request, 0, "Authenticated");
     } else {
         counters.auth_errors.add(1);
-        call.context.options.sasl->tell_refusal(call.session.fd, exchange == nullptr ? "STEP without AUTH" : exchange->reason());
+        call.context.options.sasl->failed.tell(call.session.fd, exchange == nullptr ? "STEP without AUTH" : exchange->reason());
         answer_error(call.out, request, BinaryStatus::auth);
     }
     exchange.reset();

@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <utility>
 
 #include "base/secret.h"
+#include "fabric/socket.h"
 
 namespace farcached::daemon {
 
@@ -41,6 +43,15 @@ std::string_view take_line(std::string_view& text) {
 }
 
 }  // namespace
+
+void FailedLogins::tell(int fd, std::string_view reason) const noexcept {
+    if (!process::is_said(process::Level::info)) return;
+    try {
+        lines_.say(process::Level::info, "a client's authentication failed", {{"reason", reason}, {"client", fabric::peer_of(fd)}});
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
 
 Result<Passwords::Entries> Passwords::read(const std::string& path) {
     std::string text;

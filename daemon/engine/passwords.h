@@ -14,8 +14,19 @@
 #include <vector>
 
 #include "base/result.h"
+#include "process/log.h"
 
 namespace farcached::daemon {
+
+// The log of failed attempts, with -v, and with a limit.
+class FailedLogins {
+  public:
+    // Of the client at that socket.
+    void tell(int fd, std::string_view reason) const noexcept;
+
+  private:
+    mutable process::LimitedLines lines_;
+};
 
 class Passwords {
   public:
@@ -35,6 +46,8 @@ class Passwords {
     // depends on the file and on the lengths of the two texts only. too_long: over file_bytes_max. Throws std::bad_alloc.
     enum class Found : uint8_t { allowed, refused, unreadable, too_long };
     static Found look_up(const std::string& path, std::string_view user, std::string_view password);
+
+    const FailedLogins failed;
 
   private:
     mutable std::mutex lock_;

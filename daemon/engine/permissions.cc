@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/permissions.h"
 
-#include <sys/socket.h>
-
 #include <bit>
 #include <new>
 
@@ -15,11 +13,7 @@ namespace {
 
 // As in the lines of connections: "127.0.0.1:40950". A datagram's socket has no peer.
 std::string client_of(const SessionState& session) {
-    if (session.datagram) return "udp";
-    fabric::SocketAddress peer;
-    peer.size = sizeof peer.storage;
-    if (getpeername(session.fd, peer.get(), &peer.size) != 0 || peer.storage.ss_family == AF_UNIX) return "unix";
-    return fabric::to_string(peer);
+    return session.datagram ? "udp" : fabric::peer_of(session.fd);
 }
 
 Counter& counter_of(WorkerCounters& counters, CommandClass which) {
@@ -34,12 +28,6 @@ Counter& counter_of(WorkerCounters& counters, CommandClass which) {
 }
 
 }  // namespace
-
-CommandClasses Permissions::classes_of(std::string_view identity) const {
-    auto at = classes_of_.find(identity);
-    if (at == classes_of_.end()) at = classes_of_.find(other_identities);
-    return at == classes_of_.end() ? no_command_classes : at->second;
-}
 
 void grant_rights(const Context& context, SessionState& session) {
     if (session.admin || session.own) return;

@@ -32,19 +32,19 @@ struct SessionState;
 
 class Permissions {
   public:
-    explicit Permissions(const conf::PermissionSettings& settings) : classes_of_(settings.classes_of) {}
+    explicit Permissions(const conf::PermissionSettings& settings) : settings_(settings) {}
     // nullptr: no table.
     static std::shared_ptr<const Permissions> of(const conf::PermissionSettings& settings) {
         return settings.classes_of.empty() ? nullptr : std::make_shared<const Permissions>(settings);
     }
 
     // Those of "*" if it is not named; without that, none.
-    CommandClasses classes_of(std::string_view identity) const;
+    CommandClasses classes_of(std::string_view identity) const { return settings_.of(identity); }
 
   private:
     friend void note_refusal(Context& context, const SessionState& session, const protocol::CommandNeeds& needs) noexcept;
 
-    const std::map<std::string, CommandClasses, std::less<>> classes_of_;
+    const conf::PermissionSettings settings_;
     mutable process::LimitedLines lines_;
 };
 

@@ -3,7 +3,6 @@
 
 #ifdef FARCACHED_LIBSASL2
 #include <sasl/sasl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,6 @@
 #include <utility>
 
 #include "daemon/engine/passwords.h"
-#include "fabric/socket.h"
 #endif
 
 namespace farcached::daemon {
@@ -34,7 +32,6 @@ std::string SaslExchange::reason() const { return {}; }
 Sasl::Sasl() = default;
 Sasl::~Sasl() = default;
 Result<std::unique_ptr<Sasl>> Sasl::start() { return Problem{EX_USAGE, "This server is not built with SASL support.\n"}; }
-void Sasl::tell_refusal(int, std::string_view) const noexcept {}
 
 #else
 
@@ -53,17 +50,13 @@ Callback as_callback(Function* function) {
     return reinterpret_cast<Callback>(reinterpret_cast<void (*)()>(function));
 }
 
+constexpr const char* unreadable =
+    ": cannot read the passwords, so it allows no client; make it a file that the process may read";
+
 std::string host_name() {
     std::array<char, 1025> name{};
     if (gethostname(name.data(), name.size() - 1) != 0) return {};
     return name.data();
-}
-
-std::string peer_of(int fd) {
-    fabric::SocketAddress peer;
-    peer.size = sizeof peer.storage;
-    if (getpeername(fd, peer.get(), &peer.size) != 0 || peer.storage.ss_family == AF_UNIX) return "unix";
-    return fabric::to_string(peer);
 }
 
 // The library does not work on one of these from two threads, if it has them.
@@ -114,8 +107,7 @@ struct SaslCallbacks {
                 case Passwords::Found::allowed: return SASL_OK;
                 case Passwords::Found::refused: return SASL_NOAUTHZ;
                 case Passwords::Found::unreadable:
-                    sasl.complain_of_passwords(": cannot read the passwords, so it allows no client; make it a file that the "
-                                               "process may read");
+                    sasl.complain_of_passwords(unreadable);
                     return SASL_NOAUTHZ;
                 case Passwords::Found::too_long:
                     sasl.complain_of_passwords(": more than a megabyte of passwords, so it allows no client; shorten it");
@@ -180,16 +172,10 @@ Result<std::unique_ptr<Sasl>> Sasl::start() {
     if (sasl->begin(nullptr)->mechanisms().empty())
         process::say(Level::warning, "-S: libsasl2 has no mechanism, so no client can authenticate; install its plugins "
                                      "(libsasl2-modules), or see mech_list in memcached.conf");
+    const std::string& passwords = sasl->passwords_path_;
+    if (!passwords.empty() && Passwords::look_up(passwords, "", "") == Passwords::Found::unreadable)
+        sasl->complain_of_passwords(unreadable);
     return sasl;
-}
-
-void Sasl::tell_refusal(int fd, std::string_view reason) const noexcept {
-    if (!process::is_said(Level::info)) return;
-    try {
-        refusals_.say(Level::info, "a client's authentication failed", {{"reason", reason}, {"client", peer_of(fd)}});
-    } catch (const std::bad_alloc&) {
-        process::lose_line();
-    }
 }
 
 void Sasl::complain_of_passwords(const std::string& what) const {

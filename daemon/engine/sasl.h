@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "daemon/engine/passwords.h"
 #include "daemon/engine/session_memory.h"
 #include "process/log.h"
 
@@ -79,8 +80,8 @@ class Sasl {
     Sasl& operator=(const Sasl&) = delete;
 
     std::unique_ptr<SaslExchange> begin(SessionMemory* memory) const { return std::make_unique<SaslExchange>(host_, memory); }
-    // Logs the failure of the client at that socket.
-    void tell_refusal(int fd, std::string_view reason) const noexcept;
+
+    const FailedLogins failed;
 
   private:
     friend struct SaslCallbacks;
@@ -91,8 +92,8 @@ class Sasl {
     std::string host_;
     std::string config_folders_;  // with colons between them
     std::string passwords_path_;  // absolute; empty: none
-    // Failed attempts, unreadable passwords, and the library's: a flood of one kind hides no other.
-    mutable process::LimitedLines refusals_, complaints_, lines_;
+    // Unreadable passwords, and the library's: a flood of one kind hides no other.
+    mutable process::LimitedLines complaints_, lines_;
 };
 
 }  // namespace farcached::daemon

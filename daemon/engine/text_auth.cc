@@ -70,6 +70,7 @@ Step authenticate(Call& call) {
     call.context.counters.auth_cmds.add(1);
     if (!call.context.options.passwords->allows(token.substr(0, space), token.substr(space + 1))) {
         call.context.counters.auth_errors.add(1);
+        call.context.options.passwords->failed.tell(call.session.fd, "no such user and password");
         return answer(call, whole, "CLIENT_ERROR authentication failure");
     }
     identify(call.context, call.session, token.substr(0, space));

@@ -59,7 +59,9 @@ void Files::find_or_exit(const conf::Settings& settings) {
         process::say(process::Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
     const conf::PeerTlsSettings& tls = settings.peer_tls;
     peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
-    if (has_peer_tls()) peers.use(or_fatal(fabric::PeerTls::load(peer_paths)));
+    if (has_peer_tls() && !settings.proxy.has_nodes())
+        process::say(process::Level::warning, "--peer-cert has no effect without nodes (--node)");
+    if (has_peer_tls()) peers.use(or_fatal(load_peer_tls(peer_paths)));
     passwords = absolute(settings.session.auth_file);
     allowed.use(or_fatal(read_passwords()));
 }
@@ -83,7 +85,7 @@ std::vector<std::string> NewFiles::load() {
         return {lines_of(*problem).front() + "; the former keys stay in use"};
     node_key_ = std::get<0>(std::move(key));
     if (!files_.has_peer_tls()) return {};
-    Result<fabric::PeerTls::Loaded> peers = fabric::PeerTls::load(files_.peer_paths);
+    Result<fabric::PeerTls::Loaded> peers = load_peer_tls(files_.peer_paths);
     if (const auto* problem = std::get_if<Problem>(&peers)) return lines_of(*problem);
     peers_ = std::get<0>(std::move(peers));
     return {};

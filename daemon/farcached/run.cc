@@ -28,6 +28,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/warm_up.h"
 #include "daemon/farcached/admin.h"
+#include "daemon/farcached/announcement.h"
 #include "daemon/farcached/discovered.h"
 #include "daemon/farcached/files.h"
 #include "daemon/farcached/http_pages.h"
@@ -157,19 +158,33 @@ std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings) 
     return std::make_unique<WarmSource>(std::move(options));
 }
 
+// 0: none.
+uint16_t tcp_port(const Server& server) {
+    for (const process::BoundPort& bound : server.ports())
+        if (std::string_view(bound.transport) == "TCP") return bound.port;
+    return 0;
+}
+
+// Does the list of the cluster come from etcd?
+bool lists_etcd(const conf::Settings& settings) { return Announcement::wanted(settings) && settings.cluster.members.empty(); }
+
 // At the start and at reloads. It waits for name servers, for a bounded time.
 std::vector<ClusterView::Member> cluster_members(const conf::ClusterSettings& settings, const Server& server) {
-    uint16_t own_port = 0;
-    for (const process::BoundPort& bound : server.ports())
-        if (own_port == 0 && std::string_view(bound.transport) == "TCP") own_port = bound.port;
     std::vector<std::string> unknown;
-    std::vector<ClusterView::Member> members = members_of(settings, own_port, unknown);
+    std::vector<ClusterView::Member> members = members_of(settings, tcp_port(server), unknown);
     for (const std::string& one : unknown) process::say(Level::warning, one);
     return members;
 }
 
 // As a version it is above those of earlier runs, and of other farcached that have an older list.
 uint64_t time_of_day() { return uint64_t(std::time(nullptr)); }
+
+// nullptr: it is registered nowhere.
+std::unique_ptr<Announcement> announcement_or_exit(const conf::Settings& settings, const Server& server, ClusterView& cluster) {
+    if (!Announcement::wanted(settings)) return nullptr;
+    const EtcdAccess access = or_fatal(etcd_access(settings.proxy, settings.proxy.discover));
+    return std::make_unique<Announcement>(settings, access, tcp_port(server), cluster);
+}
 
 // Threads run already: exits without unwinding.
 void limit_or_exit(const conf::Settings& settings, const Server& server) {
@@ -193,6 +208,7 @@ struct Running {
     AdminImpl& admin;
     Files& files;
     ClusterView& cluster;
+    Announcement* announcement;  // nullptr: this farcached is registered nowhere
     Discovered* discovered;  // nullptr: without --discover
 
     conf::Settings with_list(const conf::Settings& settings) const {
@@ -238,6 +254,9 @@ enum class ListOfCluster { kept, looked_up };
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to, NewFiles& files,
                                 ListOfCluster list) {
     // All that can be refused comes first.
+    if (Announcement::wanted(from) != Announcement::wanted(to) ||
+        (Announcement::wanted(to) && from.cluster.advertise != to.cluster.advertise))
+        return {"advertise: with --discover etcd:// it cannot be changed while farcached runs; restart to apply"};
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
         return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
                 "restart to apply"};
@@ -250,7 +269,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     Server::Change of_workers =
         running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
     std::optional<std::vector<ClusterView::Member>> members;
-    if (list == ListOfCluster::looked_up) members = cluster_members(to.cluster, running.server);
+    if (list == ListOfCluster::looked_up && !lists_etcd(to)) members = cluster_members(to.cluster, running.server);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
@@ -266,6 +285,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     change_crawler(running, from.crawler, to.crawler);
     change_spill(running, from.disk, to.disk);
     change_commands(running.engine, from.admin, to.admin);
+    if (running.announcement != nullptr) running.announcement->use_list(lists_etcd(to));
     if (members.has_value()) running.cluster.set(*std::move(members), time_of_day());
     running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
@@ -350,7 +370,8 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
     const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
     ClusterView cluster;
-    cluster.set(cluster_members(settings.cluster, server), time_of_day());
+    if (!lists_etcd(settings)) cluster.set(cluster_members(settings.cluster, server), time_of_day());
+    const std::unique_ptr<Announcement> announcement = announcement_or_exit(settings, server, cluster);
     EngineOptions engine = engine_options(settings, files.list(), files.sasl.get());
     engine.cluster = &cluster;
     WatchHub watch(watch_limits(settings.admin, settings.session.threads));
@@ -383,19 +404,21 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
         watch.start();
         if (embedded != nullptr) embedded->crawler.start();
         server.start(embedded != nullptr ? &embedded->node : nullptr, nodes, engine, admin, watch);
+        if (announcement != nullptr) announcement->start();
         limit_or_exit(settings, server);  // before the service manager gets the ready notification
         supervisor.start(server.watched());
     });
     start_or_exit([&] { http.start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
 
     starting.over();
-    const Running running{embedded.get(), nodes, server, engine, admin, files, cluster, discovered};
+    const Running running{embedded.get(), nodes, server, engine, admin, files, cluster, announcement.get(), discovered};
     const auto reload_all = [&] {
         const process::ServiceManager::Reloading told(manager);
         reload(reloader, running, http, watch);
     };
     signals.wait_for_the_end(reload_all, [&] { return take_list(running, reloader.running()); });
     if (pages != nullptr) pages->set_stopping();
+    if (announcement != nullptr) announcement->stop();  // before the connections end
     supervisor.stop();
     server.stop();
     http.stop();

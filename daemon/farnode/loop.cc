@@ -31,7 +31,8 @@ constexpr int look_rounds = 16;  // if no connection wants another step
 timeval timeval_of(uint32_t ms) { return {time_t(ms / 1000), suseconds_t(ms % 1000 * 1000)}; }
 
 void say_end(const fabric::Channel& channel, const NodeService& service, process::LimitedLines& lines) {
-    const bool refused = service.close_wanted() && service.end() == ServiceEnd::authentication;
+    const ServiceEnd end = service.end();
+    const bool refused = service.close_wanted() && (end == ServiceEnd::authentication || end == ServiceEnd::tls);
     const process::Level level = refused ? process::Level::warning : process::Level::info;
     if (!process::is_said(level) || !service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";

@@ -119,7 +119,7 @@ void find_files(const conf::Settings& settings, Files& files) {
     files.disk = absolute(settings.disk.path);
     const conf::PeerTlsSettings& tls = settings.peer_tls;
     files.peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
-    if (files.tls() != nullptr) files.peers.use(or_fatal(fabric::PeerTls::load(files.peer_paths)));
+    if (files.tls() != nullptr) files.peers.use(or_fatal(daemon::load_peer_tls(files.peer_paths)));
     files.auth_keys = absolute(settings.node.auth_key_file);
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
 }
@@ -347,7 +347,7 @@ void reload(process::Reloader& reloader, const Running& running) try {
     const Keys keys = std::get<Keys>(std::move(read));
     fabric::PeerTls::Loaded peers;
     if (files.tls() != nullptr) {
-        Result<fabric::PeerTls::Loaded> loaded = fabric::PeerTls::load(files.peer_paths);
+        Result<fabric::PeerTls::Loaded> loaded = daemon::load_peer_tls(files.peer_paths);
         if (const auto* problem = std::get_if<Problem>(&loaded)) return reloader.refuse({problem->text});
         peers = std::get<0>(std::move(loaded));
     }
@@ -427,7 +427,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         return any;
     };
     auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
+        *etcd, etcd->url.nodes(), std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
     registration->start();
     return registration;
 }

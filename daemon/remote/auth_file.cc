@@ -8,6 +8,7 @@
 #include <optional>
 #include <variant>
 
+#include "process/certificate.h"
 #include "process/secret_file.h"
 
 namespace farcached::daemon {
@@ -34,6 +35,13 @@ Result<std::shared_ptr<const protocol::AuthKeys>> read_auth_keys(const std::stri
     protocol::AuthKeys::Parsed parsed = protocol::AuthKeys::parse(file.text());
     if (const auto* problem = std::get_if<Problem>(&parsed)) return refused_keys(path, problem->text);
     return std::get<0>(std::move(parsed));
+}
+
+Result<fabric::PeerTls::Loaded> load_peer_tls(const fabric::PeerTls::Paths& paths) {
+    Result<fabric::PeerTls::Loaded> loaded = fabric::PeerTls::load(paths);
+    if (const auto* context = std::get_if<fabric::PeerTls::Loaded>(&loaded))
+        process::warn_of_certificate(paths.certificate, context->get(), "peers");
+    return loaded;
 }
 
 }  // namespace farcached::daemon

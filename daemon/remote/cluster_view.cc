@@ -53,8 +53,18 @@ void keep_addresses(std::vector<ClusterView::Member>& members, const std::vector
 void ClusterView::set(std::vector<Member> members, uint64_t version_min) {
     std::lock_guard hold(lock_);
     keep_addresses(members, members_);
-    if (members == members_) return;
-    const uint64_t version = std::max(version_ + 1, version_min);
+    if (members != members_) replace(std::move(members), std::max(version_ + 1, version_min));
+}
+
+void ClusterView::agree(std::vector<Member> members, uint64_t version) {
+    std::lock_guard hold(lock_);
+    keep_addresses(members, members_);
+    if (members != members_) replace(std::move(members), std::max(version_ + 1, version));
+    else if (version > version_) replace(std::move(members), version);
+}
+
+// Under lock_.
+void ClusterView::replace(std::vector<Member> members, uint64_t version) {
     std::shared_ptr<const List> list;
     if (!members.empty()) list = std::make_shared<const List>(List{version, text_of(members, version)});
     members_ = std::move(members);
@@ -69,7 +79,11 @@ std::shared_ptr<const ClusterView::List> ClusterView::list() const {
 
 std::vector<ClusterView::Member> members_of(const conf::ClusterSettings& settings, uint16_t own_port,
                                             std::vector<std::string>& unknown, const HostAddresses::LookUp& look_up) {
-    const std::vector<conf::ClientAddress> addresses = addresses_of(settings, own_port);
+    return members_at(addresses_of(settings, own_port), unknown, look_up);
+}
+
+std::vector<ClusterView::Member> members_at(const std::vector<conf::ClientAddress>& addresses, std::vector<std::string>& unknown,
+                                            const HostAddresses::LookUp& look_up) {
     std::vector<HostRequest> asked;
     for (const conf::ClientAddress& one : addresses) asked.push_back({one.host, one.port});
     if (asked.empty()) return {};

@@ -204,7 +204,8 @@ void NodeService::ended(fabric::ChannelEnd why, const std::string& text) {
     if (state_ == State::leaving) {
         end_with(ServiceEnd::peer_goodbye, text);
     } else if (greets() || state_ == State::open) {
-        end_with(connection_.stopping ? ServiceEnd::stopped : ServiceEnd::transport, text);
+        const ServiceEnd end = why == fabric::ChannelEnd::tls ? ServiceEnd::tls : ServiceEnd::transport;
+        end_with(connection_.stopping ? ServiceEnd::stopped : end, text);
     }
     state_ = State::over;
 }

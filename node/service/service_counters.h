@@ -81,7 +81,8 @@ namespace farcached::node {
     X(displaced, "replaced by another connection: unused, silent, or one of too many of its address") \
     X(silent, "no bytes for too long, not even a ping")                                               \
     X(over_budget, "connections held the maximum of bytes, and this one most for longest")            \
-    X(authentication, "the proxy proved no key, or its key was removed (--auth-key-file)")
+    X(authentication, "the proxy proved no key, or its key was removed (--auth-key-file)")            \
+    X(tls, "the proxy has no TLS, or one side refused the other's certificate (--peer-cert)")
 
 enum class ServiceEnd : uint8_t {
 #define X(name, help) name,

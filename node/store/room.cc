@@ -92,25 +92,22 @@ bool Room::evict_foreign(uint8_t size_class, NodeSeconds now) {
 }
 
 // The class whose next victim was accessed longest ago; 0 if no other class has a page. Stubs are the oldest items, and a page of
-// them stands for many pages of values: they go only if there is nothing else.
+// them stands for many pages of values: such a page goes only if Node::Impl::reserve() finds none in any partition that loses less.
 uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
-    uint8_t coldest = 0, of_stubs = 0;
+    uint8_t coldest = 0;
     age = 0;
     for (uint8_t i = 1; i <= layout::large_class; i++) {
         if (i == except || order_->next_to_go(i) == nil) continue;
         order_->see_reads(order_->next_to_go(i), now);
         Ref tail = order_->next_to_go(i);
         const bool has_stubs = is_stub(*arena_, tail) || items_->stub_bytes(i) > slots_->pages(i) * layout::page_bytes / 8;
-        if (has_stubs && !items_->lost(tail)) {
-            of_stubs = i;
-            continue;
-        }
+        if (has_stubs && !items_->lost(tail)) continue;
         uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
         coldest = i;
         age = tail_age;
     }
-    return coldest != 0 ? coldest : of_stubs;
+    return coldest;
 }
 
 // Whether the class deserves a page: it evicts recently used items while another class keeps older ones.

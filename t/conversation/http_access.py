@@ -105,7 +105,7 @@ def test_tokens():
                      "a wrong one is logged")
             tap.ok(WRONG not in said and TOKEN not in said, "without the token")
             write_tokens(path, SECOND)
-            reloaded(d, "reload: nothing changed")
+            reloaded(d, "reload: no option changed")
             tap.is_([get(port, "/metrics", headers=bearer(token))[0] for token in (TOKEN, SECOND)], [401, 200],
                     "%s: a reload reads the tokens" % name)
             write_tokens(path, "short")
@@ -195,7 +195,7 @@ def test_tls():
     with daemons("--http", "0", "--http-cert", used.chain, "--http-key", used.key, "--http-token-file", "@TOKENS@") as running:
         for name, d, at, tokens in running:
             first.copy_to(used)
-            reloaded(d, "reload: nothing changed")
+            reloaded(d, "reload: no option changed")
             port = http_port(at)
             check_pages(name, port, trusted)
             check_strangers(name, port, trusted)
@@ -206,7 +206,7 @@ def test_tls():
                 for certificate in (second, first):
                     certificate.copy_to(used)
                     write_tokens(tokens, TOKEN, SECOND + str(round))
-                    reloaded(d, "reload: nothing changed")
+                    reloaded(d, "reload: no option changed")
                     done = load.done
                     until(lambda load=load: load.done, lambda now, done=done: now > done + 2)
             with open(used.chain, "w") as f:

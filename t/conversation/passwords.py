@@ -59,6 +59,7 @@ def talk(d):
     with d.client() as c:
         c.send(b"\x80" + bytes(23))
         tap.ok(b"\x81" not in c.until_close() if c.shutdown_send() is None else False, "the binary protocol gets no reply")
+    tap.like(d.stderr(), "a client's authentication failed.*no such user and password.*127.0.0.1:", "-v: the log has the client")
     stats = d_stats(d)
     tap.ok(int(stats["auth_cmds"]) >= 6 and int(stats["auth_errors"]) >= 3, "attempts are counted", str(stats["auth_cmds"]))
 

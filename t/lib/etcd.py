@@ -42,10 +42,11 @@ def encoded(text):
 
 
 class Etcd:
-    """One member. peers: of its cluster, {name: port}; its own name is in them. tls: (certificate, key) files."""
+    """One member. peers: of its cluster, {name: port}; its own name is in them. tls: (certificate, key) files. host: its address.
+    on: the beginning of its command, for a host of a Network."""
 
-    def __init__(self, *args, name="m0", peers=None, tls=None):
-        self.name, self.args, self.tls = name, list(args), tls
+    def __init__(self, *args, name="m0", peers=None, tls=None, host="127.0.0.1", on=()):
+        self.name, self.args, self.tls, self.host, self.on = name, list(args), tls, host, list(on)
         self.port, own_peer_port = free_ports(2)
         self.peers = peers if peers is not None else {name: own_peer_port}
         self.folder = tempfile.mkdtemp(prefix="farcached-etcd-")
@@ -62,8 +63,9 @@ class Etcd:
     def launch(self):
         """Starts it, without waiting."""
         at, peer = self.url(), "http://127.0.0.1:%d" % self.peers[self.name]
-        command = ["etcd", "--name", self.name, "--data-dir", os.path.join(self.folder, "data"), "--listen-client-urls", at,
-                   "--advertise-client-urls", at, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+        command = [*self.on, "etcd", "--name", self.name, "--data-dir", os.path.join(self.folder, "data"),
+                   "--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", peer,
+                   "--initial-advertise-peer-urls", peer,
                    "--initial-cluster", ",".join("%s=http://127.0.0.1:%d" % one for one in self.peers.items()),
                    "--logger", "zap", "--log-level", "error", *self.args]
         if self.tls:
@@ -89,7 +91,7 @@ class Etcd:
     def answers(self):
         if self.tls:
             with socket.socket() as s:
-                return s.connect_ex(("127.0.0.1", self.port)) == 0
+                return s.connect_ex((self.host, self.port)) == 0
         try:
             self.ask("kv/range", {"key": encoded("none")}, timeout=1.0)
             return True
@@ -110,11 +112,11 @@ class Etcd:
         shutil.rmtree(os.path.join(self.folder, "data"))
 
     def url(self):
-        return "%s://127.0.0.1:%d" % ("https" if self.tls else "http", self.port)
+        return "%s://%s:%d" % ("https" if self.tls else "http", self.host, self.port)
 
     def source(self, *others, prefix="/far"):
         """As in --discover."""
-        return "etcd%s://%s%s" % ("s" if self.tls else "", ",".join("127.0.0.1:%d" % e.port for e in (self, *others)), prefix)
+        return "etcd%s://%s%s" % ("s" if self.tls else "", ",".join("%s:%d" % (e.host, e.port) for e in (self, *others)), prefix)
 
     def ask(self, path, body, timeout=None):
         request = urllib.request.Request(self.url() + "/v3/" + path, json.dumps(body).encode())

@@ -167,7 +167,7 @@ def stands_still(etcd, n0, proxy, client):
         down = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
         tap.is_((down, set(nodes_shown(proxy))), ("down", {"n0"}), "without any node the last list stays, and stats say so")
     tap.ok(until_keys(etcd, ["n0"]), "it registers again when it goes on")
-    tap.like(n0.stderr().decode(), "etcd no longer has this node's lease", "and logs it")
+    tap.like(n0.stderr().decode(), "etcd no longer has the lease of this process", "and logs it")
     tap.is_(until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up"), "up", "the list is known again")
     tap.is_(client.get("old"), None, "and its old items are gone")
 
@@ -175,8 +175,8 @@ def stands_still(etcd, n0, proxy, client):
 def deleted(etcd, n0, client):
     client.set("old", "value")
     etcd.delete("/far/nodes/n0")
-    seen = until(n0.stderr, lambda log: b"record was deleted" in log)
-    tap.ok(b"record was deleted" in seen and until_keys(etcd, ["n0"]), "a node whose record is deleted registers again")
+    seen = until(n0.stderr, lambda log: b"was deleted in etcd" in log)
+    tap.ok(b"was deleted in etcd" in seen and until_keys(etcd, ["n0"]), "a node whose record is deleted registers again")
     tap.is_(client.get("old"), None, "without its items, too")
 
 
@@ -212,7 +212,7 @@ def one_name(etcd):
     with node(etcd, "same") as first:
         tap.ok(until_keys(etcd, ["same"]), "a name is taken")
         with node(etcd, "same") as second:
-            until(second.stderr, lambda log: b"another node is registered as same" in log)
+            until(second.stderr, lambda log: b"another process is registered as same" in log)
             tap.is_(json.loads(etcd.keys()["same"][0])["addresses"]["tcp"], "127.0.0.1:%d" % first.port,
                     "another node does not take it")
             first.stop()
@@ -240,6 +240,61 @@ def warm(etcd, folder):
                     "a restart keeps the item if its record was there" if is_there else "without its record it drops the item")
             again.stop(signal.SIGUSR1 if not is_there else signal.SIGTERM)
     tap.is_(etcd.keys(), {}, "SIGUSR1 ends the registration at once")
+
+
+# -- The list of the cluster -------------------------------------------------------------------------------
+
+def listed(proxy):
+    """(version, ports) of `config get cluster`."""
+    with proxy.client() as c:
+        c.send(b"config get cluster\r\nmn\r\n")
+        text = b""
+        while not text.endswith(b"MN\r\n"):
+            text += c.line()
+    found = re.match(rb"CONFIG cluster 0 \d+\r\n(\d+)\n(.*)\n\r\nEND\r\n", text)
+    if found is None:
+        return 0, []
+    return int(found[1]), [int(one.split(b"|")[2]) for one in found[2].split()]
+
+
+def until_listed(proxies, ports):
+    """All have them, in one order and with one version."""
+    def accept(seen):
+        return seen.count(seen[0]) == len(seen) and sorted(seen[0][1]) == sorted(ports)
+    seen = until(lambda: [listed(one) for one in proxies], accept)
+    return accept(seen), seen[0][0], seen
+
+
+def announced():
+    """farcached register, and list each other, through a restart of etcd and one of a farcached."""
+    def start(*more, **also):
+        options = ",".join(["member_ttl=2"] + ["drop_privileges"] * bool(DROPS))
+        return Daemon("--discover", etcd.source(), "--advertise", "127.0.0.1", "-o", options, *more, threads=1, **also)
+    with Etcd() as etcd, node(etcd, "n0"), start() as a:
+        ok, first, seen = until_listed([a], [a.port])
+        tap.ok(ok, "a farcached that registered lists itself", seen)
+        with start() as b:
+            ok, both, seen = until_listed([a, b], [a.port, b.port])
+            tap.ok(ok and both > first, "another one starts: both have one list, with one version, which is higher", seen)
+            names = ["127.0.0.1-%d" % one.port for one in (a, b)]
+            tap.is_(sorted(etcd.keys("/far/proxies/")), sorted(names), "their records are below PREFIX/proxies")
+            etcd.kill()
+            until(lambda: a.stats("discovery")["state"], lambda state: state == "down")
+            tap.is_([listed(a), listed(b)], [seen[0], seen[0]], "while etcd is away the list stays")
+            etcd.start()
+            until(lambda: a.stats("discovery")["state"], lambda state: state == "up")
+            ok, back, seen = until_listed([a, b], [a.port, b.port])
+            tap.ok(ok and back >= both, "after its restart the list is the same, and the version does not fall", seen)
+        tap.is_(list(etcd.keys("/far/proxies/")), names[:1], "SIGTERM ends the registration at once")
+        ok, left, seen = until_listed([a], [a.port])
+        tap.ok(ok and left > back, "so the list is shorter, with a higher version", seen)
+        with start("--cluster-members", "10.0.0.1:7", expect_exit=-signal.SIGKILL) as c:
+            ok, joined, seen = until_listed([a], [a.port, c.port])
+            tap.ok(ok and joined > left, "a farcached with cluster_members is listed by others", seen)
+            tap.is_(listed(c)[1], [7], "and answers with its own list")
+            c.signal(signal.SIGKILL)
+        ok, last, seen = until_listed([a], [a.port])
+        tap.ok(ok and last > joined, "kill -9: it leaves after its ttl", seen)
 
 
 # -- Traps -------------------------------------------------------------------------------------------------
@@ -420,6 +475,7 @@ def main():
             one_name(etcd)
             fleet(etcd, table)
             warm(etcd, folder)
+        announced()
         quorum()
         tokens(folder)
         encrypted()

@@ -94,6 +94,15 @@ void clients() {
     tap::is(warned({"-p", "0"}), "", "no address");
     tap::is(warned({"--insecure"}), "", "a trusted network");
     tap::is(warned({"-Y", "/passwords"}), "", "passwords");
+    for (const auto& [classes, may] : {std::pair{"", ""}, {"stats", ""}, {"read", "read all"}, {"write", "change and delete all"},
+                                       {"read,admin", "read and delete all"}, {"read,write", "read, change and delete all"}}) {
+        const std::string permissions = std::string("anonymous=") + classes;
+        const Settings settings = farcached_({"--permissions", permissions.c_str()}).settings;
+        const std::string warning = exposure_warning(settings, client_places(settings));
+        const size_t at = warning.find("any of them can ");
+        tap::is(at == warning.npos ? "" : warning.substr(at + 16, warning.find(" items") - at - 16), may,
+                std::string("anonymous may: ") + classes);
+    }
     tap::ok(exposure_warning(defaults(), client_places(defaults())).ends_with("; listen at 127.0.0.1 (-l), set -Y, -S, or -Z "
                                                                              "with ssl_verify_mode=2, or --insecure if the "
                                                                              "network is trusted"),

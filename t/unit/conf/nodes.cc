@@ -459,7 +459,7 @@ void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
             "nodes a,b\ndiscover NULL\ndiscover-ca NULL\ndiscover-user NULL\ndiscover-password-file NULL\n"
-            "auth-key-file NULL\ndiscover_channel tcp\ndiscover_timeout 30\ndiscover_dns_server NULL\n"
+            "auth-key-file NULL\ndiscover_channel tcp\ndiscover_timeout 30\ndiscover_dns_server NULL\nmember_ttl 10\n"
             "distribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"

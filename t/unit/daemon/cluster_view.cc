@@ -48,6 +48,22 @@ void test_versions() {
     tap::is(text_of(view), "500\nc|10.0.0.3|11211\n", "an address that is known later is a change");
 }
 
+void test_agreement() {
+    const Members one = {{"a", "10.0.0.1", 1}}, two = {{"a", "10.0.0.1", 1}, {"b", "10.0.0.2", 1}};
+    ClusterView view;
+    view.agree(one, 100);
+    view.agree(one, 100);
+    tap::is(text_of(view), "100\na|10.0.0.1|1\n", "a version that all agree on");
+    view.agree(one, 105);
+    tap::is(text_of(view), "105\na|10.0.0.1|1\n", "a higher one is taken for the same members, too");
+    view.agree(one, 3);
+    tap::is(text_of(view), "105\na|10.0.0.1|1\n", "a lower one is not");
+    view.agree(two, 3);
+    tap::is(text_of(view), "106\na|10.0.0.1|1 b|10.0.0.2|1\n", "other members under a lower one raise the last version");
+    view.agree({{"a", "", 1}, {"b", "", 1}}, 200);
+    tap::is(text_of(view), "200\na|10.0.0.1|1 b|10.0.0.2|1\n", "a failed look-up keeps addresses");
+}
+
 void test_lost_addresses() {
     ClusterView view;
     view.set({{"a", "10.0.0.1", 1}, {"b", "10.0.0.2", 1}, {"c", "", 1}}, 100);
@@ -120,6 +136,7 @@ void test_words() {
 
 int main() {
     test_versions();
+    test_agreement();
     test_lost_addresses();
     test_readers();
     test_members();

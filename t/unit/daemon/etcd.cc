@@ -185,11 +185,13 @@ void check_lists() {
     tap::is(names_of(book.next_list(0)), "none", "an empty book makes no list");
     (void)book.take(EtcdRange{10, 1, {key_of(member_named("b"), 4), key_of(member_named("a"), 3)}, false}, 0);
     tap::is(names_of(book.next_list(0)), "10 a b", "a range makes a sorted list");
+    tap::is(book.last_change(), 4, "the last change is of a member, not of etcd");
     tap::is(names_of(book.next_list(0)), "none", "the same once only");
     (void)book.take(EtcdWatched{11, false, false, 0, "", {{key_of(member_named("c"), 11), false}}});
     tap::is(names_of(book.next_list(0)), "11 a b c", "an event adds one");
     (void)book.take(EtcdWatched{12, false, false, 0, "", {{{"/far/nodes/a", "", false, 12}, true}}});
     tap::is(names_of(book.next_list(0)), "12 b c", "another takes one away");
+    tap::is(book.last_change(), 12, "which is the last change");
     const auto complaints = book.take(EtcdWatched{13, false, false, 0, "", {{{"/far/nodes/b", "no JSON", false, 13}, false}}});
     tap::is(names_of(book.next_list(0)), "13 c", "a value that is no member takes it away, too");
     tap::ok(complaints.size() == 1 && complaints[0] == "the member at /far/nodes/b is no JSON" && book.skipped() == 1,
@@ -211,6 +213,7 @@ void check_lost_history() {
     tap::is(names_of(book.next_list(13 * second_ns)), "101 a", "the other leaves then; the revision goes on from the last list's");
     (void)book.take(EtcdRange{5, 2, {key_of(member_named("c"), 5)}, false}, 14 * second_ns);
     tap::is(names_of(book.next_list(14 * second_ns)), "102 c", "with a history that goes on, a missing one leaves at once");
+    tap::is(book.last_change(), 5, "and that is a change");
 }
 
 void check_keys() {

@@ -18,8 +18,8 @@
 
 namespace {
 
-// Allocations of this size and above fail.
-size_t too_much = SIZE_MAX;
+// Allocations of this size and above fail, in this thread: a lookup of an earlier case may still run.
+thread_local size_t too_much = SIZE_MAX;
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "node/peer/peer_store.h"
 #include "node/store/away_gets.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/disk_fixture.h"
@@ -166,11 +167,53 @@ void beside_small_item() {
     tap::is(lost, 0, "values moved beside an old small item: all are there");
 }
 
+// Partitions share few pages, their values are leased, and another node takes them. A partition that has nothing but stubs and
+// leased values gets a page of another one: its stubs stay.
+void beside_leases() {
+    constexpr int values = 6000;
+    PeerStore store;
+    store.came_up(/* incarnation= */ 1, /* item_bytes_max= */ uint64_t(512) << 10);
+    Config config;
+    config.memory_bytes = uint64_t(4) << 20;
+    config.partitions = 8;
+    config.peer = &store;
+    config.spill.drop_unread = false;
+    config.spill.recache_rate = 0;
+    config.seed = 1;
+    config.lease.enabled = true;
+    config.lease.term_ms = 400;
+    Node node(config);
+    for (int i = 0; i < values; i++) {
+        const NodeSeconds when = now + NodeSeconds(i) / 2000;
+        const std::string key = "key" + std::to_string(i), value(2000, 'v');
+        protocol::StoreOp op;
+        op.key = node.key(key);
+        op.value = value;
+        CHECK(node.store(op, when).status == protocol::StoreReply::Status::stored);
+        protocol::GetOp get;
+        get.key = node.key(key);
+        get.lease = true;
+        std::string bytes;
+        const auto sink = [&](const protocol::ItemMeta& meta) {
+            bytes.resize(meta.value_len);
+            return bytes.data();
+        };
+        node.get(get, when, sink);
+        PeerStore::Work work;
+        store.take(work);
+        for (const auto& record : work.puts) store.stored(*record);
+    }
+    const PeerStatistics statistics = store.statistics();
+    tap::ok(statistics.records_sent > values / 2, "leased values: most of them moved");
+    tap::is(statistics.records_forgotten, 0u, "and kept their stubs");
+}
+
 }  // namespace
 
 }  // namespace farcached::node
 
 int main() {
+    farcached::node::beside_leases();
     farcached::node::beside_small_item();
     farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 3);
     farcached::node::run(/* drop_unread= */ false, /* recache_rate= */ 0);

@@ -51,8 +51,11 @@ void files() {
     tap::is(outcome("proxy a " + std::string(130, 'a')), "line 1: the key is longer than 64 bytes", "65 bytes");
     tap::is(outcome("proxy a " + std::string(3000, 'z')), "line 1: the key is longer than 64 bytes", "far more");
     tap::is(outcome("proxy a " + std::string(41, 'z')), "line 1: the key is neither hexadecimal nor base64", "half a byte");
-    tap::is(outcome("proxy a " + std::string(63, 'a') + "!"), "line 1: the key is neither hexadecimal nor base64",
+    tap::is(outcome("proxy a " + std::string(63, 'a') + "!"), "line 1: the key is hexadecimal but for one or two characters",
             "another letter");
+    tap::is(outcome("proxy a zz" + std::string(62, 'a')), "line 1: the key is hexadecimal but for one or two characters",
+            "which base64 has");
+    tap::is(outcome("proxy a zzz" + std::string(61, 'a')), "1", "more of them: base64");
     tap::is(outcome("proxy a " + hex_a + " b"), "line 1: there is more than role, name and key", "a fourth word");
     tap::is(outcome("proxy a " + hex_a + "\nreader a " + hex_b), "line 2: another key has the same name", "a name twice");
     tap::is(outcome("proxy a " + hex_a + "\nreader b " + hex_a), "line 2: another name has the same key", "a key twice");

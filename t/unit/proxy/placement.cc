@@ -275,6 +275,38 @@ void test_removal() {
     }
 }
 
+// A fleet grows from one node to 101. Each node that joins takes its share of the keys, in the mean of all joins. Under ketama no
+// key moves between the others. Under ketama_weighted a few do: libmemcached's rounding changes the number of points of all nodes.
+void test_joins() {
+    constexpr uint32_t joins = 100;
+    std::mt19937 random(14);
+    const std::vector<std::string> keys = random_keys(random, 5000);
+    for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted}) {
+        std::vector<PlacementNode> nodes = {{"node0", "10.0.0.0:11300", 1}};
+        std::vector<uint32_t> was(keys.size(), 0);
+        uint64_t moved_between = 0;
+        double moved = 0, ideal = 0;
+        for (uint32_t joined = 1; joined <= joins; joined++) {
+            const std::string number = std::to_string(joined);
+            nodes.push_back({"node" + number, "10.0.0." + number + ":11300", 1});
+            const Snapshot now = made(nodes, {distribution, KeyHash::automatic, ""});
+            ideal += double(keys.size()) / double(nodes.size());
+            for (size_t i = 0; i < keys.size(); i++) {
+                const uint32_t node = now->node_of(keys[i], 0);
+                moved += node == joined;
+                moved_between += node != joined && node != was[i];
+                was[i] = node;
+            }
+        }
+        const std::string name(name_of(distribution));
+        const double between_max = distribution == Distribution::ketama ? 0 : 0.1 * ideal;
+        tap::ok(double(moved_between) <= between_max,
+                name + ": keys that moved between others: " + std::to_string(moved_between) + " of " + std::to_string(moved));
+        tap::ok(moved > 0.95 * ideal && moved < 1.05 * ideal,
+                name + ": 100 joins moved " + std::to_string(moved / ideal) + " of their ideal shares");
+    }
+}
+
 // The point reported for a place is the first that is not before it, or, behind the last, the first of all.
 void test_points() {
     std::mt19937 random(12);
@@ -499,6 +531,7 @@ int main() {
     test_hash_as();
     test_tags();
     test_removal();
+    test_joins();
     test_walk();
     test_points();
     test_ends_of_the_ring();

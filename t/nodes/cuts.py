@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A fleet whose network is cut: etcd, three nodes and two proxies, each on a host of its own (t/lib/network.py).
+
+A client stores rising versions of keys through one proxy, and clients of both proxies read them. A read is stale if the store of a
+newer version was acknowledged before the read was sent.
+"""
+import contextlib
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import etcd as etcd_servers  # noqa: E402
+import network as networks  # noqa: E402
+from cluster import nodes_shown  # noqa: E402
+from daemon import is_sanitized, run_binary, slow_factor  # noqa: E402
+from etcd import Etcd  # noqa: E402
+from farcached import tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+from service import Service, listening  # noqa: E402
+
+if b"without libcurl" in run_binary("--version-full")[1]:
+    tap.skip_all("built without libcurl")
+if not etcd_servers.is_available():
+    tap.skip_all("etcd is not installed")
+if not networks.is_possible():
+    tap.skip_all("no network namespaces here")
+if is_sanitized():
+    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/nodes/discover_etcd.py has the same code")
+
+TTL = int(2 * slow_factor())  # seconds
+NODES, PROXIES = ("a", "b", "c"), ("p", "q")
+KEYS = ["key-%d" % i for i in range(20)]
+
+
+class HostedNode(Farnode):
+    def __init__(self, hosts, etcd, name):
+        self.on = hosts.on(name)
+        super().__init__("--tcp", hosts.address(name) + ":0", "--insecure", "-m", "16", "-t", "1", "--name", name,
+                         "--discover", etcd.source(), "--member-ttl", TTL)
+
+    def command(self):
+        return self.on + super().command()
+
+    def _reachable(self):
+        self.ports = self.read_ports()
+        return bool(self.ports)
+
+
+class HostedProxy(Service):
+    """Its clients are the test's: it gets their socket from the test."""
+
+    def __init__(self, hosts, etcd, name, listener):
+        self.on = hosts.on(name)
+        super().__init__(None, "-t", "1", "--discover", etcd.source(), "-o", "node_timeout_ms=%d" % (500 * slow_factor()),
+                         sockets=[(listener, "clients")])
+
+    def command(self):
+        return self.on + super().command()
+
+
+class Fleet(contextlib.ExitStack):
+    def __enter__(self):
+        super().__enter__()
+        self.hosts = self.enter_context(networks.Network("etcd", *NODES, *PROXIES))
+        self.etcd = self.enter_context(Etcd(host=self.hosts.address("etcd"), on=self.hosts.on("etcd")))
+        self.nodes = {name: self.enter_context(HostedNode(self.hosts, self.etcd, name)) for name in NODES}
+        until(self.etcd.keys, lambda keys: set(keys) == set(NODES))
+        self.proxies = {}
+        for name in PROXIES:
+            listener = self.enter_context(listening())
+            self.proxies[name] = self.enter_context(HostedProxy(self.hosts, self.etcd, name, listener))
+            self.until_list(name, NODES)
+        return self
+
+    def until_list(self, proxy, names):
+        """Until this proxy uses exactly these nodes."""
+        found = until(lambda: set(nodes_shown(self.proxies[proxy])), lambda found: found == set(names))
+        return found == set(names)
+
+    def until_used(self):
+        """Until both proxies reach all nodes."""
+        def states(name):
+            return {shown["state"] for shown in nodes_shown(self.proxies[name]).values()}
+        return all(self.until_list(name, NODES) and until(lambda n=name: states(n), lambda found: found == {"up"}) == {"up"}
+                   for name in PROXIES)
+
+    @contextlib.contextmanager
+    def cut(self, one, other):
+        self.hosts.cut(one, other)
+        try:
+            yield
+        finally:
+            self.hosts.mend(one, other)
+
+
+class Versions:
+    """One thread stores rising versions of all keys in turn through one proxy, and one for each proxy reads them."""
+
+    last_of_all = 0
+
+    def __init__(self, fleet, writer):
+        self.acknowledged = {key: [] for key in KEYS}  # [(time, version)], rising
+        self.over, self.wrong = threading.Event(), []
+        self.stale_s, self.hits = dict.fromkeys(PROXIES, 0.0), dict.fromkeys(PROXIES, 0)
+        self.threads = [threading.Thread(target=self.write, args=(fleet.proxies[writer],))]
+        self.threads += [threading.Thread(target=self.read, args=(name, fleet.proxies[name])) for name in PROXIES]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def write(self, proxy):
+        with proxy.client() as client:
+            while not self.over.wait(0.05):
+                Versions.last_of_all += 1
+                for key in KEYS:
+                    if client.set(key, b"%d" % self.last_of_all) == "STORED":
+                        self.acknowledged[key].append((time.monotonic(), self.last_of_all))
+
+    def read(self, name, proxy):
+        with proxy.client() as client:
+            while not self.over.wait(0.02):
+                for key in KEYS:
+                    sent = time.monotonic()
+                    words = client.send(b"mg %s v\r\n" % key.encode()).line().split()
+                    if words[0] != b"VA":  # a miss, or an error
+                        continue
+                    version = int(client.read(int(words[1]) + 2))
+                    self.hits[name] += 1
+                    if not 0 < version <= self.last_of_all:
+                        self.wrong.append((name, key, version))
+                    self.stale_s[name] = max(self.stale_s[name], self.stale(key, version, sent))
+
+    def stale(self, key, version, sent):
+        """For how long a newer version had been acknowledged when the read was sent; 0: there was none."""
+        newer = [at for at, stored in self.acknowledged[key][-1000:] if stored > version and at < sent]
+        return sent - newer[0] if newer else 0.0
+
+
+def last_values(fleet, title):
+    """Stored through one proxy, seen through both."""
+    tap.ok(fleet.until_used(), title + ": mended, both proxies use all nodes")
+    with fleet.proxies["p"].client() as p, fleet.proxies["q"].client() as q:
+        Versions.last_of_all += 1
+        version = b"%d" % Versions.last_of_all
+        tap.is_({until(lambda k=key: p.set(k, version), lambda said: said == "STORED") for key in KEYS}, {"STORED"},
+                title + ": all keys are stored")
+        tap.is_({client.get(key) for client in (p, q) for key in KEYS}, {version}, title + ": and read")
+
+
+def cut(fleet, title, *pairs):
+    """A cut for longer than the time to live of a membership. Returns for how long reads were stale through each proxy."""
+    with Versions(fleet, "q") as load:
+        time.sleep(TTL / 4)
+        with contextlib.ExitStack() as cuts:
+            for pair in pairs:
+                cuts.enter_context(fleet.cut(*pair))
+            time.sleep(2 * TTL)
+            during = dict(load.hits)
+        time.sleep(TTL / 2)
+    tap.is_(load.wrong, [], title + ": each value was stored")
+    stored = min(len(times) for times in load.acknowledged.values())
+    tap.ok(min(during.values()) > 0 and stored > 0, title + ": keys are read and stored", load.hits)
+    last_values(fleet, title)
+    return load.stale_s
+
+
+FRESH = dict.fromkeys(PROXIES, 0.0)
+
+
+def main():
+    with Fleet() as fleet:
+        tap.ok(fleet.until_used(), "both proxies use all nodes")
+        for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
+                            ("a node and etcd", ("a", "etcd"))):
+            tap.is_(cut(fleet, title, pair), FRESH, title + ": no read was stale")
+    tap.done()
+
+
+main()
