@@ -49,7 +49,8 @@ constexpr bool build = false;
     X(double, slow_disk, 0, "likelihood of a hold-up of a read or write of the disk store")                 \
     X(bool, stuck_disk, false, "a write to the disk store never ends")                                      \
     X(bool, failing, false, "requests for keys like fail:null end the process (t/faulty/faulty.cc)")        \
-    X(bool, held_handshake, false, "each step of HandshakeThread waits for a SIGUSR2")
+    X(bool, held_handshake, false, "each step of HandshakeThread waits for a SIGUSR2")                      \
+    X(bool, held_copies, false, "a copy of a mapped item whose key begins with `held` waits for a SIGUSR2")
 
 struct Faults {
 #define X(type, name, otherwise, help) type name = otherwise;
@@ -151,6 +152,8 @@ BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items
 BROKEN("S16", s16_accept_any_proof)         // any proof by a known key's name is accepted
 BROKEN("S16_EARLY", s16_welcome_unproved)   // a hello is welcomed without a proof
 BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without its proof
+BROKEN("S17", s17_read_without_right)       // memory without a lease is read after the end of the node's serving right
+BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a copy of mapped memory, and not after it
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 

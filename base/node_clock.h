@@ -20,10 +20,11 @@ inline uint64_t boottime_ns() {
 
 using NodeSeconds = uint32_t;
 
-// A reading of the clock.
+// A reading of the clock, and what a node sends with it.
 struct NodeReading {
     NodeSeconds seconds = 0;
     std::optional<uint32_t> us = std::nullopt;  // microseconds since the clock reached `seconds`; nothing: unknown
+    std::optional<uint32_t> right_ms = std::nullopt;  // rest of the node's serving right (S17); nothing: it has no end
 };
 constexpr uint32_t reading_us_max = 999'999;
 

@@ -64,13 +64,13 @@ std::vector<ClientPlace> client_places(const Settings& settings) {
 
 namespace {
 
-// With all items, as in "read, change and delete"; empty: nothing.
+// With all items; empty: nothing.
 std::string what_anybody_may(CommandClasses classes) {
     const auto may = [classes](CommandClass one) { return (classes & bit_of(one)) != 0; };
-    std::string words = may(CommandClass::read) ? "read" : "";
-    if (may(CommandClass::write)) words += words.empty() ? "change" : ", change";
-    const bool deletes = may(CommandClass::write) || may(CommandClass::admin);
-    return deletes && !words.empty() ? words + " and " + "delete" : deletes ? "delete" : words;
+    const bool reads = may(CommandClass::read);
+    if (may(CommandClass::write)) return reads ? "read, change and delete" : "change and delete";
+    if (may(CommandClass::admin)) return reads ? "read and delete" : "delete";
+    return reads ? "read" : "";
 }
 
 }  // namespace

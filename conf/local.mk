@@ -9,10 +9,10 @@ conf_libconf_a_SOURCES = \
 	conf/advertise.h \
 	conf/check_settings.cc \
 	conf/check_settings.h \
+	conf/comma_list.h \
 	conf/command_line.cc \
 	conf/command_line.h \
 	conf/completion.cc \
-	conf/comma_list.h \
 	conf/config_file.cc \
 	conf/config_file.h \
 	conf/config_text.cc \

@@ -240,6 +240,7 @@ struct NodeSettings {
     uint32_t weight = 0;         // registered, as zone is
     std::string zone;            // empty: none
     uint32_t member_ttl_s = 0;   // of the registration
+    bool discover_fence = true;  // without a registration there are no one-sided reads (S17)
 };
 
 // TLS of tcp links between proxies and nodes, and to the node of --spill-to. All paths are empty, or none is.

@@ -99,6 +99,7 @@ void farnode_rows() {
     rows("general: requests of connections", node::ServiceCounters::rows());
     rows("general, with ext_path: the disk", node::DiskStatistics::rows());
     rows("general: identity", node::identity_rows());
+    rows("general, with --discover: the serving right", node::serving_right_rows);
     rows("leases: their terms", node::lease_term_rows());
     rows("general: items and memory", node::node_rows);
     rows("general and leases", node::lease_rows);

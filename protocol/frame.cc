@@ -32,6 +32,7 @@ struct FrameRule {
 constexpr uint32_t reported_bytes_max =
     sizeof(FrameHeader) + sizeof(ReportedRecord) + report_records_max * sizeof(RenewalRecord);
 static_assert(reported_bytes_max <= frame_bytes_lowest);
+constexpr uint32_t pong_frame_bytes_max = sizeof(FrameHeader) + sizeof(ClockRecord) + sizeof(RightRecord);
 constexpr uint32_t proof_frame_bytes_max = sizeof(FrameHeader) + sizeof(ProofRecord) + auth_name_bytes_max + auth_proof_bytes;
 
 // By FrameKind.
@@ -44,7 +45,7 @@ constexpr std::array<FrameRule, 19> frame_rules = {{
     {"replies", From::node, When::open, sizeof(ClockRecord), sizeof(ReplyHeader), false},
     {"chunk", From::either, When::open, sizeof(ChunkHeader), 0, false},
     {"ping", From::either, When::open, 0, 0, true},
-    {"pong", From::either, When::open, sizeof(ClockRecord), 0, true},
+    {"pong", From::either, When::open, sizeof(ClockRecord), 0, false, 0, pong_frame_bytes_max},
     {"goodbye", From::either, When::open, sizeof(SentenceRecord), 0, false},
     {"lease_returns", From::proxy, When::open, 0, sizeof(LeaseReturnRecord), true},
     {"accesses", From::proxy, When::open, 0, sizeof(AccessRecord), true, version_with_in_place},
@@ -178,28 +179,58 @@ void append_ping(OutBuffer& out, uint64_t sequence) {
     append_frame_header(out, FrameKind::ping, sequence, 0);
 }
 
-ClockRecord clock_record(const NodeReading& now) {
+uint32_t told_us(const NodeReading& now) {
     const uint32_t us = now.us.value_or(0);
     CHECK(us <= reading_us_max);
-    return {now.seconds, us};
+    return us | (now.right_ms.has_value() ? clock_with_right : 0);
 }
 
-FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, NodeReading& now) {
-    const bool told = limits.sender == Sender::node && limits.version >= version_with_now_us;
-    if (!told && record.now_us != 0) return FrameError::reserved_set;
-    if (record.now_us > reading_us_max) return FrameError::clock_invalid;
-    now = {record.now, told ? std::optional(record.now_us) : std::nullopt};
+char* write_clock(char* to, const NodeReading& now) {
+    to = wire::put(to, ClockRecord{now.seconds, told_us(now)});
+    return now.right_ms.has_value() ? wire::put(to, RightRecord{*now.right_ms, 0}) : to;
+}
+
+// A right is there, with any value, if its record follows.
+FrameError read_clock_us(uint32_t now_us, uint32_t version, NodeReading& now) {
+    const bool has_right = version >= version_with_right && (now_us & clock_with_right) != 0;
+    const uint32_t us = has_right ? now_us & ~clock_with_right : now_us;
+    if (version < version_with_now_us && us != 0) return FrameError::reserved_set;
+    if (us > reading_us_max) return FrameError::clock_invalid;
+    now.us = version >= version_with_now_us ? std::optional(us) : std::nullopt;
+    now.right_ms = has_right ? std::optional(0u) : std::nullopt;
     return FrameError::none;
 }
 
+FrameError take_right(wire::Cursor& at, NodeReading& now) {
+    if (!now.right_ms.has_value()) return FrameError::none;
+    RightRecord record;
+    if (!at.take(record)) return FrameError::body_short;
+    if (record.reserved != 0) return FrameError::reserved_set;
+    if (record.left_ms > right_ms_highest) return FrameError::clock_invalid;
+    now.right_ms = record.left_ms;
+    return FrameError::none;
+}
+
+FrameError take_clock(wire::Cursor& at, const FrameLimits& limits, NodeReading& now) {
+    ClockRecord record;
+    if (!at.take(record)) return FrameError::body_short;
+    now = {record.now};
+    const uint32_t version = limits.sender == Sender::node ? limits.version : 0;  // of a proxy: now_us is 0
+    if (FrameError error = read_clock_us(record.now_us, version, now); error != FrameError::none) return error;
+    return take_right(at, now);
+}
+
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now) {
-    append_frame_header(out, FrameKind::pong, sequence, sizeof(ClockRecord));
-    wire::append(out, clock_record(now));
+    append_frame_header(out, FrameKind::pong, sequence, clock_bytes(now));
+    write_clock(out.reserve(clock_bytes(now)), now);
+    out.commit(clock_bytes(now));
 }
 
 FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now) {
     CHECK(frame.kind == FrameKind::pong);
-    return read_clock(wire::get<ClockRecord>(frame.body.data()), limits, now);
+    wire::Cursor at(frame.body);
+    if (FrameError error = take_clock(at, limits, now); error != FrameError::none) return error;
+    return at.left() == 0 ? FrameError::none : FrameError::body_excess;
 }
 
 void append_goodbye(OutBuffer& out, Goodbye reason, std::string_view text) {

@@ -52,6 +52,7 @@
 #include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "protocol/frame_layout.h"
+#include "protocol/wire.h"
 
 namespace farcached::protocol {
 
@@ -123,6 +124,7 @@ constexpr uint32_t term_ms_highest = 24 * 60 * 60 * 1000;    // of a lease
 constexpr uint32_t report_bytes_max = 8 * 1024;              // of a report, with its header; other frames may be longer
 constexpr uint32_t report_records_max = (report_bytes_max - sizeof(FrameHeader)) / sizeof(AccessRecord);
 constexpr uint32_t report_left_us_highest = 1'000'000;
+constexpr uint32_t right_ms_highest = 60 * 60 * 1000;        // of a serving right
 
 constexpr uint32_t grant_frame_bytes_max = sizeof(FrameHeader) + 256;  // fabric::grant_bytes_max
 
@@ -214,7 +216,8 @@ void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 void append_ping(OutBuffer& out, uint64_t sequence);
 
-// now: the node's clock, with its fraction from version_with_now_us on only; from a proxy zero.
+// now: the node's clock, with its fraction from version_with_now_us on only, and its right from version_with_right on; from a
+// proxy zero.
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now);
 FrameError parse_pong(const Frame& frame, const FrameLimits& limits, NodeReading& now);
 
@@ -284,9 +287,17 @@ inline void append_frame_header(OutBuffer& out, FrameKind kind, uint64_t sequenc
 // The bytes of a frame, header and body.
 std::string whole_frame(const Frame& frame);
 
-ClockRecord clock_record(const NodeReading& now);
-// The sender's clock in the record.
-FrameError read_clock(const ClockRecord& record, const FrameLimits& limits, NodeReading& now);
+// A node's reading: a ClockRecord, and a RightRecord if the reading has a right.
+constexpr size_t clock_bytes(const NodeReading& now) {
+    return sizeof(ClockRecord) + (now.right_ms.has_value() ? sizeof(RightRecord) : 0);
+}
+char* write_clock(char* to, const NodeReading& now);
+// The sender's.
+FrameError take_clock(wire::Cursor& at, const FrameLimits& limits, NodeReading& now);
+// The two parts of it. now_us: of a node's record, of that version.
+uint32_t told_us(const NodeReading& now);
+FrameError read_clock_us(uint32_t now_us, uint32_t version, NodeReading& now);
+FrameError take_right(wire::Cursor& at, NodeReading& now);
 
 // Printable ASCII and blanks only: fit for a log line.
 bool printable(std::string_view text);

@@ -5,7 +5,7 @@
 //   frame    | FrameHeader | body                                              |
 //   requests | FrameHeader | request | request | ...                           |
 //   request  | RequestHeader | fixed part of the operation | optionals | key | value |
-//   replies  | FrameHeader | ClockRecord | reply | reply | ...                 |
+//   replies  | FrameHeader | ClockRecord | RightRecord | reply | reply | ...   |
 //   reply    | ReplyHeader | record of the kind | GrantRecord | incarnation | value |
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 6;
+constexpr uint32_t protocol_version = 7;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -31,6 +31,7 @@ constexpr uint32_t version_with_prefix_deletes = 3;  // before it, flush_prefix 
 constexpr uint32_t version_with_in_place = 4;
 constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
 constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
+constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -240,9 +241,18 @@ static_assert(offsetof(GrantRecord, term_ms) == 24);
 // Opens the body of replies; the body of a pong; the fixed part of flush_at.
 struct ClockRecord {
     uint32_t now;     // NodeSeconds at the node, read after the requests arrived; in a proxy's pong 0
-    uint32_t now_us;  // since the clock reached `now`, to 999'999; from a proxy 0
+    uint32_t now_us;  // since the clock reached `now`, to 999'999, and clock_with_right; from a proxy 0
 };
 static_assert(sizeof(ClockRecord) == 8);
+
+// Of a node's now_us: a RightRecord follows the ClockRecord, or the name of a welcome. Without it the right has no end.
+constexpr uint32_t clock_with_right = 1u << 31;
+
+struct RightRecord {
+    uint32_t left_ms;  // of the node's serving right; 0: none
+    uint32_t reserved;
+};
+static_assert(sizeof(RightRecord) == 8);
 
 // ---- pieces of a large value, then the small frames -------------------------------------------------
 //
@@ -377,7 +387,7 @@ struct ProofRecord {
 };
 static_assert(sizeof(ProofRecord) == 16);
 
-// welcome after a proof: | ... | name | WelcomeGrant | grant | HMAC, 32 bytes |. The frame `grant` has a proxy's grant alone.
+// welcome after a proof: | ... | RightRecord | WelcomeGrant | grant | HMAC, 32 bytes |. The frame `grant` has a proxy's grant.
 struct WelcomeGrant {
     uint32_t grant_bytes;
     uint32_t reserved;
@@ -390,7 +400,7 @@ constexpr uint64_t proof_magic = 0x666f6f7270636166;      // "facproof" in memor
 constexpr uint64_t hello_magic = 0x6f6c656868636166;    // "fachhelo" in memory order
 constexpr uint64_t welcome_magic = 0x656d6f6368636166;  // "fachcome" in memory order
 
-// welcome: | WelcomeRecord | RegionRecord ... | name |
+// welcome: | WelcomeRecord | RegionRecord ... | name | RightRecord |
 struct WelcomeRecord {
     uint64_t magic;
     uint32_t version;  // the agreed one
@@ -409,7 +419,7 @@ struct WelcomeRecord {
     uint32_t grace_ms;
     uint16_t name_bytes;
     uint16_t region_count;
-    uint32_t now_us;  // since the clock reached `now`, to 999'999
+    uint32_t now_us;  // since the clock reached `now`, to 999'999, and clock_with_right
 };
 static_assert(sizeof(WelcomeRecord) == 96);
 static_assert(offsetof(WelcomeRecord, incarnation) == 24);

@@ -363,9 +363,7 @@ ValueForm form_of(const ReplyHeader& header) {
 
 ReplyReader::ReplyReader(const Frame& frame, const FrameLimits& limits) : EntryReader(frame, limits) {
     CHECK(frame.kind == FrameKind::replies);
-    ClockRecord clock;
-    CHECK(at_.take(clock));  // parse_frame() has checked the length
-    error_ = read_clock(clock, limits, now_);
+    error_ = take_clock(at_, limits, now_);
 }
 
 FrameStep ReplyReader::next(NodeReply& reply) {

@@ -38,7 +38,8 @@ struct StatsReply {};
     X(stopping, "the node stops")                                 \
     X(no_memory, "the node has no memory for the request itself") \
     X(abandoned, "the proxy gave the request's value up")         \
-    X(not_allowed, "the key of the proxy does not allow it")
+    X(not_allowed, "the key of the proxy does not allow it")      \
+    X(no_right, "the node is not registered in etcd")
 
 enum class RequestRefusal : uint8_t {
 #define X(name, help) name,
@@ -129,7 +130,7 @@ class ReplyReader : public EntryReader {
   public:
     ReplyReader(const Frame& frame, const FrameLimits& limits);
 
-    const NodeReading& now() const { return now_; }  // the node's clock
+    const NodeReading& now() const { return now_; }  // the node's
 
     FrameStep next(NodeReply& reply);
 

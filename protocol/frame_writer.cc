@@ -14,9 +14,9 @@ void FrameWriter::begin(FrameKind kind, uint64_t sequence) {
 
 void FrameWriter::begin_replies(uint64_t sequence, const NodeReading& now) {
     begin(FrameKind::replies, sequence);
-    wire::put(out_.reserve(sizeof(ClockRecord)), clock_record(now));
-    out_.commit(sizeof(ClockRecord));
-    header_.body_bytes = sizeof(ClockRecord);
+    write_clock(out_.reserve(clock_bytes(now)), now);
+    out_.commit(clock_bytes(now));
+    header_.body_bytes = uint32_t(clock_bytes(now));
 }
 
 char* FrameWriter::room(size_t bytes) {

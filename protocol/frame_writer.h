@@ -79,7 +79,7 @@ inline bool must_follow(const StoreOp& op, uint32_t frame_bytes_max) {
 // The replies to one frame of requests: begins frames as they fill.
 class ReplyWriter {
   public:
-    // now: the node's clock, read after the requests had arrived; its fraction from version_with_now_us on only.
+    // now: the node's clock, read after the requests had arrived, as in append_pong().
     ReplyWriter(OutBuffer& out, uint32_t frame_bytes_max, uint64_t sequence, const NodeReading& now)
         : frame_(out, frame_bytes_max),
           frame_bytes_max_(frame_bytes_max),
@@ -88,8 +88,7 @@ class ReplyWriter {
 
     // Must the value of a reply with such a head follow in chunks?
     bool must_follow(size_t head_bytes, uint64_t value_bytes) const {
-        return sizeof(FrameHeader) + sizeof(ClockRecord) + head_bytes + value_bytes >
-               frame_bytes_max_;
+        return sizeof(FrameHeader) + clock_bytes(now_) + head_bytes + value_bytes > frame_bytes_max_;
     }
 
     // Room for one more reply that need not follow. Write and commit it before the next call.

@@ -15,7 +15,7 @@ static_assert(sizeof(FrameHeader) + sizeof(HelloRecord) + sizeof(HelloLimits) +
                   2 * name_bytes_max + sizeof(HelloNonce) <=
               frame_bytes_lowest);
 static_assert(sizeof(FrameHeader) + sizeof(WelcomeRecord) + regions_max * sizeof(RegionRecord) +
-                      name_bytes_max + sizeof(WelcomeGrant) + grant_frame_bytes_max + auth_proof_bytes <=
+                      name_bytes_max + sizeof(RightRecord) + sizeof(WelcomeGrant) + grant_frame_bytes_max + auth_proof_bytes <=
                   frame_bytes_lowest,
               "a greeting fits into the frame that is allowed before limits are agreed");
 
@@ -106,7 +106,7 @@ bool facts_possible(const WelcomeRecord& record) {
     if (record.term_ms_min > record.term_ms_max) return false;
     if (record.term_ms_max > term_ms_highest) return false;
     if (record.incarnation == 0) return false;
-    if (record.now_us > reading_us_max) return false;
+    if ((record.now_us & ~clock_with_right) > reading_us_max) return false;
     return record.region_count <= regions_max;
 }
 
@@ -246,16 +246,20 @@ void append_welcome(OutBuffer& out, const Welcome& welcome, size_t more) {
     record.grace_ms = welcome.grace_ms;
     record.name_bytes = uint16_t(welcome.name.size());
     record.region_count = uint16_t(welcome.regions.size());
-    if (tells_us(welcome.version)) record.now_us = welcome.now.us.value_or(0);
+    if (tells_us(welcome.version)) record.now_us = told_us(welcome.now);
+    const bool has_right = welcome.now.right_ms.has_value();
+    CHECK(!has_right || welcome.version >= version_with_right);
     CHECK(welcome.regions.size() <= regions_max);
     CHECK(facts_possible(record));
     append_header(
         out, FrameKind::welcome,
-        sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size() + more);
+        sizeof record + welcome.regions.size() * sizeof(RegionRecord) + welcome.name.size() +
+            (has_right ? sizeof(RightRecord) : 0) + more);
     wire::append(out, record);
     for (const RegionFact& region : welcome.regions)
         wire::append(out, RegionRecord{region.bytes, region.id, uint32_t(region.access)});
     out.append(welcome.name);
+    if (has_right) wire::append(out, RightRecord{*welcome.now.right_ms, 0});
 }
 
 FrameError take_welcome(wire::Cursor& at, Welcome& welcome) {
@@ -266,6 +270,8 @@ FrameError take_welcome(wire::Cursor& at, Welcome& welcome) {
     if (record.version < protocol_version_lowest) return FrameError::version_wrong;
     if (!tells_us(record.version) && record.now_us != 0) return FrameError::reserved_set;
     if (!facts_possible(record)) return FrameError::facts_invalid;
+    welcome.now = {record.now};
+    if (FrameError error = read_clock_us(record.now_us, record.version, welcome.now); error != FrameError::none) return error;
     welcome.version = record.version;
     welcome.layout_version = record.layout_version;
     welcome.layout_hash = record.layout_hash;
@@ -274,8 +280,6 @@ FrameError take_welcome(wire::Cursor& at, Welcome& welcome) {
     welcome.check_secret = record.check_secret;
     welcome.started_unix = record.started_unix;
     welcome.item_bytes_max = record.item_bytes_max;
-    welcome.now = {record.now, std::nullopt};
-    if (tells_us(record.version)) welcome.now.us = record.now_us;
     welcome.frame_bytes_max = record.frame_bytes_max;
     welcome.credits = record.credits;
     welcome.term_ms_min = record.term_ms_min;
@@ -283,7 +287,8 @@ FrameError take_welcome(wire::Cursor& at, Welcome& welcome) {
     welcome.grace_ms = record.grace_ms;
     FrameError error = take_regions(at, record.region_count, welcome.regions);
     if (error != FrameError::none) return error;
-    return take_name(at, record.name_bytes, welcome.name);
+    error = take_name(at, record.name_bytes, welcome.name);
+    return error == FrameError::none ? take_right(at, welcome.now) : error;
 }
 
 }  // namespace

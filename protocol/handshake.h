@@ -85,7 +85,7 @@ struct Welcome {
     uint64_t incarnation = 0;   // random, not 0
     uint64_t hash_seed = 0;     // of the key hash
     uint64_t check_secret = 0;  // of the check in each item
-    NodeReading now;            // the node's clock, read after the hello had arrived; its fraction by version
+    NodeReading now;            // of the node, after the hello had arrived; its fraction and its right by version
     int64_t started_unix = 0;   // Unix time at which that clock read 0
     uint64_t item_bytes_max = 0;
     uint32_t frame_bytes_max =

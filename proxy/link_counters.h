@@ -26,6 +26,7 @@ namespace farcached::proxy {
     X(get_index, "GETs answered by one-sided reads of the node's index and the item")                                  \
     X(index_not_found, "GETs whose key a one-sided read of the index did not find; the node is asked")                 \
     X(index_unproven, "GETs that the index could not answer for another reason")                                       \
+    X(right_over, "GETs sent to their node because its serving right was over (--discover of farnode)")                \
     X(get_twosided, "GETs sent to their node")                                                                         \
     X(set_twosided, "stores of every mode sent to their node")                                                         \
     X(other_twosided, "other requests sent to their node")                                                             \

@@ -53,7 +53,14 @@ void NodeClockEstimate::greeted(const NodeReading& now, uint64_t sent_ns, uint64
     const int64_t at = low_at_ns_;
     offset_s_ = ceil_s(high_ns(at) - (at - host_zero_ns_));
     settled_ = false;
+    right_until_ns_ = right_end(now, sent_ns);
     settle(at, now.us.has_value());
+}
+
+uint64_t NodeClockEstimate::right_end(const NodeReading& now, uint64_t sent_ns) {
+    if (!now.right_ms.has_value()) return UINT64_MAX;
+    const uint64_t left_ns = *now.right_ms * UINT64_C(1'000'000);
+    return sent_ns + left_ns - left_ns / uint64_t(clock_rate_error);
 }
 
 void NodeClockEstimate::saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns) {
@@ -72,6 +79,7 @@ void NodeClockEstimate::saw(const NodeReading& now, uint64_t sent_ns, uint64_t r
         low_ns_ = low;
         low_at_ns_ = at;
     }
+    right_until_ns_ = now.right_ms == 0u ? 0 : std::max(right_until_ns_, right_end(now, sent_ns));
     settle(at, now.us.has_value());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeClockEstimate: an estimate of a node's clock (base/node_clock.h), from the greeting and from the readings in every frame
-// of replies. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
+// NodeClockEstimate: an estimate of a node's clock (base/node_clock.h), and the end of its serving right, from the greeting and
+// from the readings in every frame of replies and pong. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
 // Owner: a NodeLink.
 //
 // A reading `c` answers a message sent at `s` and arrives at `r`: at some moment between s and r the node's clock stood
@@ -17,10 +17,13 @@
 //     Unobserved drift does not count as early.
 // N4  A reading that two running clocks cannot produce means that one clock stopped, for example in a halted guest. The
 //     estimate restarts from this reading as from a greeting.
+// N5  The right of a reading counts from before the message left that it answers, less clock_rate_error (S17). Of several the
+//     one that ends last counts, until the node tells that it has none.
 #pragma once
 
 #include <cstdint>
 
+#include "base/broken.h"
 #include "base/node_clock.h"
 
 namespace farcached::proxy {
@@ -37,6 +40,11 @@ class NodeClockEstimate {
     void greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
     void saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
 
+    // May memory of the node be used that was read without a lease, and completely before `at_ns`? (S17)
+    bool may_read(uint64_t at_ns) const { return at_ns < right_until_ns_ || broken::s17_read_without_right; }
+    // The right has an end, so may_read() needs a reading of the clock.
+    bool right_ends() const { return right_until_ns_ != UINT64_MAX; }
+
     NodeSeconds latest(uint64_t at_ns) const;
     NodeSeconds earliest(uint64_t at_ns) const;
 
@@ -49,12 +57,14 @@ class NodeClockEstimate {
     int64_t high_ns(int64_t at_ns) const;  // upper bound of the node's clock
     int64_t low_ns(int64_t at_ns) const;   // lower bound of the node's clock
     void settle(int64_t at_ns, bool fraction_told);
+    static uint64_t right_end(const NodeReading& now, uint64_t sent_ns);
 
     int64_t host_zero_ns_;
     int64_t high_ns_ = 0, high_at_ns_ = 0;
     int64_t low_ns_ = 0, low_at_ns_ = 0;
     int64_t offset_s_ = 0;  // the node's clock minus this process's
     bool settled_ = false;  // N3
+    uint64_t right_until_ns_ = UINT64_MAX;  // N5; UINT64_MAX: it has no end
 };
 
 }  // namespace farcached::proxy

@@ -131,6 +131,8 @@ class NodeLink final : private fabric::ChannelEvents {
     // nullptr unless up.
     const fabric::Channel* channel() const { return up() ? channel_.get() : nullptr; }
     const LinkCounters& counters() const { return counters_; }
+    // A GET found mapped memory, and the node's serving right was over (S17).
+    void count_right_over() { counters_.right_over.add(1); }
     // A request of another worker than the link's.
     void count_borrowed() { counters_.requests_borrowed.add(1); }
     // Requests under way when the connection was last lost.

@@ -186,6 +186,11 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
         parts_.reads.ask_node(read);
         return;
     }
+    if (!parts_.clock.may_read(now_ns)) {  // G12
+        parts_.counters.right_over.add(1);
+        parts_.reads.ask_node(read);
+        return;
+    }
     const fabric::RemotePtr& ptr = way.leased.ptr;
     const uint64_t key_hash = read.op.key.hash;
     using fabric::Outcome;
@@ -278,6 +283,8 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
     IndexProbe::Step step = IndexProbe::Step::out_of_reach;
     if (read.status != fabric::ReadStatus::done) {
         parts_.reads.failed_transport(read);
+    } else if (!parts_.clock.may_read(now_ns)) {
+        counters.right_over.add(1);
     } else if (!read.refused) {
         const IndexProbe::Question question{read.op.key.bytes, read.op.win_tokens,
                                             parts_.clock.latest(now_ns), check_secret_};

@@ -29,6 +29,8 @@ namespace farcached::proxy {
 // G10 An older generation, another key or impossible lengths drop a pointer. A two-sided hit without a grant forgets
 //     it. A dead slot, a torn copy, a longer item and a passed expiry keep it. The slot stays with its key (S1), and
 //     the node's reply corrects the pointer.
+// G12 A READ, by pointer or by the index, counts only if it completed before the end of the node's serving right (S17). The
+//     pointer is kept: the next reply renews the right.
 class PointerGets {
   public:
     explicit PointerGets(const GetParts& parts) : parts_(parts), spilled_(parts) {}

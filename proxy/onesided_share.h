@@ -41,6 +41,7 @@ inline constexpr StatRow<uint64_t (*)(const LinkCounts&)> onesided_reasons[] = {
     {"transport", "the transport failed, or too many reads were in flight",
      [](const LinkCounts& c) { return c.read_failed + c.read_unposted; }},
     {"tokens", "the item was stale, or its recache token was issued", [](const LinkCounts& c) { return c.read_tokens; }},
+    {"right_over", "the node's serving right was over", [](const LinkCounts& c) { return c.right_over; }},
     {"index", "the index did not lead to the key", [](const LinkCounts& c) { return c.index_not_found; }},
 };
 

@@ -259,6 +259,10 @@ SubmitResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink
     }
     GetOp hashed = op;
     hashed.key.hash = key_hash;
+    if (!clock_.may_read(now_ns)) {  // S17
+        counters_.right_over.add(1);
+        return ask(op, key_hash, options, sink);
+    }
     if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return SubmitResult::accepted;
     if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return SubmitResult::accepted;
     return ask(op, key_hash, options, sink);

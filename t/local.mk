@@ -99,11 +99,12 @@ t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nod
 	t/lib/tap.h
 
 few_parts = t/unit/daemon/discovery t/unit/daemon/etcd t/unit/protocol/handshake t/unit/protocol/auth \
-	t/unit/daemon/cluster_view t/unit/base/secret \
+	t/unit/daemon/registration_right t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts) t/nodes/list_nodes
 TESTS += $(few_parts)
 t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
+t_unit_daemon_registration_right_SOURCES = t/unit/daemon/registration_right.cc t/lib/tap.h
 t_unit_daemon_etcd_SOURCES = t/unit/daemon/etcd.cc t/lib/tap.h
 t_nodes_list_nodes_SOURCES = t/nodes/list_nodes.cc
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
@@ -309,8 +310,8 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py \
-	t/nodes/restart.py t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py \
-	t/nodes/fence.py t/nodes/cuts.py
+	t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py t/nodes/stopped.py \
+	t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -174,6 +174,10 @@ void EtcdClient::prepare(Transfer& transfer, const std::string& path, const std:
 
 // Moves bytes of all transfers for at most that time, or until something happened.
 void EtcdClient::run(uint32_t wait_ms) {
+    if (often_ != nullptr) {
+        often_();
+        wait_ms = std::min(wait_ms, often_ms);
+    }
     int running = 0;
     (void)curl_multi_perform(curl_->multi, &running);
     bool ended = false;

@@ -13,10 +13,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "conf/etcd_url.h"
@@ -45,6 +47,7 @@ struct EtcdFailure {
 class EtcdClient {
   public:
     static constexpr size_t bytes_max = size_t(16) << 20;
+    static constexpr uint32_t often_ms = 200;
 
     explicit EtcdClient(EtcdAccess access);  // throws std::bad_alloc
     ~EtcdClient();
@@ -66,6 +69,8 @@ class EtcdClient {
     Event next(std::string& line, uint32_t wait_ms);
     const std::string& why() const { return why_; }
 
+    // From now on `often` runs at least every often_ms while a call waits.
+    void call_often(std::function<void()> often) { often_ = std::move(often); }
     // Waits without a watch. False: interrupted.
     bool pause(uint32_t ms);
     void interrupt();
@@ -98,6 +103,7 @@ class EtcdClient {
     uint32_t request_ms_;
     uint64_t until_ns_ = UINT64_MAX;  // of all requests
     uint64_t moves_ = 0;
+    std::function<void()> often_;
     std::string token_;
     std::string why_;
     std::atomic<bool> interrupted_{false};

@@ -18,24 +18,40 @@ namespace {
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
 constexpr int64_t no_lease = 5;  // gRPC: not found
+constexpr uint32_t retry_ms_max = 1000;
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
 
+// No answer, a deadline inside etcd, or a member without a leader: the record may be there or not, and no list changes.
+bool is_silence(const EtcdFailure& failure) {
+    constexpr int64_t deadline_exceeded = 4, unavailable = 14;
+    return failure.code == 0 || failure.code == deadline_exceeded || failure.code == unavailable;
+}
+
 }  // namespace
 
-// A request that takes longer than a third of the lease comes too late.
+// A request that takes longer than a third of the lease, at all endpoints together, comes too late.
 EtcdAccess EtcdRegistration::hurried(EtcdAccess access, uint32_t ttl_s) {
-    access.request_ms = std::clamp(ttl_s * 1000 / 3, 700u, access.request_ms);
+    access.request_ms = std::clamp(ttl_s * 1000 / 3 / uint32_t(access.url.endpoints.size()), 700u, access.request_ms);
     return access;
 }
 
-EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items)
+EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items,
+                                   ShowRight show_right)
     : member_(std::move(member)),
       items_(std::move(items)),
+      show_right_(std::move(show_right)),
       key_(keys + member_.name),
       record_(member_text(member_)),
-      client_(hurried(access, member_.ttl_s)) {}
+      client_(hurried(access, member_.ttl_s)),
+      right_(items_.former_incarnation != 0) {
+    if (show_right_ == nullptr) return;
+    client_.call_often([this] {
+        right_.runs(boottime_ns());
+        this->show_right();
+    });
+}
 
 EtcdRegistration::~EtcdRegistration() { CHECK(!thread_.joinable()); }
 
@@ -68,7 +84,7 @@ void EtcdRegistration::run() {
 
 // With jitter, and several times within a lease.
 uint32_t EtcdRegistration::retry_ms() const {
-    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, 1000u);
+    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, retry_ms_max);
     return ms / 2 + uint32_t(random_word() % (ms / 2 + 1));
 }
 
@@ -76,6 +92,7 @@ uint32_t EtcdRegistration::step() {
     if (lease_.id != 0 && registered_) {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
         if (!look_at_record()) return retry_ms();
+        renew_right();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
     if (!registered_) {
@@ -98,12 +115,39 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
     return reply;
 }
 
+void EtcdRegistration::renew_right() {
+    const uint64_t ttl_s = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s));
+    right_.registered(lease_sent_ns_, ttl_s * registration_second_ns);
+    show_right();
+}
+
+void EtcdRegistration::show_right() {
+    if (show_right_ == nullptr) return;
+    show_right_(right_);
+    const uint64_t now_ns = boottime_ns();
+    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
+    if (std::exchange(told_unread_, unread) == unread) return;
+    if (unread)
+        process::say(Level::warning,
+                     "discovery: etcd does not answer; this node executes requests, and its memory is not read one-sided");
+    else if (right_.reads_until_ns() > now_ns)
+        process::say(Level::notice, "discovery: the memory of this node is read one-sided again");
+}
+
+void EtcdRegistration::leave() {
+    registered_ = false;
+    right_.lost();
+    show_right();
+}
+
 bool EtcdRegistration::take_lease() {
+    const uint64_t sent_ns = boottime_ns();
     const EtcdClient::Reply reply = ask("lease/grant", grant_request(member_.ttl_s));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> lease = read_grant(std::get<std::string>(reply));
     if (!lease.has_value()) return failed(unreadable(client_.endpoint()));
     lease_ = *lease;
+    lease_sent_ns_ = sent_ns;
     return true;
 }
 
@@ -131,7 +175,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
-    if (!is_own && !(lost_history && !stood_still_)) drop_items();  // M6
+    if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
     reply = ask("kv/txn", put_request(key_, record_, lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->code != no_lease) return failed(*failure), Put::failed;
@@ -142,6 +186,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (!*done) return Put::failed;  // another writer was first
     registered_ = was_registered_ = true;
+    renew_right();
     revision_ = found->revision;
     cluster_ = found->cluster;
     told_taken_ = told_failure_ = stood_still_ = false;
@@ -150,8 +195,13 @@ EtcdRegistration::Put EtcdRegistration::put() {
     return Put::done;
 }
 
+// M8
 void EtcdRegistration::drop_items() {
-    if (items_.drop == nullptr || !items_.drop()) return;
+    right_.lost();
+    show_right();
+    const bool any = items_.drop != nullptr && items_.drop();
+    right_.dropped();
+    if (!any) return;
     lines_.say(Level::warning, "discovery: this node has items of a time when it was not registered, and proxies may have stored "
                                "newer values elsewhere; it drops all items, then registers");
 }
@@ -163,7 +213,7 @@ bool EtcdRegistration::look_at_record() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint()));
     if (!found->keys.empty() && found->keys.front().lease == lease_.id) return true;
-    registered_ = false;
+    leave();
     lines_.say(Level::warning, found->keys.empty() ?
                                    "discovery: the record of this process was deleted in etcd; it registers again" :
                                    "discovery: the record of this process was replaced in etcd; it registers again");
@@ -172,16 +222,19 @@ bool EtcdRegistration::look_at_record() {
 
 // False: not answered, or the lease is lost.
 bool EtcdRegistration::keep_alive() {
+    const uint64_t sent_ns = boottime_ns();
     const EtcdClient::Reply reply = ask("lease/keepalive", lease_request(lease_.id));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdLease> kept = read_kept(std::get<std::string>(reply));
     if (!kept.has_value()) return failed(unreadable(client_.endpoint()));
     if (kept->ttl_s == 0) {  // M1
         lease_ = {};
-        if (!std::exchange(registered_, false)) return false;
+        if (!registered_) return false;
+        leave();
         lines_.say(Level::warning, "discovery: etcd no longer has the lease of this process, which registers again");
         return false;
     }
+    lease_sent_ns_ = sent_ns;
     if (std::exchange(told_failure_, false)) lines_.say(Level::notice, "discovery: etcd answers at " + client_.endpoint());
     return true;
 }
@@ -193,6 +246,8 @@ void EtcdRegistration::revoke() {
                                         " s; a restart within that time keeps its items");
         return;
     }
+    right_.leaves();
+    show_right();
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));
@@ -205,6 +260,12 @@ void EtcdRegistration::revoke() {
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
+    if (is_silence(failure))
+        right_.failed(boottime_ns());
+    else
+        right_.refused();
+    show_right();
+    if (right_.must_drop()) drop_items();
     told_failure_ = true;
     lines_.say(Level::warning, "discovery: this process cannot keep its registration: " + failure.text + "; it tries again");
     return false;

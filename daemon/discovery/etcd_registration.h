@@ -13,6 +13,9 @@
 // M6  Of a node: a proxy may have stored newer values elsewhere while the node was not registered. So before the record is put, the
 //     node drops its items, unless its record was there since they were stored: this run's, or the one that the items came from. If
 //     etcd lost its data, and the node was running, proxies have kept the node in their lists.
+// M7  A node's serving right follows each answer of etcd, and each request without one (registration_right.h, S17). A farcached has
+//     no such right.
+// M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 #pragma once
 
 #include <atomic>
@@ -25,6 +28,7 @@
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/etcd_messages.h"
 #include "daemon/discovery/member.h"
+#include "daemon/discovery/registration_right.h"
 #include "process/log.h"
 
 namespace farcached::daemon {
@@ -35,10 +39,12 @@ class EtcdRegistration {
 
     struct Items {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
-        std::function<bool()> drop;       // returns whether there were any
+        std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
     };
-    // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. Throws std::bad_alloc.
-    EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items);
+    using ShowRight = std::function<void(const RegistrationRight&)>;  // after each change
+    // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. show_right: called by this
+    // object's thread; empty for a farcached. Throws std::bad_alloc.
+    EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items, ShowRight show_right);
     ~EtcdRegistration();
     EtcdRegistration(const EtcdRegistration&) = delete;
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;
@@ -56,6 +62,9 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
+    void leave();
+    void renew_right();
+    void show_right();
     void drop_items();
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
@@ -65,15 +74,19 @@ class EtcdRegistration {
 
     const Member member_;
     const Items items_;
+    const ShowRight show_right_;
     const std::string key_, record_;
     EtcdClient client_;
+    RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};
     bool was_registered_ = false;  // ever
     bool stood_still_ = false;     // for longer than the ttl, since the last registration
     uint64_t asked_ns_ = 0;        // the last request ended
+    uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
     uint64_t cluster_ = 0;
+    bool told_unread_ = false;     // that the right to be read is over, and requests are executed
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};

@@ -234,6 +234,7 @@ bool read_mapped(const Submitter& asker, LinkPeer& peer, const protocol::Key& ke
     };
     const Read read = read_memory(*memory, hashed, peer.node_seconds(), tokens_matter, /* lent_min= */ UINT64_MAX, completion,
                                   found, without_cas);
+    broken::hold(broken::faults.held_copies && key.bytes.starts_with("held"));
     if (read != Read::hit || !peer.confirms()) return false;
     peer.note_access(hashed.hash, found);
     if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);

@@ -231,7 +231,17 @@ void OwnLink::map(const fabric::RegionView* region) {
 
 proxy::LocalGet* OwnLink::mapped_memory(uint64_t hash, uint64_t session) {
     if (mapped_ == nullptr || holds() || postponed_.any_of(session)) return nullptr;
-    return link_.requests().read_in_order(hash, session) ? &memory_ : nullptr;
+    if (!link_.requests().read_in_order(hash, session)) return nullptr;
+    if (link_.clock().may_read(shared_.now())) return &memory_;
+    link_.count_right_over();
+    return nullptr;
+}
+
+// Judged by a clock reading from after the copy.
+bool OwnLink::has_right() {
+    if (!link_.clock().right_ends() || broken::s17_skip_later_look || link_.clock().may_read(boottime_ns())) return true;
+    link_.count_right_over();
+    return false;
 }
 
 void OwnLink::note_access(uint64_t hash, const fabric::Found& found) {

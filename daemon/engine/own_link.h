@@ -104,8 +104,9 @@ class OwnLink final : private proxy::LinkEvents {
     proxy::LocalGet* mapped_memory(uint64_t hash, uint64_t session);
     uint64_t hash(std::string_view key) const { return memory_.hash(key); }
     NodeSeconds node_seconds() { return link_.clock().latest(shared_.now()); }
-    // After a hit in mapped_memory(). False: the memory's owner may be gone, so the hit does not count (S9).
-    bool confirms() { return link_.channel()->owner_alive(); }
+    // After a hit in mapped_memory(). False: the hit does not count, because the memory's owner may be gone (S9), or its serving
+    // right has ended (S17).
+    bool confirms() { return link_.channel()->owner_alive() && has_right(); }
     // Reports the access of such a hit.
     void note_access(uint64_t hash, const fabric::Found& found);
     bool is_mapped() const { return mapped_ != nullptr; }
@@ -131,6 +132,7 @@ class OwnLink final : private proxy::LinkEvents {
     bool linger();
 
   private:
+    bool has_right();
     bool holds() const { return fence_ == FenceState::joining; }  // requests of keys wait
     void ready();
     // Is this the link to that run of a node, and may new READs go there?

@@ -47,7 +47,7 @@ class Passwords {
     enum class Found : uint8_t { allowed, refused, unreadable, too_long };
     static Found look_up(const std::string& path, std::string_view user, std::string_view password);
 
-    const FailedLogins failed;
+    const FailedLogins failed{};
 
   private:
     mutable std::mutex lock_;

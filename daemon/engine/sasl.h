@@ -81,7 +81,7 @@ class Sasl {
 
     std::unique_ptr<SaslExchange> begin(SessionMemory* memory) const { return std::make_unique<SaslExchange>(host_, memory); }
 
-    const FailedLogins failed;
+    const FailedLogins failed{};
 
   private:
     friend struct SaslCallbacks;

@@ -46,8 +46,8 @@ Announcement::Announcement(const conf::Settings& settings, const EtcdAccess& acc
     : access_(access),
       origin_(settings.proxy.discover),
       view_(view),
-      registration_(access, access.url.proxies(), own_member(settings, own_port), {}),
-      uses_etcd_(settings.cluster.members.empty()) {}
+      registration_(access, access.url.proxies(), own_member(settings, own_port), {}, {}),
+      uses_etcd_(gives_list(settings)) {}
 
 Announcement::~Announcement() { stop(); }
 

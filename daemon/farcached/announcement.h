@@ -27,6 +27,8 @@ class Announcement {
   public:
     // Do the settings ask for one?
     static bool wanted(const conf::Settings& settings);
+    // Does the list come from it (A3)?
+    static bool gives_list(const conf::Settings& settings) { return wanted(settings) && settings.cluster.members.empty(); }
     // own_port: of --advertise without a port. view outlives this. Throws std::bad_alloc.
     Announcement(const conf::Settings& settings, const EtcdAccess& access, uint16_t own_port, ClusterView& view);
     ~Announcement();

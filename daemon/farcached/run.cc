@@ -165,9 +165,6 @@ uint16_t tcp_port(const Server& server) {
     return 0;
 }
 
-// Does the list of the cluster come from etcd?
-bool lists_etcd(const conf::Settings& settings) { return Announcement::wanted(settings) && settings.cluster.members.empty(); }
-
 // At the start and at reloads. It waits for name servers, for a bounded time.
 std::vector<ClusterView::Member> cluster_members(const conf::ClusterSettings& settings, const Server& server) {
     std::vector<std::string> unknown;
@@ -254,8 +251,7 @@ enum class ListOfCluster { kept, looked_up };
 std::vector<std::string> change(const Running& running, const conf::Settings& from, const conf::Settings& to, NewFiles& files,
                                 ListOfCluster list) {
     // All that can be refused comes first.
-    if (Announcement::wanted(from) != Announcement::wanted(to) ||
-        (Announcement::wanted(to) && from.cluster.advertise != to.cluster.advertise))
+    if (from.cluster.advertise != to.cluster.advertise && (Announcement::wanted(from) || Announcement::wanted(to)))
         return {"advertise: with --discover etcd:// it cannot be changed while farcached runs; restart to apply"};
     if (!process::system_calls_cover({.rdma = uses_rdma(to.proxy)}))
         return {"node: with drop_privileges, verbs nodes cannot be added to a process that was started without one; "
@@ -269,7 +265,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     Server::Change of_workers =
         running.server.make_change({to.session.connections_max, to.session.reject_over_limit, worker_options(to)});
     std::optional<std::vector<ClusterView::Member>> members;
-    if (list == ListOfCluster::looked_up && !lists_etcd(to)) members = cluster_members(to.cluster, running.server);
+    if (list == ListOfCluster::looked_up && !Announcement::gives_list(to)) members = cluster_members(to.cluster, running.server);
     const AdminOptions shown_before = admin_options(from), shown = admin_options(to);
     if (conf::Refusal refusal = raise_limits(to)) return lines_of(*refusal);
     const bool resize = running.embedded != nullptr && from.memory.bytes_max != to.memory.bytes_max;
@@ -285,7 +281,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
     change_crawler(running, from.crawler, to.crawler);
     change_spill(running, from.disk, to.disk);
     change_commands(running.engine, from.admin, to.admin);
-    if (running.announcement != nullptr) running.announcement->use_list(lists_etcd(to));
+    if (running.announcement != nullptr) running.announcement->use_list(Announcement::gives_list(to));
     if (members.has_value()) running.cluster.set(*std::move(members), time_of_day());
     running.admin.change(shown_before, shown);
     if (from.process.verbosity != to.process.verbosity) {
@@ -370,7 +366,7 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     const std::unique_ptr<node::DiskStore> disk = disk_or_exit(settings, files, *restart);
     const std::unique_ptr<Embedded> embedded = embedded_or_exit(settings, *restart, disk.get());
     ClusterView cluster;
-    if (!lists_etcd(settings)) cluster.set(cluster_members(settings.cluster, server), time_of_day());
+    if (!Announcement::gives_list(settings)) cluster.set(cluster_members(settings.cluster, server), time_of_day());
     const std::unique_ptr<Announcement> announcement = announcement_or_exit(settings, server, cluster);
     EngineOptions engine = engine_options(settings, files.list(), files.sasl.get());
     engine.cluster = &cluster;

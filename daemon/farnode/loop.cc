@@ -90,18 +90,28 @@ void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
     waker_.wake();
 }
 
+void Loop::pass() {
+    std::unique_lock hold(lock_);
+    const uint64_t wanted = ++passes_wanted_;
+    waker_.wake();
+    passed_.wait(hold, [&] { return passes_ >= wanted; });
+}
+
 // ---- the thread ---------------------------------------------------------------------------------------
 
 void Loop::run() {
     const Recorder::Running running(recorder_);
     bool busy = false;
     for (;;) {
-        if (stopping_ && (connections_.empty() || given_up_)) return;
+        if (stopping_ && (connections_.empty() || given_up_)) break;
         active_.clear();
         event_base_loop(base_.get(), busy ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         go_on();
         busy = linger();
     }
+    std::lock_guard hold(lock_);
+    passes_ = UINT64_MAX;
+    passed_.notify_all();
 }
 
 void Loop::on_wake(evutil_socket_t, short, void* argument) {
@@ -133,6 +143,10 @@ void Loop::take_orders() {
         std::lock_guard hold(lock_);
         arriving.swap(arriving_);
         order = std::exchange(order_, std::nullopt);
+        if (passes_ < passes_wanted_) {
+            passes_ = passes_wanted_;
+            passed_.notify_all();
+        }
     }
     for (Arrival& arrival : arriving) open(std::move(arrival));
     if (order) begin_stop(order->why, order->patience_ms);

@@ -2,7 +2,7 @@
 // Loop: a thread of farnode with an event loop and the connections assigned to it.
 //
 // Owner: a FarnodeServer.
-// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), wake_for_ousted(), the LoopWaker and the
+// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), pass(), wake_for_ousted(), the LoopWaker and the
 //     counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) while exactly one connection is active, and those whose channel looks for input (looking_).
@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -61,6 +62,8 @@ class Loop final : public OustedWaker {
     // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
     void join();
+    // Returns when each step of a connection that began before has ended. After start(), from any thread but the loop's.
+    void pass();
     // The node's keys have changed (KeyRing). Any thread.
     void keys_changed();
 
@@ -123,6 +126,9 @@ class Loop final : public OustedWaker {
     std::mutex lock_;
     std::vector<Arrival> arriving_;   // under lock_
     std::optional<StopOrder> order_;  // under lock_
+    uint64_t passes_wanted_ = 0;      // under lock_
+    uint64_t passes_ = 0;             // under lock_
+    std::condition_variable passed_;
 };
 
 }  // namespace farcached::node

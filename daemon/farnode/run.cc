@@ -275,12 +275,19 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 }
 
 // "3 connections of proxies, 41200 items in 12 of 64 MB".
+std::string right_text(const FarnodeServer& server) {
+    const uint64_t now_ns = boottime_ns();
+    if (!server.right().serves(now_ns)) return "; not registered in etcd: requests are refused";
+    return server.right().left_ms(now_ns) == 0u ? "; etcd does not answer: memory is not read one-sided" : "";
+}
+
 std::string status_text(const Node& node, const FarnodeServer& server) {
     const uint64_t connections = server.connections();
     const Stats stats = node.stats(process::node_now());
     return std::to_string(connections) + (connections == 1 ? " connection" : " connections") + " of proxies, " +
            std::to_string(stats.items) + (stats.items == 1 ? " item" : " items") + " in " +
-           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB";
+           std::to_string(stats.bytes >> 20) + " of " + std::to_string(stats.memory_limit_bytes >> 20) + " MB" +
+           right_text(server);
 }
 
 // The line of a start.
@@ -421,15 +428,26 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
     const auto drop = [&server, &node] {
+        server.end_steps();  // one may have begun while the node had a right
         const NodeSeconds now = process::node_now();
         const bool any = node.stats(now).items != 0;
         if (any) server.drop_items(now);
         return any;
     };
+    daemon::EtcdRegistration::ShowRight show_right;
+    if (settings.node.discover_fence)
+        show_right = [&server](const daemon::RegistrationRight& right) {
+            server.right().set(right.reads_until_ns(), right.serves_until_ns());
+        };
     auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, etcd->url.nodes(), std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop});
+        *etcd, etcd->url.nodes(), std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop}, show_right);
     registration->start();
     return registration;
+}
+
+FarnodeServer::Options options_of(const conf::Settings& settings, FetchPool* fetches) {
+    const bool needs_right = settings.node.discover_fence && !settings.node.discover.empty();
+    return {settings.session.threads, fetches, limits_of(settings.node), needs_right};
 }
 
 std::vector<process::Watched> watched_of(FarnodeServer& server, SpillLink* to_peer) {
@@ -470,7 +488,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     process::Supervisor supervisor(manager, {[] { return true; }, [&] { return status_text(node, *server); },
                                              [&] { return started_text(facts, *server, settings); }});
     or_fatal(process::StartGuard::room_for(settings.session.threads));
-    const FarnodeServer::Options options{settings.session.threads, fetches.get(), limits_of(settings.node)};
+    const FarnodeServer::Options options = options_of(settings, fetches.get());
     server = std::make_unique<FarnodeServer>(node, stats, facts, process::node_reading, options);
     for (auto& listener : listeners) server->add(std::move(listener), protocol::RegionAccess::none);
     for (auto& listener : over_rdma) server->add(std::move(listener), protocol::RegionAccess::rdma_read);

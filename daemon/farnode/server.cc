@@ -33,6 +33,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
       facts_(facts),
       stats_(stats),
       base_(make_event_base()) {
+    if (options.needs_right) shared_.right.limit();
     event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&flush_event_, base_.get(), -1, EV_PERSIST, on_flush_tick, this);
@@ -44,6 +45,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     }
     stats.include(counters_);
     stats.include(shared_.keys);
+    stats.include(shared_.right);
 }
 
 FarnodeServer::~FarnodeServer() {

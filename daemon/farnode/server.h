@@ -37,6 +37,7 @@ class FarnodeServer {
         uint32_t threads = 4;
         FetchPool* fetches = nullptr;  // as in ServiceShared
         ServiceLimits limits = {};
+        bool needs_right = false;  // serves only while right() allows it (S17)
     };
     // Node, stats and facts outlive this. Throws std::system_error.
     FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& facts, NodeReading (*clock)(),
@@ -55,6 +56,9 @@ class FarnodeServer {
     void use_keys(std::shared_ptr<const protocol::AuthKeys> keys);
     // Throws std::system_error if a thread cannot be created.
     void start();
+    // Of this node as a member of a fleet (S17).
+    ServingRight& right() { return shared_.right; }
+    const ServingRight& right() const { return shared_.right; }
     // After start(): the serving threads, which the supervisor watches until stop().
     std::vector<process::Watched> watched();
     uint64_t connections() const;
@@ -63,6 +67,10 @@ class FarnodeServer {
     void schedule_flush(NodeSeconds when, NodeSeconds now) { flushes_.schedule(when, now); }
     // All items are gone when it returns; a scheduled flush stays. From any thread.
     void drop_items(NodeSeconds now) { flushes_.flush_early(now); }
+    // After start() and before stop(): no request is executed any more that began before. From any thread but the loops'.
+    void end_steps() {
+        for (auto& loop : loops_) loop->pass();
+    }
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 

@@ -19,6 +19,7 @@
 #include "node/service/ousting.h"
 #include "node/service/report_quota.h"
 #include "node/service/service_counters.h"
+#include "node/service/serving_right.h"
 #include "node/store/flush_schedule.h"
 #include "node/store/node.h"
 #include "protocol/frame.h"
@@ -94,6 +95,7 @@ struct ServiceShared {
     Seats seats{};
     PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
     KeyRing keys{};  // of proxies
+    ServingRight right{};
 };
 
 struct Connection {
@@ -114,11 +116,16 @@ struct Connection {
     uint64_t now_ms() const { return shared.steady_ns() / 1'000'000; }
     // A proxy that cannot read one-sided gets no lease, which would only keep memory.
     bool reads_one_sided() const { return access != protocol::RegionAccess::none; }
-    // The clock reading as the agreed version transmits it.
-    NodeReading told(NodeReading now) const {
-        if (limits.version < protocol::version_with_now_us) now.us.reset();
+    // The clock reading, with the rest of the serving right, as the agreed version transmits it.
+    NodeReading told(NodeReading now) const { return told(now, limits.version); }
+    NodeReading told(NodeReading now, uint32_t version) const {
+        if (version < protocol::version_with_now_us) now.us.reset();
+        if (version >= protocol::version_with_right && shared.right.is_limited())
+            now.right_ms = shared.right.left_ms(shared.steady_ns());
         return now;
     }
+    // Does the node execute requests?
+    bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
 };
 
 }  // namespace farcached::node

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/execution.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
@@ -41,15 +42,6 @@ ReplyOptions reply_to(uint32_t tag) {
     return options;
 }
 
-// With what the node said of a lease.
-template <class Reply>
-ReplyOptions reply_to(uint32_t tag, const Reply& reply) {
-    ReplyOptions options = reply_to(tag);
-    options.grant = reply.grant;
-    options.denied = reply.denied;
-    return options;
-}
-
 }  // namespace
 
 struct Execution::Turn {
@@ -57,6 +49,22 @@ struct Execution::Turn {
     NodeSeconds now;
     protocol::ReplyWriter replies;
     Verdict verdict;
+    std::optional<uint32_t> right_ms;  // as the replies tell it
+    bool serves = true;                // of requests with keys, and flushes (S17)
+
+    // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
+    bool may_grant() const { return right_ms != 0; }
+    // The node's decision on a lease.
+    void grant(ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {
+        with.denied = denied;
+        if (may_grant()) with.grant = granted;
+    }
+    template <class Reply>
+    ReplyOptions reply_to(uint32_t tag, const Reply& reply) const {
+        ReplyOptions options = node::reply_to(tag);
+        grant(options, reply.grant, reply.denied);
+        return options;
+    }
 };
 
 // Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
@@ -82,7 +90,9 @@ class Execution::Change {
 // The replies of requests that execute at that time.
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
     const Connection& to = connection_;
-    return {sequence, now.seconds, {to.channel->out(), to.limits.frame_bytes_max, sequence, to.told(now)}, {}};
+    const NodeReading told = to.told(now);
+    return {sequence, now.seconds,   {to.channel->out(), to.limits.frame_bytes_max, sequence, told},
+            {},       told.right_ms, to.has_right()};
 }
 
 void Execution::answered(uint64_t sequence) {
@@ -164,7 +174,7 @@ bool Execution::execute_ahead(Turn& turn) {
         Change change;
         const bool allowed = connection_.may(ahead_[i].request.op);
         if (!allowed) counters_.auth_refused_requests.add(1);
-        if (allowed && must_wait(ahead_[i].request, change))
+        if (allowed && turn.serves && must_wait(ahead_[i].request, change))
             again_ = waits_for_end_ = true;
         else
             execute(turn, ahead_[i].request);
@@ -185,6 +195,8 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
     if (!connection_.may(request.op)) return refuse(turn, request.options.tag, RequestRefusal::not_allowed);
+    const bool needs_right = !std::holds_alternative<protocol::StatsOp>(request.op);
+    if (needs_right && !turn.serves) return refuse(turn, request.options.tag, no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
@@ -194,6 +206,11 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
             run(turn, request.options, op);
         },
         request.op);
+}
+
+// Earlier versions do not know that word.
+RequestRefusal Execution::no_right() const {
+    return connection_.limits.version < protocol::version_with_right ? RequestRefusal::stopping : RequestRefusal::no_right;
 }
 
 void Execution::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
@@ -256,7 +273,7 @@ void Execution::reply(Turn& turn, Hit& hit, const protocol::GetReply& reply) {
 
 // Copies the value from the node's memory, under the partition's lock.
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     if (connection_.role == protocol::AuthRole::reader) op.win_tokens = false;  // it may not refill the item
     Hit hit = hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
@@ -274,8 +291,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
     if (found) {
-        hit.with.grant = got.grant;
-        hit.with.denied = got.denied;
+        turn.grant(hit.with, got.grant, got.denied);
     }
     reply(turn, hit, got);
 }
@@ -304,13 +320,14 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     if (got.status == protocol::GetReply::Status::miss && postpone_miss(id, done.key)) return;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
-    if (want_grant && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
+    if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
         granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
+    // The proxy reads it on another node, whose right is not this one's (S17).
+    if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, turn.right_ms.value_or(UINT32_MAX));
     Hit hit = hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
-            hit.with.denied = granted.has_value() ? protocol::LeaseDenial::none : got.denied;
-            hit.with.grant = granted;
+            turn.grant(hit.with, granted, granted.has_value() ? protocol::LeaseDenial::none : got.denied);
             if (char* const to = room_for(turn, hit, uint32_t(value.size()))) value.copy(to, value.size());
             [[fallthrough]];
         case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
@@ -322,14 +339,14 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     store(turn, options.tag, op);
 }
 
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
-    turn.replies.add(reply, reply_to(tag, reply));
+    turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
@@ -338,10 +355,10 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteO
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
-    op.lease = grants(options);
+    op.lease = grants(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
-    turn.replies.add(reply, reply_to(options.tag, reply));
+    turn.replies.add(reply, turn.reply_to(options.tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
@@ -560,6 +577,10 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
         case How::refused: refuse(turn, id.tag, ended.refusal); break;
         case How::whole:
+            if (!turn.serves) {
+                refuse(turn, id.tag, no_right());
+                break;
+            }
             if (postpone(id, ended.op, change)) return turn.replies.end();
             store(turn, id.tag, ended.op);
             break;

@@ -136,6 +136,7 @@ class Execution final : private AwayValues::Asker {
         from_away_ = 0;
         end_flush();
     }
+    protocol::RequestRefusal no_right() const;
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);

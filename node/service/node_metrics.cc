@@ -48,6 +48,7 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
     const auto put_row = [&](const auto& row, uint64_t value) {
         out.grouped(families, MetricsText::kind_of(row.kind), row.name, row.help, value);
     };
+    each_of_right(put_row);
     for (const auto& row : node_rows) put_row(row, row.of(s));
     for (const auto& row : lease_rows) put_row(row, row.of(s));
     for (const ClassRow& row : class_sum_rows) put_row(row, sum_of(row, s.classes));

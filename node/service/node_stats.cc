@@ -166,6 +166,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     const Stats s = node_.stats(now);
     const NodeNow moment{node_, name_, started_, now, s};
     for (const NodeNowRow& row : identity_rows()) line(text, row.name, row.of(moment));
+    each_of_right([&](const auto& row, uint64_t value) { line(text, row.name, value); });
     for (const auto& row : node_rows) line(text, row.name, row.of(s));
     for (const auto& row : lease_rows) line(text, row.name, row.of(s));
     for (const ClassRow& row : class_sum_rows) line(text, row.name, sum_of(row, s.classes));
@@ -219,6 +220,12 @@ void NodeStats::append_transport(NodeSeconds, std::string& text) const {
 
 void NodeStats::append_groups(NodeSeconds, std::string& text) const {
     for (const Group& one : groups()) line(text, one.name, 1);
+}
+
+void NodeStats::each_of_right(FunctionRef<void(const ServingRightRow&, uint64_t)> visit) const {
+    if (right_ == nullptr || !right_->is_limited()) return;
+    const ServingRightNow moment{*right_, boottime_ns()};
+    for (const ServingRightRow& row : serving_right_rows) visit(row, row.of(moment));
 }
 
 void NodeStats::each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const {

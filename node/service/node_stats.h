@@ -19,6 +19,7 @@
 #include "base/stat_row.h"
 #include "node/service/authentication.h"
 #include "node/service/service_counters.h"
+#include "node/service/serving_right.h"
 #include "node/store/node.h"
 
 namespace farcached::node {
@@ -171,6 +172,7 @@ class NodeStats {
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
     void include(const KeyRing& keys) { keys_ = &keys; }
+    void include(const ServingRight& right) { right_ = &right; }
 
     // False: unknown group. Two more groups are for farctl. "prefix TOKEN PREFIX" has the PrefixCount that the token names;
     // the token `deleted` names the last delete of the prefix. "key_sample" has keys in use. Throws std::bad_alloc.
@@ -196,6 +198,8 @@ class NodeStats {
     static std::span<const Group> groups();
 
   private:
+    // Of serving_right_rows; nothing without a limit.
+    void each_of_right(FunctionRef<void(const ServingRightRow&, uint64_t)> visit) const;
     void each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const;
     void append_general(NodeSeconds now, std::string& text) const;
     void append_leases(NodeSeconds now, std::string& text) const;
@@ -210,7 +214,8 @@ class NodeStats {
     const std::string name_;
     const NodeSeconds started_;
     std::vector<const ServiceCounters*> counters_;
-    const KeyRing* keys_ = nullptr;  // set before any thread reads
+    const KeyRing* keys_ = nullptr;  // set before any thread reads, as is right_
+    const ServingRight* right_ = nullptr;
 };
 
 // Of each size class in use, with its number as a further label (node/service/node_metrics.cc).

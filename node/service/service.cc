@@ -286,6 +286,12 @@ void NodeService::hello(const Frame& frame) {
     auto answer = protocol::check(hello_, welcome_facts(shared.node, shared.facts, connection_.access));
     if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
     const std::string node = "node " + shared.facts.name;
+    if (ignores_right(std::get<protocol::Welcome>(answer).version))
+        return refuse({Refusal::protocol_mismatch,
+                       node + " is a member of a fleet, and its memory is for proxies of protocol version " +
+                           std::to_string(protocol::version_with_right) + " or later; proxy " + hello_.name + " speaks " +
+                           std::to_string(hello_.speaks.protocol) + "; update it, or run the farnode with --discover-fence off "
+                           "until then"});
     if (authentication_.demanded() && !broken::s16_welcome_unproved) {
         if (demand_proof(frame, std::get<protocol::Welcome>(answer))) state_ = State::proving;
     } else if (hello_.nonce.has_value()) {
@@ -295,6 +301,12 @@ void NodeService::hello(const Frame& frame) {
     } else {
         welcome();
     }
+}
+
+// Such a proxy would read without a right. Refused, it greets as a version that reads nothing (H5).
+bool NodeService::ignores_right(uint32_t version) const {
+    const bool reads = connection_.access != protocol::RegionAccess::none && protocol::reads_one_sided(version);
+    return reads && version < protocol::version_with_right && connection_.shared.right.is_limited();
 }
 
 // False: the proxy cannot prove anything, and is refused.
@@ -353,7 +365,7 @@ void NodeService::welcome() {
                                           std::to_string(facts.connections_max) +
                                           " connections that it may have"});
     }
-    welcome.now = shared.clock();
+    welcome.now = connection_.told(shared.clock(), welcome.version);
     if (!protocol::reads_one_sided(welcome.version)) {
         connection_.access = protocol::RegionAccess::none;
         welcome.hash_seed = shared.node.seed_of_peers();

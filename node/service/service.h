@@ -120,6 +120,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     void hello(const protocol::Frame& frame);
     void proof(const protocol::Frame& frame);
     protocol::FrameError grant(const protocol::Frame& frame);
+    bool ignores_right(uint32_t version) const;
     bool demand_proof(const protocol::Frame& frame, const protocol::Welcome& agreed);
     void welcome();
     bool may_report() const;

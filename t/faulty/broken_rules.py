@@ -14,7 +14,7 @@ CHECKERS = {
     "faulty/node_held": "S1_PINNED S2_PINNED",
     "faulty/node_lease": "S2 S8 S11_LEASED",
     "faulty/pointer_table_safety": "S10_POINTER",
-    "faulty/node_link_safety": "S3 S4_GUARD S4_LEASE S4 S4_GENERATION S5_INDEX S5_POINTER S9 S12 S13 S13_POINTER S18",
+    "faulty/node_link_safety": "S3 S4_GUARD S4_LEASE S4 S4_GENERATION S5_INDEX S5_POINTER S9 S12 S13 S13_POINTER S17 S18",
     "faulty/pointer_read": "S4_GUARD S4_LEASE S4 S4_CHECK S4_GENERATION S4_SPILLED S5_POINTER S13_POINTER",
     "faulty/node_reads": "S6",
     "faulty/node_disk": "S4_DISK",

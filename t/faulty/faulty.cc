@@ -99,7 +99,7 @@ broken::Faults broken::chosen_faults() {
         if (!known || number.empty() || *end != '\0') fatal(word);
     }
     if (chosen.delay_ms_min > chosen.delay_ms) fatal("delay_ms is less than delay_ms_min");
-    if (chosen.held_handshake) {
+    if (chosen.held_handshake || chosen.held_copies) {
         asked_to_go_on = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
         std::signal(SIGUSR2, [](int) { (void)eventfd_write(asked_to_go_on, 1); });
     }
@@ -148,6 +148,8 @@ void broken::lie_sometimes(uint32_t& length) {
 }
 
 void broken::await_signal() {
+    constexpr std::string_view told = "a thread is held up\n";
+    (void)!write(STDERR_FILENO, told.data(), told.size());
     eventfd_t one = 0;
     while (eventfd_read(asked_to_go_on, &one) != 0) {
     }

@@ -25,6 +25,7 @@ FrameLimits limits_of(uint8_t choice) {
     if (limits.greeted) limits.value_bytes_max = 1000;
     if ((choice & 4) != 0) limits.version = 1;
     if ((choice & 8) != 0) limits.version = version_with_spilled - 1;
+    if ((choice & 16) != 0) limits.version = version_with_right - 1;
     return limits;
 }
 

@@ -16,6 +16,7 @@ import subprocess
 from daemon import _die_with_parent
 
 NEW_NETWORK = 0x40000000
+FORWARD = "/proc/sys/net/ipv4/ip_forward"
 
 
 def is_possible():
@@ -23,9 +24,6 @@ def is_possible():
         return False
     tried = "ip rule add from 10.77.1.2 to 10.77.2.2 blackhole && ip link add v type veth peer name w && echo 1 >%s" % FORWARD
     return subprocess.run(["unshare", "-n", "sh", "-c", tried], capture_output=True, check=False).returncode == 0
-
-
-FORWARD = "/proc/sys/net/ipv4/ip_forward"
 
 
 class Network:

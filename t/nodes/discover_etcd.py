@@ -201,7 +201,7 @@ def etcd_forgets(etcd, n0, proxy, client):
     etcd.forget()
     etcd.start()
     tap.ok(until_keys(etcd, ["n0"]), "etcd comes back without its data: the node registers again")
-    tap.ok(n0.stderr().count(b"registered as n0") > count, "under a new lease")
+    tap.ok(until(lambda: n0.stderr().count(b"registered as n0"), lambda now: now > count) > count, "under a new lease")
     until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up")
     tap.ok(etcd.revision() < revision, "the revision went back")
     tap.is_((set(nodes_shown(proxy)), client.get("kept"), proxy.stats("discovery")["changes"]), ({"n0"}, b"value", changes),

@@ -39,11 +39,6 @@ def counted(c):
     return {name: n for name, n in c.proxies[0].stats("node n0").items() if name.startswith("spill_") and n != "0"}
 
 
-def given_up(c):
-    """Values that did not reach the peer, or not in time, as the home counts them: none, unless their connection broke."""
-    return sum(of(c, 0, "spill_" + name) for name in ("refused", "dropped_pause", "dropped_full"))
-
-
 def settled(c):
     """Waits until no value is on its way."""
     until(lambda: of(c, 0, "spill_queue_bytes"), lambda n: n == 0)
@@ -61,15 +56,14 @@ def by_channel(title, channels, local_read):
         keys = keys_of(c, c.nodes[0], COUNT)
         values = stored(c, client, keys)
         wrong, hits = get_all_at_once(client, keys, values)
-        tap.ok(not wrong and hits + given_up(c) > COUNT * 0.95, "%s: values are right, and nearly all there" % title,
+        tap.ok(not wrong and hits > COUNT * 0.95, "%s: values are right, and nearly all there" % title,
                "%s %d %s" % (wrong[:3], hits, counted(c)))
         tap.ok(of(c, 0, "spill_records_stored") > COUNT / 3, "%s: many moved" % title)
         wrong, hits_again = [], 0
         for _ in range(3):
             more_wrong, hits_again = get_all_at_once(client, keys, values)
             wrong += more_wrong
-        tap.ok(not wrong and hits_again + given_up(c) > COUNT * 0.9, "%s: again, some of them READ there" % title,
-               "%d" % hits_again)
+        tap.ok(not wrong and hits_again > COUNT * 0.9, "%s: again, some of them READ there" % title, "%d" % hits_again)
         fresh = stored(c, client, keys[:1500], version=2)
         values.update(fresh)
         wrong, _ = get_all_at_once(client, keys, values)

@@ -153,7 +153,7 @@ void files() {
     tap::is(file_errors("threads = 0\ncolour = 1\nlease-ms = \"4\"\ntcp = \"x\"\n", s),
             "f:1:11: threads: '0' is out of range: 1 to 64\n"
             "f:2:1: unknown key 'colour'. Allowed: name, shm, shm_group, tcp, verbs, discover, advertise, weight, zone, "
-            "member_ttl, discover_ca, discover_user, discover_password_file, conn_limit, auth_key_file, "
+            "member_ttl, discover_fence, discover_ca, discover_user, discover_password_file, conn_limit, auth_key_file, "
             "greeting_timeout_ms, admin, http, http_names, peer_cert, peer_key, peer_ca, http_token_file, http_cert, http_key, "
             "http_health, insecure, memory_limit, "
             "disable_evictions, max_item_size, memory_file, ext_path, ext_page_size, ext_wbuf_size, ext_threads, "

@@ -132,6 +132,62 @@ void proxy_of_before() {
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
+// S17: a member of a fleet tells the rest of its right, grants no longer leases, and executes nothing without one.
+void serving_right() {
+    constexpr uint64_t ms = 1'000'000;
+    ServedNode served;
+    steady_ns = 500'000 * ms;
+    served.shared.right.limit();
+    RequestOptions wants;
+    wants.want_grant = true;
+    Proxy proxy(served);
+    tap::is(proxy.welcome.now.right_ms.value_or(1), 0u, "a node that is not registered has no right");
+    using Refused = RefusedReply;
+    const auto refusal = [](const Answer& answer) {
+        const auto* refused = std::get_if<Refused>(&answer.reply.op);
+        return std::string(refused == nullptr ? "done" : request_refusal_name(refused->reason));
+    };
+    tap::is(refusal(proxy.ask(set_of("k", "value"), wants)), "no_right", "and stores nothing");
+    tap::is(refusal(proxy.ask(set_of("k", std::string(100'000, 'v')), wants)), "no_right", "nor a value in pieces");
+    tap::is(refusal(proxy.ask(get_of("k"), wants)) + refusal(proxy.ask(FlushOp())), "no_rightno_right", "nor gets, nor flushes");
+    StatsOp stats;
+    stats.group = "leases";
+    tap::is(refusal(proxy.ask(stats)), "done", "it tells its statistics");
+
+    served.shared.right.set(steady_ns + 700 * ms, steady_ns + 700 * ms);
+    for (int i = 0; i < 3; i++) proxy.ask(set_of("k", "value"), wants);
+    const Answer& hit = proxy.ask(get_of("k"), wants);
+    tap::is(hit.value, "value", "a member executes requests");
+    tap::is(hit.now.right_ms.value_or(0), 700u, "and tells the rest of its right");
+    tap::ok(hit.reply.grant.has_value() && hit.reply.grant->term_ms > 700, "a lease is as long as without membership");
+    steady_ns += 699 * ms + ms / 2;
+    tap::ok(!proxy.ask(get_of("k"), wants).reply.grant.has_value(), "nor is there one when nothing is left");
+
+    served.shared.right.set(steady_ns, steady_ns + 1000 * ms);  // etcd does not answer
+    const Answer& late = proxy.ask(get_of("k"), wants);
+    tap::ok(late.value == "value" && !late.reply.grant.has_value(), "without a right it serves two-sided");
+    tap::is(late.now.right_ms.value_or(1), 0u, "and tells that it has none");
+    OutBuffer out;
+    append_ping(out, 77);
+    proxy.give(out);
+    tap::is(proxy.pong.right_ms.value_or(1), 0u, "a pong tells it, too");
+    tap::is(proxy.trouble, "", "no frame is wrong");
+
+    Proxy of_6(served, /* greet= */ false);
+    of_6.hello.speaks.protocol = 6;
+    of_6.greet_now();
+    tap::ok(of_6.refused.has_value() && of_6.refused->reason == protocol::Refusal::protocol_mismatch,
+            "a proxy that knows no rights is refused where it would read");
+    Proxy distant(served, /* greet= */ false, RegionAccess::none);
+    distant.hello.speaks.protocol = 6;
+    distant.greet_now();
+    tap::ok(distant.welcomed && distant.ask(get_of("k")).value == "value", "elsewhere it is served");
+    served.shared.right.limit();
+    tap::is(refusal(distant.ask(get_of("k"))), "stopping", "or refused by a word that it knows");
+    tap::is(distant.trouble, "", "in frames that it knows");
+    steady_ns = 0;
+}
+
 // The clock's readings, to proxies of either version.
 void clock_by_version() {
     ServedNode served;
@@ -440,6 +496,7 @@ int main() {
     greetings();
     proxy_of_before();
     clock_by_version();
+    serving_right();
     bad_ones();
     noise();
     announced_values();

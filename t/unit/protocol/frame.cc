@@ -450,6 +450,12 @@ void the_bytes_of_a_hit() {
                   "01000000 2d000000 a00f0000 40000000 "
                   "7676"),  // value
             "the bytes of a hit with a grant");
+    append_pong(out, 2, {5, 0x0a0b0c, 0x0d0e0f});
+    tap::is(hex(bytes_of(out)).substr(2 * bytes_of(out).size() - 64),
+            words("10000000 0800 0000 0200000000000000 "  // FrameHeader
+                  "05000000 0c0b0a80 "                    // ClockRecord
+                  "0f0e0d00 00000000"),                   // RightRecord
+            "the bytes of a pong with a right");
 }
 
 // Each end of each field, and one bit of each alone.
@@ -493,8 +499,8 @@ void the_bytes_of_an_access() {
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
-    tap::is(protocol_version, 6u, "protocol version 6");
-    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(3475457209892201244),
+    tap::is(protocol_version, 7u, "protocol version 7");
+    tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(17948060594729567564),
             "and what it looks like");
 }
 

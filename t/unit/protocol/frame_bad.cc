@@ -432,6 +432,19 @@ void small_frames_that_cannot_be() {
         return seen.substr(is_bad(seen) ? seen.find(bad_mark) : 0);
     };
     using K = FrameKind;
+    const auto of_node = [](FrameKind kind, uint16_t count, const std::string& body) {
+        const std::string seen = outcome(frame_of(kind, count, body), from_node);
+        return seen.substr(is_bad(seen) ? seen.find(bad_mark) : 0);
+    };
+    const uint32_t with = clock_with_right;
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{7, 0})), "pong 1:  now=5 us=0 right=7",
+            "a pong with a right");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with})), "!body_short", "without its record");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, 0}) + raw(RightRecord{7, 0})), "!body_excess",
+            "a record that nothing announces");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{7, 1})), "!reserved_set", "a right with more");
+    tap::is(of_node(K::pong, 0, raw(ClockRecord{5, with}) + raw(RightRecord{right_ms_highest + 1, 0})), "!clock_invalid",
+            "one that cannot be");
     tap::is(said(K::pong, 0, raw(ClockRecord{0, 1})), "!reserved_set",
             "a fraction of a proxy's clock");
     tap::is(said(K::chunk, 0, raw(ChunkHeader{0, 2, 0}) + "x"), "!flag_unknown", "a chunk's flag");

@@ -96,7 +96,8 @@ inline void add_reply(ReplyWriter& writer, const NodeReply& reply, bool grant_ro
 }
 
 inline std::string write_replies(OutBuffer& out, Draw& draw, uint64_t sequence) {
-    const NodeReading now{draw.number<NodeSeconds>(), draw.number<uint32_t>() % (reading_us_max + 1)};
+    NodeReading now{draw.number<NodeSeconds>(), draw.number<uint32_t>() % (reading_us_max + 1)};
+    if (draw.coin()) now.right_ms = draw.number<uint32_t>() % (right_ms_highest + 1);
     ReplyWriter writer(out, frame_bytes_default, sequence, now);
     std::string want =
         "replies " + std::to_string(sequence) + ": " + describe(now) + "\n";

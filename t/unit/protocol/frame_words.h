@@ -158,7 +158,9 @@ inline std::string describe(const Hello& hello) {
                "frame", hello.frame_bytes_max)("credits", hello.credits)
                .take();
 }
-inline std::string describe(const NodeReading& now) { return Words()("now", now.seconds)("us", now.us).take(); }
+inline std::string describe(const NodeReading& now) {
+    return Words()("now", now.seconds)("us", now.us)("right", now.right_ms).take();
+}
 inline std::string describe(const Welcome& w) {
     std::string text =
         "welcome" +

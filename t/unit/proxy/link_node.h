@@ -47,6 +47,7 @@ class FakeNode {
     // The reading in its frames: with a fraction if the version has one.
     NodeReading reading(uint64_t now_ns) const {
         NodeReading at{now(now_ns)};
+        if (limits_.version >= protocol::version_with_right) at.right_ms = right_ms;
         if (limits_.version >= protocol::version_with_now_us) at.us = uint32_t((now_ns - zero_ns) % second / 1000);
         return at;
     }
@@ -95,6 +96,7 @@ class FakeNode {
     std::optional<protocol::Refuse> refuse;  // instead of a welcome
     uint32_t layout_version = layout::layout_version;
     uint32_t version = protocol::protocol_version;  // the highest supported
+    std::optional<uint32_t> right_ms;  // the rest of its serving right
     bool of_before = false;  // from before writes in place: it supports no other version, and offers all it has
     bool mute = false;       // sends no welcome
     bool hold = false;       // requests stay where they are

@@ -141,6 +141,29 @@ void moments_that_are_none() {
     tap::is(clock.earliest(1000 * second), 5u, "nor less");
 }
 
+// S17
+void serving_right() {
+    constexpr uint64_t ms = second / 1000, sent = 1000 * second;
+    proxy::NodeClockEstimate clock(0);
+    clock.greeted({5, 0}, sent, sent + ms);
+    tap::ok(!clock.right_ends() && clock.may_read(UINT64_MAX - 1), "without membership the right has no end");
+    clock.greeted({5, 0, 0}, sent, sent + ms);
+    tap::ok(clock.right_ends() && !clock.may_read(sent + ms), "a node without a right is not read");
+    clock.saw({5, 0, 1000}, sent + 10 * ms, sent + 500 * ms);
+    tap::ok(clock.may_read(sent + 1007 * ms), "a right counts from before the request left");
+    tap::ok(!clock.may_read(sent + 1008 * ms), "less the rates of two clocks");
+    clock.saw({5, 600'000, 100}, sent + 600 * ms, sent + 700 * ms);
+    tap::ok(clock.may_read(sent + 1007 * ms), "a later reading shortens no right");
+    clock.saw({5, 700'000, 1000}, sent + 700 * ms, sent + 700 * ms);
+    tap::ok(clock.may_read(sent + 1697 * ms) && !clock.may_read(sent + 1698 * ms), "and lengthens it");
+    clock.saw({5, 750'000, 0}, sent + 750 * ms, sent + 750 * ms);
+    tap::ok(!clock.may_read(sent + 750 * ms), "a node that has none any more ends it");
+    clock.saw({5, 760'000, 1000}, sent + 760 * ms, sent + 760 * ms);
+    tap::ok(clock.may_read(sent + 1700 * ms), "until it has one again");
+    clock.greeted({7, 0, 0}, sent + 800 * ms, sent + 800 * ms);
+    tap::ok(!clock.may_read(sent + 800 * ms), "another connection begins without it");
+}
+
 void landing() {
     fabric::BufferPool pool(1 << 20);
     tap::ok(pool.lend((1 << 20) + 1) == nullptr, "more than there is: none");
@@ -284,6 +307,7 @@ int main() {
     clocks();
     clocks_of_one_host();
     moments_that_are_none();
+    serving_right();
     landing();
     reconnects();
     judgements();

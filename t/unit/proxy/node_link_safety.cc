@@ -252,6 +252,28 @@ void torn_without_lease() {
     }
 }
 
+// S17: a read begins before the end of the node's right and completes after it; another begins after it.
+void read_without_right(bool by_index) {
+    proxy::LinkConfig config = patient();
+    config.probe_index = by_index;
+    World world(config);
+    world.node.right_ms = 1000;
+    world.start();
+    if (!by_index) world.hold_pointer("k", "value");
+    if (by_index) set_elsewhere(world, "k", "value"), world.fetch("k");
+    const auto reads = [&world] { return world.counters().get_index.get() + world.counters().get_onesided.get(); };
+    const uint64_t before = reads();
+    world.get(1, "k", 100 * second);
+    world.complete_all();
+    world.now_ns += second + second / 4, world.node.right_ms = 0;
+    world.pump();
+    world.fetch("k");
+    if (reads() != before) violation("memory was read after the end of its node's right");
+    world.node.right_ms = 10'000;
+    world.fetch("none"), world.fetch("k");
+    if (reads() == before) violation("one two-sided reply does not renew the right of all keys");
+}
+
 // S13: the index leads to an item whose time has come.
 void expired_without_lease() {
     proxy::LinkConfig config = patient();
@@ -562,6 +584,7 @@ int main() {
     reused_buffer();
     torn_without_lease();
     expired_without_lease();
+    for (const bool by_index : {false, true}) read_without_right(by_index);
     if (broken::must_catch()) {
         tap::ok(violations > 0, "the rule that was broken on purpose is caught");
         return tap::done();
