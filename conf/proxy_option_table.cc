@@ -257,7 +257,7 @@ constexpr Option table[] = {
      .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::warm_timeout_ms>(1, 60'000)), .section = nodes,
      .exit_status = exit_usage,
      .help = "timeout of a command to warm_from; a GET is a miss then, and a\n"
-             "change ends the warming"},
+             "change is refused"},
 };
 
 }  // namespace

@@ -111,6 +111,9 @@ struct GetReply {
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
+constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/store/marks.h)
+constexpr bool is_mark(uint64_t word) { return (word & mark_bit) != 0; }
+
 // set add replace append prepend cas, and ms.
 struct StoreOp {
     enum class Mode : uint8_t { set, add, replace, append, prepend, cas };
@@ -119,8 +122,8 @@ struct StoreOp {
     std::string_view value;
     uint32_t flags = 0;                       // ignored by append and prepend
     NodeSeconds exptime = never_expires;      // ignored by append and prepend
-    // Mode cas: required; append/prepend: must match if given. Mode add: the key's mark (node/store/marks.h); another one means
-    // that the key was mutated since, and nothing is stored (exists).
+    // Mode cas: required; append/prepend: must match if given. Mode cas with the mark of a missing key (node/store/marks.h): the
+    // value is stored if the key was not mutated since, else the status is not_found or exists.
     std::optional<uint64_t> cas_compare;
     std::optional<uint64_t> cas_set;          // ms E
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale

@@ -189,17 +189,24 @@ template <class Completion, class Record>
 }
 
 // While the cache warms up (WarmUp), for either kind of peer.
-inline bool warms(const Context& context) { return context.warm != nullptr && context.warm->active(); }
+inline bool warms(const Context& context) { return context.warm != nullptr; }
 inline bool waits_for(const Context& context, std::string_view key) { return warms(context) && context.warm->busy(key); }
 
-template <class Record, class Op>
-[[gnu::noinline]] void submit_to_warm_up(const Submitter& asker, const Op& op, Verb verb, Wanted wanted,
+// True: no memory, and answered as unavailable.
+template <class Completion, class Record, class Op>
+[[gnu::noinline]] bool submit_to_warm_up(const Submitter& asker, const Op& op, Verb verb, Wanted wanted,
                                          const Request<Record>& request, ReplySlot::Complete write) {
-    const size_t lent = asker.out.leaves() - asker.out.size();
-    if (lent != 0 && asker.context.has_room(lent)) asker.out.own_all();  // parked replies hold no borrowed bytes
-    if (asker.out.leaves() != asker.out.size()) throw SessionMemorySpent();
-    submit_later(asker, request, verb, wanted.value && verb == Verb::get, write,
-                 [&](Ticket ticket) { return asker.context.warm->submit(op, wanted, ticket); });
+    try {
+        const size_t lent = asker.out.leaves() - asker.out.size();
+        if (lent != 0 && !asker.context.has_room(lent)) throw SessionMemorySpent();
+        if (lent != 0) asker.out.own_all();  // parked replies hold no borrowed bytes
+        submit_later(asker, request, verb, wanted.value && verb == Verb::get, write,
+                     [&](Ticket ticket) { return asker.context.warm->submit(op, wanted, ticket); });
+        return false;
+    } catch (const std::bad_alloc&) {
+        Completion(asker.target(), request.key, request.record, request.words).unavailable();
+        return true;
+    }
 }
 
 // The lock-free read of a peer's memory, straight into the reply. lent_min: values of so many bytes are not copied (Read::large).
@@ -349,11 +356,11 @@ template <class Completion, class Record>
 }
 
 template <class Completion, class Record>
-[[gnu::noinline]] void get_by_warm_up(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
+[[gnu::noinline]] bool get_by_warm_up(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                       const Request<Record>& request) {
     const bool wants_value = Completion(asker.target(), request.key, request.record, request.words).wants_value();
-    submit_to_warm_up(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
-                      &complete_get<Completion, Record>);
+    return submit_to_warm_up<Completion>(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
+                                         &complete_get<Completion, Record>);
 }
 
 // Keys behind links: mapped memory; then what proxy::Requests::get() tries in turn: pointer, index, two-sided.
@@ -369,11 +376,7 @@ template <class Completion, class Record>
         if (reads && !waits_for(asker.context, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
         wants_value = completion.wants_value();
     }
-    if (warms(asker.context)) {
-        submit_to_warm_up(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
-                          &complete_get<Completion, Record>);
-        return false;
-    }
+    if (warms(asker.context)) return get_by_warm_up<Completion>(asker, key, tokens_matter, request);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }
@@ -387,7 +390,7 @@ inline bool ask(const Submitter& asker, const Op& op, const Record& record, std:
     const Request<Record> request{asking::key_bytes(op), record, words};
     if (asking::warms(asker.context)) [[unlikely]] {
         const Verb verb = std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other;
-        return asking::submit_to_warm_up(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>), false;
+        return asking::submit_to_warm_up<Completion>(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>);
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]]
@@ -403,8 +406,8 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     const Request<Record> request{op.key.bytes, record, words};
     Completion completion(asker.target(), request.key, record, words);
     if (asking::warms(asker.context)) [[unlikely]] {
-        return asking::submit_to_warm_up(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
-                                         &asking::complete_get<Completion, Record>), false;
+        return asking::submit_to_warm_up<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
+                                                     &asking::complete_get<Completion, Record>);
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]] {
@@ -433,7 +436,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     if (peer == nullptr) [[unlikely]]
         return asking::get_plain_from_links<Completion>(asker, key, tokens_matter, request);
     if (asking::waits_for(context, key.bytes)) [[unlikely]]
-        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request), false;
+        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request);
     note_local(context, key.bytes);
     if (peer->memory().accesses_full()) [[unlikely]]
         peer->record_accesses(context.now);
@@ -443,7 +446,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
                                                   found, std::identity());
     if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
     if (read == asking::Read::other && asking::warms(context)) [[unlikely]]
-        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request), false;
+        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request);
     if (read != asking::Read::hit) [[unlikely]] {
         return asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
     }

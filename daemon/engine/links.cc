@@ -28,8 +28,7 @@ bool keep_text(std::string& kept, std::string_view text) {
 template <class Op>
 void compare_in_vain(Op& op) {
     bool compares = op.cas_compare.value_or(0) != 0;
-    if constexpr (std::is_same_v<Op, protocol::StoreOp>)
-        if (op.mode == protocol::StoreOp::Mode::add) return;  // a mark
+    if (protocol::is_mark(op.cas_compare.value_or(0))) return;
     if constexpr (std::is_same_v<Op, protocol::StoreOp>)
         compares = compares || op.mode == protocol::StoreOp::Mode::cas;
     if (compares) op.cas_compare = UINT64_MAX;

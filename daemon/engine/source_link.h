@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SourceLink: a worker's connection to the memcached that warm_from names.
+// SourceLink: a worker's connection to the memcached that warm_from names. A worker has two: for gets, and for changes, which do
+// not wait behind large values.
 //
-// Owner: a WarmUp. One thread, the worker's.
+// Owner: a WarmUp. One thread, the worker's. WarmSource is shared by all workers.
 //
-//     closed --first command--> connecting --> greeting (mn is sent) --MN--> ready
-//        ^------------------- any failure, which fails all commands ------------'
+//     closed --a command--> connecting --> greeting (mn is sent) --MN--> ready
+//        ^-------------------------- any failure -------------------------'
 //
-// L1  Each command's Done runs exactly once: within the call if the link is down, else in ready(), timer_due() or stop().
-// L2  Every command is answered within the timeout. One that times out ends the connection, so no late reply meets another command.
-// L3  For a second after a failure, commands fail at once.
+// L1  Each command is answered exactly once: within the call if the link rests, else in ready(), timer_due() or stop().
+// L2  A command is answered within the timeout, or within that time after the last reply to an earlier one. Meanwhile commands
+//     without a reply go out again over the next connection: each may be executed twice.
+// L3  A reply counts only for a command that was sent, of its kind, with its number. Any other ends the connection.
+// L4  Once the source has greeted a worker at an address, all workers use that address only: a name may stand for several servers.
+// L5  The link for gets rests for a second after a timeout or after tries in vain: its commands fail at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,56 +36,95 @@ struct SourceOptions {
     uint64_t value_bytes_max = 0;  // larger values are as absent ones
 };
 
+// Of all workers; any thread.
+class WarmSource {
+  public:
+    explicit WarmSource(SourceOptions options) : options_(std::move(options)) {}
+
+    const SourceOptions& options() const { return options_; }
+    // L4. The index of the address for the next try.
+    size_t address(size_t attempt) const;
+    // False: another address was greeted first.
+    bool greeted(size_t address) noexcept;
+    // Logs it, once until the source greets again.
+    void failed(std::string_view why) noexcept;
+
+  private:
+    static constexpr size_t none = SIZE_MAX;
+
+    const SourceOptions options_;
+    std::atomic<size_t> pinned_ = none;
+    std::atomic<bool> told_ = false;
+};
+
 class SourceLink {
   public:
+    enum class Kind : uint8_t { get, remove, flush };
     using Reply = protocol::SourceReply;
-    // ok: the source has replied with anything but an error. Its views end with the call.
-    using Done = std::function<void(bool ok, const Reply& reply)>;
+    class Sink {
+      public:
+        // ok: the source has executed it. The reply's views end with the call.
+        virtual void source_answered(uint64_t number, bool ok, const Reply& reply) noexcept = 0;
 
-    // All outlive this.
-    SourceLink(const SourceOptions& options, Waits& waits);
+      protected:
+        ~Sink() = default;
+    };
+
+    // All outlive this. rests: L5.
+    SourceLink(WarmSource& source, Waits& waits, Sink& sink, bool rests);
     ~SourceLink();
     SourceLink(const SourceLink&) = delete;
     SourceLink& operator=(const SourceLink&) = delete;
 
-    // Throw std::bad_alloc, with no effect.
-    void get(std::string_view key, Done done);
-    void remove(std::string_view key, Done done);
-    void flush(Done done);
+    // number: of the caller, for the answer. Throws std::bad_alloc, with no effect.
+    void ask(Kind kind, std::string_view key, uint64_t number);
     // Sends the commands.
     void end_tick();
     // Fails all commands.
-    void stop() { fail(); }
+    void stop();
     // On boottime_ns(); UINT64_MAX: never.
-    uint64_t timer_at_ns() const { return commands_.empty() ? UINT64_MAX : commands_.front().deadline_ns; }
+    uint64_t timer_at_ns() const;
     void timer_due();
 
   private:
     enum class State : uint8_t { closed, connecting, greeting, ready };
     struct Command {
+        Kind kind;
+        uint64_t number;
         uint64_t deadline_ns;
-        Done done;
+        std::string text;
     };
 
-    bool open();
-    template <class Append>
-    void ask(Append append, Done&& done);
+    uint64_t first_deadline_ns() const;
+    void open();
     void ready();
     bool receive();
     bool take_replies();
+    bool take(const Reply& reply);
+    bool send_text(std::string_view text, size_t& sent);
     void send();
-    void fail();
+    void disconnect() noexcept;
+    void failed(const char* why) noexcept;
+    void fail_first() noexcept;
+    void fail_all() noexcept;
 
-    const SourceOptions& options_;
+    WarmSource& source_;
+    Sink& sink_;
+    const bool rests_;
     const std::unique_ptr<Readiness> readiness_;
     State state_ = State::closed;
     fabric::Descriptor socket_;
+    size_t address_ = 0;         // of the connection
     size_t attempts_ = 0;
-    uint64_t again_at_ns_ = 0;  // L3
+    size_t tries_ = 0;           // since the last reply
+    uint64_t again_at_ns_ = 0;   // before that no connection is made; with rests_, commands fail at once
+    uint64_t greet_by_ns_ = 0;   // else the next address is tried
+    uint64_t replied_ns_ = 0;    // L2
     std::deque<Command> commands_;
-    std::string out_, in_;
-    size_t sent_ = 0;        // of out_
-    uint64_t skip_ = 0;      // bytes of a value that is too large
+    size_t sent_ = 0;            // commands sent over this connection, from the front
+    size_t sent_bytes_ = 0;      // of the next one, or of the greeting
+    std::string in_;
+    uint64_t skip_ = 0;          // bytes of a value that is too large
 };
 
 }  // namespace farcached::daemon

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "daemon/engine/disk_gets.h"
 #include "daemon/engine/links.h"
-#include "process/log.h"
 #include "protocol/layout.h"
 
 namespace farcached::daemon {
@@ -35,7 +34,7 @@ bool is_get(const protocol::RequestOp& op) {
 // The old value does not matter to it.
 bool replaces(const protocol::RequestOp& op) {
     const auto* store = std::get_if<StoreOp>(&op);
-    return std::holds_alternative<ForgetOp>(op) || (store != nullptr && store->mode == StoreOp::Mode::set);
+    return std::holds_alternative<FlushOp>(op) || std::holds_alternative<ForgetOp>(op) || (store != nullptr && store->mode == StoreOp::Mode::set);
 }
 
 const protocol::Key& key_of(const protocol::RequestOp& op) {
@@ -59,24 +58,31 @@ StoreOp mark_op(const protocol::Key& key) {
 
 }  // namespace
 
-void WarmSource::end() noexcept {
-    if (ended_.exchange(true, std::memory_order_acq_rel)) return;
-    process::say_made(process::Level::warning, [&] {
-        return "warm_from: " + options_.name +
-               " did not confirm the delete of a changed key, so warming has ended; restart to begin again";
-    });
-}
-
 WarmUp::WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context)
-    : source_(source), replies_(replies), context_(context), link_(source.options(), waits) {}
+    : replies_(replies),
+      context_(context),
+      gets_(source, waits, *this, /* rests= */ true),
+      changes_(source, waits, *this, /* rests= */ false) {}
 
 WarmUp::~WarmUp() { CHECK(requests_.empty()); }
 
 bool WarmUp::busy(std::string_view key) const {
-    return flush_ != 0 || (!keys_.empty() && keys_.contains(std::string(key)));
+    return flush_ != nullptr || (!keys_.empty() && keys_.contains(key));
 }
 
 // ---- order (U3) --------------------------------------------------------------------------------------
+
+void WarmUp::Queue::push(Request& request) noexcept {
+    request.next = nullptr;
+    (first == nullptr ? first : last->next) = &request;
+    last = &request;
+}
+
+WarmUp::Request& WarmUp::Queue::pop() noexcept {
+    Request& popped = *first;
+    first = popped.next;
+    return popped;
+}
 
 SubmitResult WarmUp::take(std::unique_ptr<Request> request) {
     Request& taken = *request;
@@ -94,77 +100,81 @@ SubmitResult WarmUp::take(std::unique_ptr<Request> request) {
     return bytes_ > bytes_crowded ? SubmitResult::crowded : SubmitResult::later;
 }
 
+// Throws std::bad_alloc, with no effect.
 void WarmUp::enqueue(Request& request) {
-    if (flush_ != 0) return behind_flush_.push_back(&request);
+    if (flush_ != nullptr) return behind_flush_.push(request);
     if (std::holds_alternative<FlushOp>(request.asked.op)) {
-        if (keys_.empty()) due_.push_back(request.number);
-        flush_ = request.number;
+        flush_ = &request;
+        if (keys_.empty()) make_due(request);
         return;
     }
     const auto [at, is_new] = keys_.try_emplace(std::string(key_of(request.asked.op).bytes));
-    try {
-        if (is_new) due_.push_back(request.number);
-        at->second.push_back(&request);
-    } catch (const std::bad_alloc&) {
-        if (is_new) keys_.erase(at);
-        throw;
-    }
     request.key = &*at;
+    at->second.push(request);
+    if (is_new) make_due(request);
 }
 
-WarmUp::Request* WarmUp::find(uint64_t number) {
+WarmUp::Request* WarmUp::find(uint64_t number) noexcept {
     const auto at = requests_.find(number);
     return at == requests_.end() ? nullptr : at->second.get();
 }
 
+void WarmUp::make_due(Request& request) noexcept {
+    (first_due_ == nullptr ? first_due_ : last_due_->next_due) = &request;
+    last_due_ = &request;
+}
+
 // Not recursive: the end of a request begins the next one.
-void WarmUp::pump() {
+void WarmUp::pump() noexcept {
     if (pumping_) return;
     pumping_ = true;
-    while (!due_.empty()) {
-        Request* request = find(due_.front());
-        due_.pop_front();
-        if (request != nullptr) attempt(*request, [&] { begin(*request); });
+    while (first_due_ != nullptr) {
+        Request& request = *first_due_;
+        first_due_ = request.next_due;
+        attempt(request, [&] { begin(request); });
     }
     pumping_ = false;
 }
 
 // Without memory the request fails.
 template <class Body>
-void WarmUp::attempt(Request& request, Body body) {
+void WarmUp::attempt(Request& request, Body body) noexcept {
     const uint64_t number = request.number;
     try {
         body();
     } catch (const std::bad_alloc&) {
-        Request* failed = find(number);
-        if (failed == nullptr) return;
-        replies_.unavailable(failed->ticket, "no memory for a request while the cache warms up");
-        finish(*failed);
+        if (Request* failed = find(number)) fail(*failed, "no memory for a request while the cache warms up");
     }
 }
 
-void WarmUp::finish(Request& request) {
-    const protocol::RequestOp& op = request.asked.op;
-    if (const auto* store = std::get_if<StoreOp>(&op)) bytes_ -= store->value.size();
+void WarmUp::fail(Request& request, std::string_view why) noexcept {
+    replies_.unavailable(request.ticket, why);
+    finish(request);
+}
+
+void WarmUp::finish(Request& request) noexcept {
+    if (const auto* store = std::get_if<StoreOp>(&request.asked.op)) bytes_ -= store->value.size();
     bytes_ -= request.value.size();
-    const bool flushed = request.number == flush_;
-    if (!flushed) {
+    const bool flushed = &request == flush_;
+    if (request.key != nullptr) {
         Queue& queue = request.key->second;
-        CHECK(queue.front() == &request);
-        queue.pop_front();
+        CHECK(queue.first == &request);
+        queue.pop();
         if (queue.empty())
             keys_.erase(keys_.find(request.key->first));
         else
-            due_.push_back(queue.front()->number);
+            make_due(*queue.first);
     }
     requests_.erase(request.number);
     if (flushed) {
-        flush_ = 0;
-        Queue waiting;
-        std::swap(waiting, behind_flush_);
-        for (Request* one : waiting) enqueue(*one);
-    } else if (flush_ != 0 && keys_.empty()) {
-        due_.push_back(flush_);
+        flush_ = nullptr;
+        Queue waiting = std::exchange(behind_flush_, {});
+        while (!waiting.empty()) {
+            Request& one = waiting.pop();
+            attempt(one, [&] { enqueue(one); });
+        }
+    } else if (flush_ != nullptr && keys_.empty()) {
+        make_due(*flush_);
     }
     pump();
 }
@@ -173,21 +183,21 @@ void WarmUp::stop() {
     std::unordered_map<uint64_t, std::unique_ptr<Request>> all;
     std::swap(all, requests_);
     keys_.clear();
-    behind_flush_.clear();
-    due_.clear();
-    flush_ = bytes_ = 0;
+    behind_flush_ = {};
+    first_due_ = flush_ = nullptr;
+    bytes_ = 0;
     for (const auto& [number, request] : all) replies_.unavailable(request->ticket, "farcached stops");
-    link_.stop();
+    gets_.stop();
+    changes_.stop();
 }
 
 // ---- steps -------------------------------------------------------------------------------------------
 
 void WarmUp::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
-    if (source_.ended() || request.settled) return execute(request);
-    if (std::holds_alternative<FlushOp>(op)) return flush_source(request);
+    if (request.settled) return execute(request);
     if (is_get(op)) return get_first(request);
-    replaces(op) ? forget_at_source(request) : take_mark(request);
+    replaces(op) ? change_source(request) : take_mark(request);
 }
 
 struct WarmUp::OwnRecord {
@@ -222,10 +232,7 @@ void WarmUp::get_first(Request& request) {
 }
 
 void WarmUp::first_answered(Request& request, ReplySlot& slot) {
-    if (!slot.available()) {
-        replies_.unavailable(request.ticket, "the node did not reply");
-        return finish(request);
-    }
+    if (!slot.available()) return fail(request, "the node did not reply");
     if (std::get<GetReply>(slot.reply()).status == GetReply::Status::miss) return take_mark(request);
     answer(request, slot.reply(), slot.value());
 }
@@ -243,80 +250,68 @@ void WarmUp::mark_answered(Request& request, ReplySlot& slot) {
 
 void WarmUp::marked(Request& request, const StoreReply& reply) {
     request.mark = reply.cas;
-    if (reply.status == StoreReply::Status::not_found && !source_.ended()) return fetch(request);
-    go_on(request);
+    reply.status == StoreReply::Status::not_found ? fetch(request) : go_on(request);
 }
 
 // The source has no item for it.
-void WarmUp::go_on(Request& request) { is_get(request.asked.op) ? execute(request) : forget_at_source(request); }
+void WarmUp::go_on(Request& request) { is_get(request.asked.op) ? execute(request) : change_source(request); }
 
 void WarmUp::fetch(Request& request) {
     context_.counters.warm_fetches.add(1);
-    const uint64_t number = request.number;
-    link_.get(key_of(request.asked.op).bytes, [this, number](bool ok, const SourceReply& reply) {
-        if (Request* one = find(number)) attempt(*one, [&] { fetched(*one, ok, reply); });
-    });
+    request.awaits = Awaits::fetch;
+    request.fetched_at = context_.now;
+    gets_.ask(SourceLink::Kind::get, key_of(request.asked.op).bytes, request.number);
+}
+
+void WarmUp::change_source(Request& request) {
+    const bool flushes = std::holds_alternative<FlushOp>(request.asked.op);
+    request.awaits = Awaits::change;
+    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, key_of(request.asked.op).bytes, request.number);
+}
+
+void WarmUp::source_answered(uint64_t number, bool ok, const SourceReply& reply) noexcept {
+    if (!ok) context_.counters.warm_failures.add(1);
+    Request* const request = find(number);
+    if (request == nullptr) return;  // stopped
+    const Awaits awaited = std::exchange(request->awaits, Awaits::nothing);
+    if (awaited == Awaits::fetch) return attempt(*request, [&] { fetched(*request, ok, reply); });
+    if (!ok) return fail(*request, "the source of warm_from did not delete the key in time");
+    attempt(*request, [&] { execute(*request); });
 }
 
 void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
-    if (!ok) context_.counters.warm_failures.add(1);
-    for (Request* behind : request.key->second) {
-        if (behind != &request && !is_get(behind->asked.op)) break;
-        behind->settled = true;
-    }
+    for (Request* behind = request.next; behind != nullptr && is_get(behind->asked.op); behind = behind->next) behind->settled = true;
     if (!ok || reply.status != SourceReply::Status::item) return go_on(request);
+    if (reply.ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
+    if (has_expired(request.exptime, context_.now)) return go_on(request);
     context_.counters.warm_hits.add(1);
     request.value = reply.value;
-    request.found = reply;
+    request.flags = reply.flags;
     bytes_ += request.value.size();
     StoreOp op;
     op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::add;
-    op.cas_compare = request.mark;  // 0: of a node of an earlier version, which would store in any case
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
     op.value = request.value;
-    op.flags = reply.flags;
-    op.exptime = reply.ttl_s < 0 ? never_expires : context_.now + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
-    if (request.mark == 0 || context_.router.too_large(op.key.bytes.size(), op.value.size())) return filled(request, StoreReply());
+    op.flags = request.flags;
+    op.exptime = request.exptime;
+    const bool fits = !context_.router.too_large(op.key.bytes.size(), op.value.size());
+    if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
     if (peer == nullptr) return ask_links(request, op, {}, &WarmUp::fill_answered);
     filled(request, peer->node().store(op, context_.now));
 }
 
 void WarmUp::fill_answered(Request& request, ReplySlot& slot) {
-    StoreReply none;
-    none.status = StoreReply::Status::no_memory;
-    filled(request, slot.available() ? std::get<StoreReply>(slot.reply()) : none);
+    filled(request, slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply());
 }
 
 void WarmUp::filled(Request& request, const StoreReply& reply) {
     if (reply.status == StoreReply::Status::stored) context_.counters.warm_stored.add(1);
-    if (!is_get(request.asked.op)) return forget_at_source(request);
+    if (!is_get(request.asked.op)) return change_source(request);
     // Another request has stored a newer value.
-    if (reply.status == StoreReply::Status::not_stored && request.mark != 0) return execute(request);
+    if (reply.status == StoreReply::Status::exists) return execute(request);
     answer_found(request, reply);
-}
-
-void WarmUp::forget_at_source(Request& request) {
-    if (source_.ended()) return execute(request);
-    const uint64_t number = request.number;
-    link_.remove(key_of(request.asked.op).bytes, [this, number](bool ok, const SourceReply&) {
-        if (!ok) {
-            context_.counters.warm_failures.add(1);
-            source_.end();
-        }
-        if (Request* one = find(number)) attempt(*one, [&] { execute(*one); });
-    });
-}
-
-void WarmUp::flush_source(Request& request) {
-    const uint64_t number = request.number;
-    link_.flush([this, number](bool ok, const SourceReply&) {
-        if (!ok) {
-            context_.counters.warm_failures.add(1);
-            source_.end();
-        }
-        if (Request* one = find(number)) attempt(*one, [&] { execute(*one); });
-    });
 }
 
 // ---- answers -----------------------------------------------------------------------------------------
@@ -331,12 +326,12 @@ void WarmUp::answer_found(Request& request, const StoreReply& stored) {
     GetReply reply;
     reply.status = GetReply::Status::hit;
     reply.why = protocol::Miss::none;
-    reply.meta.cas = is_stored ? stored.cas : request.found.cas;
-    if (!context_.options.cas_enabled) reply.meta.cas = 0;
+    // Without an item here there is no unique that a cas could compare with.
+    if (is_stored && context_.options.cas_enabled) reply.meta.cas = stored.cas;
     reply.meta.value_len = uint32_t(request.value.size());
-    reply.meta.flags = request.found.flags;
+    reply.meta.flags = request.flags;
     reply.meta.item_bytes = uint32_t(layout::item_bytes(key_of(request.asked.op).bytes.size(), request.value.size()));
-    reply.meta.exptime = request.found.ttl_s < 0 ? never_expires : context_.now + NodeSeconds(request.found.ttl_s);
+    reply.meta.exptime = request.exptime;
     reply.meta.last_access = context_.now;
     reply.meta.size_class = is_stored ? stored.size_class : uint8_t(0);
     answer(request, reply, request.wanted.value ? std::string_view(request.value) : std::string_view());
@@ -399,9 +394,7 @@ void WarmUp::execute_here(Request& request) {
         else
             node.flush_all(now);
     }
-    if (done) return answer(request, protocol::DoneReply());
-    replies_.unavailable(request.ticket, "too many prefixes wait to be swept");
-    finish(request);
+    done ? answer(request, protocol::DoneReply()) : fail(request, "too many prefixes wait to be swept");
 }
 
 }  // namespace farcached::daemon

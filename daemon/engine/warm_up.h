@@ -7,25 +7,23 @@
 //     other mutations   mark -> get -> store, as a get;    delete at the source -> execute here -> reply
 //     flush_all, delete_prefix                             flush_all at the source -> execute here -> reply
 //
-// Owner: a Worker; its thread alone. WarmSource is shared by all workers.
+// Owner: a Worker; its thread alone.
 //
 // U1  Before a mutation is executed here, its key is absent at the source, so no later get of any farcached finds the old value
 //     there (S7). A get that found it earlier stores it only if no mutation of the key was executed since (node/store/marks.h).
-// U2  If the source does not confirm that, warming ends in the whole process before the mutation is executed: no key is looked up
-//     at the source any more.
+// U2  If the source does not confirm that in time, the mutation is not executed, and its answer is unavailable.
 // U3  A worker's requests for one key take these steps one after the other, in the order of their submission. A flush waits for
 //     all earlier requests of the worker, and later ones for it.
-// U4  Each submitted ticket is answered once, by this or by the links that it was passed to.
+// U4  Each submitted ticket is answered once, by this or by the links that it was passed to. What ends a request allocates nothing.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/owned_request.h"
@@ -34,21 +32,7 @@
 
 namespace farcached::daemon {
 
-class WarmSource {
-  public:
-    explicit WarmSource(SourceOptions options) : options_(std::move(options)) {}
-
-    const SourceOptions& options() const { return options_; }
-    bool ended() const { return ended_.load(std::memory_order_acquire); }
-    // Logs it once.
-    void end() noexcept;
-
-  private:
-    const SourceOptions options_;
-    std::atomic<bool> ended_ = false;
-};
-
-class WarmUp {
+class WarmUp final : private SourceLink::Sink {
   public:
     // All outlive this.
     WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context);
@@ -56,8 +40,6 @@ class WarmUp {
     WarmUp(const WarmUp&) = delete;
     WarmUp& operator=(const WarmUp&) = delete;
 
-    // Requests go through submit(). False: warming has ended, and no request waits here.
-    bool active() const { return !requests_.empty() || !source_.ended(); }
     // A request for the key waits here: a get must not overtake it.
     bool busy(std::string_view key) const;
     // Borrows the operation until it returns. Throws std::bad_alloc, with no effect.
@@ -67,16 +49,34 @@ class WarmUp {
     }
 
     // Sends the commands for the source.
-    void end_tick() { link_.end_tick(); }
-    uint64_t timer_at_ns() const { return link_.timer_at_ns(); }
-    void timer_due() { link_.timer_due(); }
+    void end_tick() {
+        gets_.end_tick();
+        changes_.end_tick();
+    }
+    uint64_t timer_at_ns() const { return std::min(gets_.timer_at_ns(), changes_.timer_at_ns()); }
+    void timer_due() {
+        gets_.timer_due();
+        changes_.timer_due();
+    }
     // Fails all requests that wait here. After the last submission, before the links stop.
     void stop();
 
   private:
     struct Request;
-    using Queue = std::deque<Request*>;
-    using Keys = std::unordered_map<std::string, Queue>;
+    // Linked by Request::next.
+    struct Queue {
+        bool empty() const { return first == nullptr; }
+        void push(Request& request) noexcept;
+        Request& pop() noexcept;
+        Request* first = nullptr;
+        Request* last = nullptr;
+    };
+    struct KeyHash {
+        using is_transparent = void;
+        size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+    };
+    using Keys = std::unordered_map<std::string, Queue, KeyHash, std::equal_to<>>;
+    enum class Awaits : uint8_t { nothing, fetch, change };  // of the source
     struct Request {
         template <class Op>
         Request(const Op& from, Wanted what, Ticket to) : asked(from, proxy::AskOptions()), wanted(what), ticket(to) {}
@@ -88,19 +88,24 @@ class WarmUp {
         uint64_t session = 0;
         uint64_t mark = 0;
         Keys::value_type* key = nullptr;  // its queue; nullptr: of a flush, or behind one
+        Request* next = nullptr;          // in a queue of its key or behind a flush
         bool settled = false;  // an earlier request of the key has asked the source
-        protocol::SourceReply found;  // its value is in `value`
-        std::string value;
+        Awaits awaits = Awaits::nothing;
+        std::string value;     // found at the source, with the next two
+        uint32_t flags = 0;
+        NodeSeconds fetched_at = 0, exptime = never_expires;
+        Request* next_due = nullptr;
     };
     using Step = void (WarmUp::*)(Request& request, ReplySlot& slot);
     struct OwnRecord;
 
     SubmitResult take(std::unique_ptr<Request> request);
     void enqueue(Request& request);
-    Request* find(uint64_t number);
-    void pump();
+    Request* find(uint64_t number) noexcept;
+    void make_due(Request& request) noexcept;
+    void pump() noexcept;
     template <class Body>
-    void attempt(Request& request, Body body);
+    void attempt(Request& request, Body body) noexcept;
     void begin(Request& request);
 
     template <class Op>
@@ -114,30 +119,31 @@ class WarmUp {
     void marked(Request& request, const protocol::StoreReply& reply);
     void go_on(Request& request);
     void fetch(Request& request);
+    void source_answered(uint64_t number, bool ok, const protocol::SourceReply& reply) noexcept override;
     void fetched(Request& request, bool ok, const protocol::SourceReply& reply);
     void fill_answered(Request& request, ReplySlot& slot);
     void filled(Request& request, const protocol::StoreReply& reply);
-    void forget_at_source(Request& request);
-    void flush_source(Request& request);
+    void change_source(Request& request);
     void execute(Request& request);
     void answer_found(Request& request, const protocol::StoreReply& stored);
     void answer(Request& request, const protocol::ReplyOp& reply, std::string_view value = {});
-    void finish(Request& request);
+    void fail(Request& request, std::string_view why) noexcept;
+    void finish(Request& request) noexcept;
 
     bool get_here(Request& request, const protocol::GetOp& op, bool misses_answer);
     void execute_here(Request& request);
 
-    WarmSource& source_;
     ReplyPool& replies_;
     Context& context_;
-    SourceLink link_;
+    SourceLink gets_, changes_;
     std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
     Keys keys_;  // of each key, the first is under way
     uint64_t numbers_ = 0;
     uint64_t bytes_ = 0;       // of values of requests, sent or found
-    uint64_t flush_ = 0;       // the number of a flush; 0: none
+    Request* flush_ = nullptr;
     Queue behind_flush_;
-    std::deque<uint64_t> due_;  // requests to begin
+    Request* first_due_ = nullptr;  // requests to begin
+    Request* last_due_ = nullptr;
     bool pumping_ = false;
 };
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Marks: counts a partition's mutations by stripes of its keys. A caller that brings a key's value from elsewhere takes the key's
-// mark first. The node stores that value only if the mark is the same (StoreOp, mode add with cas_compare).
+// mark first. The node stores that value only if the key is missing and the mark is the same (StoreOp, mode cas).
 //
 // Owner: the Partition. Threads: any; every call needs the partition's lock.
 //
 // M1  Equal marks of a key mean: no mutation of the key, no flush and no delete by prefix was executed in between.
-// M2  A mark is never 0, and says nothing to another node or another run: each begins at a random number.
+// M2  A mark has its top bit set, as no cas unique has. So a node of an earlier version, which has no marks, stores no such value.
+//     It says nothing to another node or another run: each begins at a random number.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <cstdint>
 
 #include "base/random_word.h"
+#include "protocol/op.h"
 
 namespace farcached::node {
 
@@ -27,8 +29,8 @@ class Marks {
     static constexpr size_t stripes = 256;
     static size_t stripe(uint64_t hash) { return (hash >> 8) % stripes; }  // partitions share the top bits, buckets the low ones
 
-    // Below half of the range, so that the sum neither wraps nor is 0.
-    const uint64_t first_ = random_word() / 2 | 1;
+    // Room for the counts, so that the sum does not wrap.
+    const uint64_t first_ = random_word() / 4 | protocol::mark_bit;
     uint64_t all_ = 0;
     std::array<uint32_t, stripes> counts_{};
 };

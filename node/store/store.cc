@@ -113,11 +113,9 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     return reply;
 }
 
-// A value from elsewhere, which is older than any mutation since its mark (Marks).
-bool is_fill(const StoreOp& op) { return op.mode == StoreOp::Mode::add && op.cas_compare.has_value(); }
-
-bool is_mutation(const StoreOp& op, StoreReply::Status status) {
-    return !is_fill(op) && (status == StoreReply::Status::stored || op.mode != StoreOp::Mode::cas);
+// A cas that stores a missing item brings a value from elsewhere, which is older than any mutation since its mark (Marks).
+bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
+    return op.mode != StoreOp::Mode::cas || (exists && status == StoreReply::Status::stored);
 }
 
 // memcached's conditions for storing over the found item; `stored` means proceed.
@@ -125,9 +123,8 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
     using Status = StoreReply::Status;
     using Mode = StoreOp::Mode;
     if (!exists) {
-        if (is_fill(op) && *op.cas_compare != mark) return Status::exists;
         if (op.mode == Mode::set || op.mode == Mode::add) return Status::stored;
-        if (op.mode == Mode::cas) return Status::not_found;
+        if (op.mode == Mode::cas) return op.cas_compare.value_or(0) == mark ? Status::stored : Status::not_found;
         bool appends = op.mode == Mode::append || op.mode == Mode::prepend;
         return appends && op.vivify.has_value() ? Status::stored : Status::not_stored;
     }
@@ -356,7 +353,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         bool as_stale = false;
         const uint64_t mark = partition.marks().of(op.key.hash);
         StoreReply::Status status = verdict(op, exists, old.cas, mark, as_stale);
-        if (is_mutation(op, status)) partition.marks().note(op.key.hash);
+        if (is_mutation(op, exists, status)) partition.marks().note(op.key.hash);
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
