@@ -409,7 +409,8 @@ TESTS += t/unit/node/in_place
 t_unit_node_in_place_SOURCES = t/unit/node/in_place.cc t/unit/node/invariants.h t/lib/tap.h
 
 # Preloaded by these.
-test_scripts += t/faulty/failing_allocations.py t/faulty/failing_datagrams.py t/faulty/failing_disk.py t/faulty/failing_sasl.py
+test_scripts += t/faulty/failing_allocations.py t/faulty/failing_datagrams.py t/faulty/failing_disk.py t/faulty/failing_sasl.py \
+	t/faulty/failing_warm_up.py
 check_DATA = t/faulty/failing_new.so
 CLEANFILES += t/faulty/failing_new.so
 EXTRA_DIST += t/faulty/failing_new.cc

@@ -32,7 +32,8 @@ bool is_reply_to(SourceLink::Kind kind, uint64_t number, const protocol::SourceR
     switch (kind) {
         case SourceLink::Kind::get:
             if (reply.status == Status::miss) return !reply.opaque.has_value() || has_number;  // older sources repeat none
-            return has_number && (reply.status == Status::item || reply.status == Status::unusable || reply.status == Status::too_large);
+            return has_number &&
+                   (reply.status == Status::item || reply.status == Status::unusable || reply.status == Status::too_large);
         case SourceLink::Kind::remove: return has_number && (reply.status == Status::deleted || reply.status == Status::not_found);
         case SourceLink::Kind::flush: return reply.status == Status::ok;
     }

@@ -34,7 +34,8 @@ bool is_get(const protocol::RequestOp& op) {
 // The old value does not matter to it.
 bool replaces(const protocol::RequestOp& op) {
     const auto* store = std::get_if<StoreOp>(&op);
-    return std::holds_alternative<FlushOp>(op) || std::holds_alternative<ForgetOp>(op) || (store != nullptr && store->mode == StoreOp::Mode::set);
+    if (std::holds_alternative<FlushOp>(op) || std::holds_alternative<ForgetOp>(op)) return true;
+    return store != nullptr && store->mode == StoreOp::Mode::set;
 }
 
 const protocol::Key& key_of(const protocol::RequestOp& op) {
@@ -280,7 +281,8 @@ void WarmUp::source_answered(uint64_t number, bool ok, const SourceReply& reply)
 }
 
 void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
-    for (Request* behind = request.next; behind != nullptr && is_get(behind->asked.op); behind = behind->next) behind->settled = true;
+    for (Request* behind = request.next; behind != nullptr && is_get(behind->asked.op); behind = behind->next)
+        behind->settled = true;
     if (!ok || reply.status != SourceReply::Status::item) return go_on(request);
     if (reply.ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
     if (has_expired(request.exptime, context_.now)) return go_on(request);

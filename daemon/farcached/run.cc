@@ -141,9 +141,11 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files
 }
 
 // nullptr: without warm_from. It waits for name servers.
-std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings) {
+std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings, const protocol::AuthKey* key) {
     const std::string& name = settings.proxy.warm_from;
     if (name.empty()) return nullptr;
+    if (key != nullptr && key->role() == protocol::AuthRole::reader)
+        fatal({conf::exit_system, "warm_from: with a key of role reader nothing can be stored; give a key of role proxy\n"});
     SourceOptions options;
     std::string host;
     uint16_t port = 0;
@@ -451,7 +453,7 @@ int run(int argc, char** argv) {
     std::unique_ptr<Nodes> nodes = nodes_or_exit(settings, files, node_key);
 
     Signals signals;
-    const std::unique_ptr<WarmSource> warm_source = warm_source_or_exit(settings);
+    const std::unique_ptr<WarmSource> warm_source = warm_source_or_exit(settings, node_key.get());
     options.worker.warm = warm_source.get();
     options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
     Server server(options);

@@ -22,12 +22,14 @@ def source():
 
 
 class Source:
-    """A memcached of one table, for races. hold(KEY): the next mg of the key is executed, and its reply waits for let_go()."""
+    """A memcached of one table, for races. hold(KEY): the next mg of the key is executed, and its reply waits for `go`.
+    Replies to commands for repeated_key are sent twice; the next command for closing_key ends the connection."""
 
     def __init__(self, **items):
         self.items = dict(items)
         self.held_key, self.held, self.go = None, threading.Event(), threading.Event()
         self.gets = []
+        self.repeated_key = self.closing_key = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.sockets = []
@@ -58,7 +60,13 @@ class Source:
     def _serve(self, s):
         try:
             for line in s.makefile("rb"):
-                s.sendall(self._reply(line.split()))
+                words = line.split()
+                if len(words) > 1 and words[1].decode() == self.closing_key:
+                    self.closing_key = None
+                    s.shutdown(socket.SHUT_RDWR)
+                    return
+                times = 2 if len(words) > 1 and words[1].decode() == self.repeated_key else 1
+                s.sendall(self._reply(words) * times)
         except OSError:
             pass
 
@@ -68,16 +76,16 @@ class Source:
         if words[0] == b"flush_all":
             self.items.clear()
             return b"OK\r\n"
-        key = words[1].decode()
+        key, number = words[1].decode(), words[-1]
         if words[0] == b"md":
-            return b"HD\r\n" if self.items.pop(key, None) is not None else b"NF\r\n"
+            return (b"HD " if self.items.pop(key, None) is not None else b"NF ") + number + b"\r\n"
         value = self.items.get(key)
         self.gets.append(key)
         if key == self.held_key:
             self.held_key = None
             self.held.set()
             self.go.wait(deadline())
-        return b"EN\r\n" if value is None else b"VA %d f7 t-1 c3\r\n%s\r\n" % (len(value), value.encode())
+        return b"EN\r\n" if value is None else b"VA %d f7 t-1 %s\r\n%s\r\n" % (len(value), number, value.encode())
 
 
 def options(port, *more):
@@ -194,18 +202,65 @@ def test_merged():
         tap.is_(s.gets.count("k"), 1, "and one fetch serves both")
 
 
-def test_ends():
+def test_refuses():
+    """A source that does not reply: nothing is changed that it may still have; so nothing old comes back, here or elsewhere."""
+    warm = "warm_timeout_ms=300"
     with source() as s, s.client() as old:
-        old.set("k", "old")
-        with Daemon("-o", "warm_from=127.0.0.1:%d,warm_timeout_ms=300" % s.port) as d, d.client() as c:
-            tap.is_(c.get("k"), b"old", "it is moved")
-            old.set("other", "old")
-            with s.stopped():
-                tap.is_(c.get("other"), None, "the source does not respond: a get is a miss")
-                tap.is_(c.set("k", "new"), "STORED", "a set is executed, and ends the warming")
-            tap.is_([c.get("k"), c.get("other")], [b"new", None], "nothing comes from the source any more")
-            tap.like(d.stderr(), r"warm_from: 127\.0\.0\.1:\d+ did not confirm the delete of a changed key", "the log tells")
-            tap.ok(int(c.stats("proxy")["warm_failures"]) >= 1, "and the counter")
+        for key in ("k", "other", "gone"):
+            old.set(key, "old")
+        with Cluster("tcp", proxies=2, threads=1, options=["warm_from=127.0.0.1:%d" % s.port, warm]) as cluster:
+            first, second = cluster.proxies
+            with first.client() as c, second.client() as c2, BinaryClient(first.client()) as b:
+                tap.is_(c.get("k"), b"old", "it is moved")
+                with s.stopped():
+                    tap.is_([c.get("other"), c.get("k")], [None, b"old"], "no reply: a get is a miss, or a hit here")
+                    tap.like(c.set("k", "new"), r"SERVER_ERROR", "a set is refused")
+                    tap.like(c.ask("delete gone"), r"SERVER_ERROR", "as a delete is")
+                    tap.like(c.ask("flush_all"), r"SERVER_ERROR", "and a flush")
+                    tap.is_(b.ask(op.DELETE, b"gone").status, 0x86, "in the binary protocol, too")
+                tap.is_([c2.get("k"), c2.get("gone")], [b"old", b"old"], "so another farcached shows nothing wrong")
+                tap.is_([c.ask("delete gone"), c.set("k", "new")], ["DELETED", "STORED"], "it replies again: both are executed")
+                tap.is_([c2.get("gone"), c2.get("k")], [None, b"new"], "for both")
+                tap.is_([old.get("gone"), old.get("k")], [None, None], "and the source has neither")
+                tap.like(first.stderr(), r"warm_from: 127\.0\.0\.1:\d+: no reply within warm_timeout_ms; until it replies",
+                         "the log tells")
+                tap.ok(int(c.stats("proxy")["warm_failures"]) >= 4, "and the counter")
+        with Daemon("-o", "warm_from=127.0.0.1:%d,%s" % (s.port, warm)) as d, d.client() as c:
+            tap.is_([c.get("gone"), c.get("k")], [None, None], "nor does a farcached that starts later bring it back")
+
+
+def test_replies():
+    """Replies that meet the wrong command, and connections that end."""
+    with Source(a="1", b="2", c="3", d="4") as s, Daemon(*options(s.port), threads=1) as d, d.client() as c:
+        s.repeated_key = "a"
+        tap.is_([c.get("a"), c.get("b")], [b"1", b"2"], "one reply too many is not another key's value")
+        c.send(b"get a c d\r\n")
+        c.expect(b"VALUE a 7 1\r\n1\r\nVALUE c 7 1\r\n3\r\nVALUE d 7 1\r\n4\r\nEND\r\n", "nor in a get of several keys")
+        tap.is_([c.ask("delete a"), c.ask("delete b")], ["DELETED", "DELETED"], "nor another key's delete")
+        tap.is_(sorted(s.items), ["c", "d"], "each is deleted at the source")
+        s.items.update(e="5", f="6")
+        s.closing_key = "e"
+        c.send(b"get e f\r\n")
+        c.expect(b"VALUE e 7 1\r\n5\r\nVALUE f 7 1\r\n6\r\nEND\r\n", "the source closes the connection: gets are repeated")
+        s.closing_key = "e"
+        tap.is_([c.set("e", "new"), sorted(s.items)], ["STORED", ["c", "d", "f"]], "as deletes are")
+
+
+def test_sizes():
+    with source() as s, s.client() as old, Daemon(*options(s.port), "-I", "128k", threads=1) as d, d.client() as c:
+        old.set("large", "L" * 700000)
+        old.set("small", "s")
+        tap.is_([k for k, _, _, _ in c.get_many(["large", "small"])], [b"small"], "a value above the limit is a miss")
+        with BinaryClient(d.client()) as b:
+            for size in (186, 187, 250):
+                key = b"\1" * size
+                tap.is_([b.ask(op.GET, key).status, b.ask(op.DELETE, key).status], [1, 1], "a binary key of %d bytes" % size)
+        tap.is_(c.stats("proxy")["warm_failures"], "0", "no failure")
+
+
+def test_localhost():
+    with Source(k="old") as s, Daemon("-o", "warm_from=localhost:%d,%s" % (s.port, PATIENT)) as d, d.client() as c:
+        tap.is_([c.get("k"), c.set("k", "new"), s.items], [b"old", "STORED", {}], "a name whose first address is no source")
 
 
 def test_prefix():
@@ -224,7 +279,7 @@ def test_refused():
 
 def main():
     try:
-        for test in (test_moved, test_races, test_merged, test_ends, test_prefix, test_refused):
+        for test in (test_moved, test_races, test_merged, test_refuses, test_replies, test_sizes, test_localhost, test_prefix, test_refused):
             test()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
