@@ -176,6 +176,7 @@ EXTRA_DIST += \
 	t/lib/restart_load.py \
 	t/lib/service.py \
 	t/lib/trouble.py \
+	t/lib/warm_source.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
 	t/lib/conversation.py \

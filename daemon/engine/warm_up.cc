@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "daemon/engine/disk_gets.h"
 #include "daemon/engine/links.h"
@@ -267,7 +268,9 @@ void WarmUp::fetch(Request& request) {
 void WarmUp::change_source(Request& request) {
     const bool flushes = std::holds_alternative<FlushOp>(request.asked.op);
     request.awaits = Awaits::change;
-    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, key_of(request.asked.op).bytes, request.number);
+    const uint64_t number = request.number;
+    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, key_of(request.asked.op).bytes, number);
+    if (broken::s7_execute_first && find(number) != nullptr) execute(request);
 }
 
 void WarmUp::source_answered(uint64_t number, bool ok, const SourceReply& reply) noexcept {

@@ -124,7 +124,11 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
     using Mode = StoreOp::Mode;
     if (!exists) {
         if (op.mode == Mode::set || op.mode == Mode::add) return Status::stored;
-        if (op.mode == Mode::cas) return op.cas_compare.value_or(0) == mark ? Status::stored : Status::not_found;
+        if (op.mode == Mode::cas) {
+            const uint64_t compared = op.cas_compare.value_or(0);
+            const bool same = compared == mark || (broken::s7_ignore_mark && protocol::is_mark(compared));
+            return same ? Status::stored : Status::not_found;
+        }
         bool appends = op.mode == Mode::append || op.mode == Mode::prepend;
         return appends && op.vivify.has_value() ? Status::stored : Status::not_stored;
     }
