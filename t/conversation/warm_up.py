@@ -211,7 +211,8 @@ def test_refused():
 
 def main():
     try:
-        for test in (test_moved, test_races, test_merged, test_refuses, test_replies, test_sizes, test_localhost, test_prefix, test_refused):
+        for test in (test_moved, test_races, test_merged, test_refuses, test_replies, test_sizes, test_localhost, test_prefix,
+                     test_refused):
             test()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
