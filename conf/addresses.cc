@@ -69,6 +69,13 @@ bool is_socket_path(std::string_view path) {
     return std::none_of(path.begin(), path.end(), is_control);
 }
 
+bool is_admin_path(std::string_view path) {
+    const size_t colon = path.rfind(':');
+    const std::string_view port = colon == path.npos ? "" : path.substr(colon + 1);
+    const bool has_port = !port.empty() && port.find_first_not_of("0123456789") == port.npos;
+    return is_socket_path(path) && !(has_port && path.find('/') == path.npos);
+}
+
 Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port) {
     const std::string prefix(channel), lead = channel.empty() ? "" : prefix + " ";

@@ -46,6 +46,11 @@ bool is_socket_path(std::string_view path);
 constexpr std::string_view socket_path_allowed =
     "the path of a Unix socket, 1 to 107 printable bytes";
 
+// The same, and no address, which would become a file of that name: "127.0.0.1:9000" without a slash.
+bool is_admin_path(std::string_view path);
+constexpr std::string_view admin_path_allowed =
+    "the path of a Unix socket, 1 to 107 printable bytes; it listens at no address (./NAME:NUMBER for a file of such a name)";
+
 // "10.0.0.1:11300", "[::1]:11300": the host without brackets, not looked up. `channel`: the prefix as written, "tcp:" or empty,
 // for messages.
 Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,

@@ -389,8 +389,8 @@ constexpr Option peer_ca_option(Section section) {
 
 constexpr Option admin_option(Section section) {
     return {.name = "admin", .argument = "<path>",
-            .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_socket_path),
-            .section = section, .exit_status = exit_usage, .allowed = socket_path_allowed,
+            .kind = checked_text<&Settings::admin, &AdminSettings::socket_path>(is_admin_path),
+            .section = section, .exit_status = exit_usage, .allowed = admin_path_allowed,
             .help = "Unix socket of mode 0600 for the operator: statistics and\n"
                     "administrative commands, by farctl or nc"};
 }

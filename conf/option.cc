@@ -100,7 +100,7 @@ std::string complaint(const Option& option, std::string_view value) {
 Problem refuse(const Option& option, std::string_view value) {
     if (option.refuses_low && fault_of(option, value) == NumberFault::too_large)
         return {option.exit_status, spelled(option) + ": " + complaint(option, value) + "\n"};
-    if (option.refusal.empty()) {
+    if (option.refusal.empty() || (option.refuses_range && fault_of(option, value) == NumberFault::no_number)) {
         return {option.exit_status, "could not parse argument to " + std::string(option.name) + ": " +
                                         complaint(option, value) + "\n"};
     }

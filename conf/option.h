@@ -135,6 +135,7 @@ struct Option {
     int exit_status = exit_illegal;    // of a refused value
     std::string_view refusal = {};          // message; {} is the value; empty: generated from the allowed values
     bool refuses_low = false;          // the refusal is about a number that is too small
+    bool refuses_range = false;        // the refusal is about a number out of range
     std::string_view once = {};             // refusal of a second one on a command line, or in a file; empty: it overrides
     std::string_view allowed = {};          // allowed texts, for messages; numbers and choices generate theirs
     std::string_view help = {};             // \n begins a new line

@@ -2,7 +2,9 @@
 #include "fabric/peer_tls.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <utility>
 
@@ -30,6 +32,7 @@ Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
 }
 
 std::unique_ptr<TlsStream> PeerTls::begin(int, const std::string*) const { throw std::bad_alloc(); }
+int64_t PeerTls::expires_unix() const { return 0; }
 void TlsStream::FreeSsl::operator()(ssl_st*) const {}
 TlsStream::Outcome TlsStream::shake_hands() { return Outcome::failed; }
 size_t TlsStream::receive(char*, size_t, Outcome& outcome) { return outcome = Outcome::failed, 0; }
@@ -98,6 +101,14 @@ Result<PeerTls::Loaded> PeerTls::load(const Paths& paths) {
         return refused(paths.issuers, ": no issuer's certificate can be read");
     parse_extensions(raw);
     return context;
+}
+
+int64_t PeerTls::expires_unix() const {
+    std::lock_guard hold(lock_);
+    if (loaded_ == nullptr) return 0;
+    tm end{};
+    const ASN1_TIME* const at = X509_get0_notAfter(SSL_CTX_get0_certificate(loaded_.get()));
+    return ASN1_TIME_to_tm(at, &end) == 1 ? int64_t(timegm(&end)) : INT64_MAX;
 }
 
 std::unique_ptr<TlsStream> PeerTls::begin(int socket, const std::string* host) const {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,6 +67,8 @@ class PeerTls {
     static Result<Loaded> load(const Paths& paths);
     // Connections made from now on use it.
     void use(Loaded loaded);
+    // End of the validity of this process's certificate, in seconds since 1970; 0: nothing is loaded.
+    int64_t expires_unix() const;
 
     // The accepting end's. Throws std::bad_alloc.
     std::unique_ptr<TlsStream> accept(int socket) const { return begin(socket, nullptr); }

@@ -51,6 +51,8 @@ void link_rows() {
     proxy::each_pointer_denial(none, [](std::string_view name, std::string_view help, uint64_t) {
         row("lease_" + std::string(name), "of lease_denied: " + std::string(help));
     });
+    heading("stats proxy, with --peer-cert");
+    row("peer_certificate_expires", node::peer_certificate_help);
     heading("stats proxy, with nodes: GETs that were not one-sided");
     row("get_onesided_share", "get_onesided and get_index among all GETs through connections to nodes, from 0.000 to 1.000");
     proxy::each_onesided_reason(none, [](std::string_view name, std::string_view help, uint64_t) {
@@ -99,6 +101,8 @@ void farnode_rows() {
     rows("general: requests of connections", node::ServiceCounters::rows());
     rows("general, with ext_path: the disk", node::DiskStatistics::rows());
     rows("general: identity", node::identity_rows());
+    heading("general, with --peer-cert");
+    row("peer_certificate_expires", node::peer_certificate_help);
     rows("general, with --discover: the serving right", node::serving_right_rows);
     rows("leases: their terms", node::lease_term_rows());
     rows("general: items and memory", node::node_rows);

@@ -19,6 +19,8 @@ process_libprocess_a_SOURCES = \
 	process/http_servers.h \
 	process/json_text.cc \
 	process/json_text.h \
+	process/kernel_tls.cc \
+	process/kernel_tls.h \
 	process/log.cc \
 	process/log.h \
 	process/node_time.cc \

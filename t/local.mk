@@ -248,6 +248,8 @@ test_scripts += t/bench/smoke.py t/bench/buffer.py t/bench/charts.py t/bench/hit
 # RDMA tests, in guests that have it: contrib/check runs them and `make check` does not.
 check_PROGRAMS += t/guest/verbs_relay
 t_guest_verbs_relay_SOURCES = t/guest/verbs_relay.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
+check_PROGRAMS += t/guest/verbs_strangers
+t_guest_verbs_strangers_SOURCES = t/guest/verbs_strangers.cc t/unit/fabric/channel_fixture.h t/lib/tap.h
 EXTRA_DIST += \
 	t/guest/run t/guest/compare.py t/guest/conversations.py t/guest/counted.py t/guest/device.py t/guest/device_tools.py \
 	t/guest/faults.py t/guest/huge_pages.py t/guest/image.py t/guest/package.py t/guest/programs.py t/guest/refused.py \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farcached/files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -26,6 +27,21 @@ Result<std::shared_ptr<const protocol::AuthKey>> read_node_key(const std::string
         process::say(process::Level::warning, "--auth-key-file " + path + ": it has no key of role proxy: with that of a reader, "
                                                   "nodes answer GETs and refuse everything else");
     return key;
+}
+
+// A node found by --discover has the channel of discover_channel.
+bool uses_tcp(const conf::ProxySettings& settings) {
+    if (!settings.discover.empty()) return settings.discover_channel == conf::NodeChannel::tcp;
+    return std::ranges::any_of(settings.nodes, [](const auto& node) { return node.channel == conf::NodeChannel::tcp; });
+}
+
+void warn_of_peer_tls(const conf::ProxySettings& settings) {
+    using enum process::Level;
+    if (!settings.has_nodes())
+        process::say(warning, "--peer-cert has no effect without nodes (--node)");
+    else if (!uses_tcp(settings))
+        process::say(warning, "--peer-cert has no effect: links over shm and RDMA are not encrypted, and no node has an address of "
+                              "tcp; use tcp, or remove peer_cert");
 }
 
 std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }
@@ -59,8 +75,7 @@ void Files::find_or_exit(const conf::Settings& settings) {
         process::say(process::Level::warning, "-e has no effect: the nodes keep the items. Use -e of farnode");
     const conf::PeerTlsSettings& tls = settings.peer_tls;
     peer_paths = {absolute(tls.certificate_path), absolute(tls.key_path), absolute(tls.issuers_path)};
-    if (has_peer_tls() && !settings.proxy.has_nodes())
-        process::say(process::Level::warning, "--peer-cert has no effect without nodes (--node)");
+    if (has_peer_tls()) warn_of_peer_tls(settings.proxy);
     if (has_peer_tls()) peers.use(or_fatal(load_peer_tls(peer_paths)));
     passwords = absolute(settings.session.auth_file);
     allowed.use(or_fatal(read_passwords()));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "conf/addresses.h"
@@ -10,6 +11,7 @@
 #include "conf/option.h"
 #include "process/fatal.h"
 #include "process/http_servers.h"
+#include "process/kernel_tls.h"
 #include "process/log.h"
 #include "process/process.h"
 #include "process/service_manager.h"
@@ -136,10 +138,37 @@ void take_passed_sockets(ServerOptions& options) {
                                   " sockets from the service manager; -p, -l and -s are ignored");
 }
 
-// Once, at the start.
-void warn_of_open_places(const conf::Settings& settings, const ServerOptions& options) {
+namespace {
+
+// "tcp6:[::]:40041" is "tcp:[::]:40041", as places are written.
+std::string place_of(std::string_view listener) {
+    std::string place(listener);
+    if (const size_t at = place.find("6:["); at != place.npos) place.erase(at, 1);
+    return place;
+}
+
+// "tcp:0.0.0.0:0", with the port that the kernel chose.
+std::string bound_place(const std::string& place, const Server& server) {
+    if (!place.ends_with(":0")) return place;
+    const std::string unbound = place.substr(0, place.size() - 1);
+    const size_t all = unbound.find(":*:");
+    const std::string transport = unbound.substr(0, all);
+    std::string bound = place;
+    server.each_listener([&](const ConnectionInfo& one) {
+        const std::string at = place_of(one.addr);
+        const bool is_any = at.starts_with(transport + ":0.0.0.0:") || at.starts_with(transport + ":[::]:");
+        const bool is_it = at.starts_with(unbound) || (all != unbound.npos && is_any);
+        if (is_it && bound == place) bound = unbound + at.substr(at.rfind(':') + 1);
+    });
+    return bound;
+}
+
+}  // namespace
+
+void warn_of_open_places(const conf::Settings& settings, const ServerOptions& options, const Server& server) {
     std::vector<conf::ClientPlace> places;
     if (options.passed.empty()) places = conf::client_places(settings);
+    for (conf::ClientPlace& one : places) one.place = bound_place(one.place, server);
     for (const process::PassedSocket& socket : options.passed) {
         if (socket.is_unix()) continue;
         const bool verified = settings.tls.enabled && settings.tls.verify_mode >= 2;
@@ -147,6 +176,19 @@ void warn_of_open_places(const conf::Settings& settings, const ServerOptions& op
     }
     const std::string warning = conf::exposure_warning(settings, places);
     if (!warning.empty()) process::say(Level::warning, warning);
+}
+
+void warn_of_kernel_tls(const conf::Settings& settings, const Server& server) {
+    if (!settings.tls.enabled || !settings.tls.kernel) return;
+    if (server.workers_on_ring() != 0) {
+        process::say(Level::warning, "ssl_kernel_tls has no effect with io=uring, so OpenSSL encrypts replies; "
+                                     "use io=libevent, or remove ssl_kernel_tls");
+        return;
+    }
+    const std::string why = process::kernel_tls_missing();
+    if (why.empty()) return;
+    process::say(Level::warning, "ssl_kernel_tls has no effect (" + why + "), so OpenSSL encrypts replies; "
+                                 "load the kernel's module (modprobe tls), or remove ssl_kernel_tls");
 }
 
 node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, node::MemoryFile* file) {

@@ -29,8 +29,10 @@ AdminOptions admin_options(const conf::Settings& settings);
 ServerOptions server_options(const conf::Settings& settings);
 // Sockets passed by the service manager replace those of the options.
 void take_passed_sockets(ServerOptions& options);
-// Logs a warning if clients from elsewhere need no password. Once, at the start.
-void warn_of_open_places(const conf::Settings& settings, const ServerOptions& options);
+// Logs a warning if clients from elsewhere need no password. Once, at the start, when the server listens.
+void warn_of_open_places(const conf::Settings& settings, const ServerOptions& options, const Server& server);
+// Logs a warning if ssl_kernel_tls has no effect here. When the server has started, and at a reload that sets it.
+void warn_of_kernel_tls(const conf::Settings& settings, const Server& server);
 
 // file: of -e; nullptr: memory ends with the process.
 node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, node::MemoryFile* file);

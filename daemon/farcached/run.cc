@@ -291,6 +291,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
         process::set_verbosity(to.process.verbosity);
     }
     process::set_log(to.process.log_level, to.process.log_format);
+    if (!from.tls.kernel) warn_of_kernel_tls(to, running.server);
     files.use_keys();
     if (!running.server.carry_out(std::move(of_workers)))
         process::say(process::Level::warning, "reload: a worker is busy and applies it later");
@@ -409,6 +410,7 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     start_or_exit([&] { http.start([&](const auto& request, auto reply) { pages->answer(request, std::move(reply)); }); });
 
     starting.over();
+    warn_of_kernel_tls(settings, server);
     const Running running{embedded.get(), nodes, server, engine, admin, files, cluster, announcement.get(), discovered};
     const auto reload_all = [&] {
         const process::ServiceManager::Reloading told(manager);
@@ -459,7 +461,7 @@ int run(int argc, char** argv) {
     Server server(options);
     or_fatal(server.listen());
     process::HttpServers http(settings.admin);
-    warn_of_open_places(settings, options);
+    warn_of_open_places(settings, options, server);
     files.find_or_exit(settings);
     settle(settings.process, options.identity, manager);
     conf::Settings with_nodes = settings;

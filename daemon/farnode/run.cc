@@ -124,6 +124,14 @@ void find_files(const conf::Settings& settings, Files& files) {
     files.keys = or_fatal(read_keys(files.auth_keys, !settings.node.spill_to.name.empty()));
 }
 
+void warn_of_peer_tls(const conf::NodeSettings& settings, const Files& files, const TcpListeners& listeners) {
+    const conf::NodeSpec& peer = settings.spill_to;
+    const bool spills_over_tcp = !peer.name.empty() && peer.channel == conf::NodeChannel::tcp;
+    if (files.tls() == nullptr || !listeners.empty() || spills_over_tcp) return;
+    process::say(Level::warning, "--peer-cert has no effect: links over shm and RDMA are not encrypted, and this node has none "
+                                 "over tcp; use --tcp, or remove peer_cert");
+}
+
 // As the final user, who reads the files for each new token and connection.
 void find_etcd(const conf::Settings& settings, Files& files) {
     if (settings.node.discover.empty()) return;
@@ -471,7 +479,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     const NodeSeconds flush_at = restart->carry_out(node, settings.session.threads, process::node_now());
     fabric::Region& region = node.impl().region;
     NodeFacts facts = facts_of(settings, listeners);
-    NodeStats stats(node, facts.name, process::node_now());
+    NodeStats stats(node, facts.name, process::node_now(), files.tls());
     fabric::VerbsDevices devices(verbs_config(settings.node), [](const std::string& text) { process::say(Level::warning, text); });
     std::unique_ptr<FetchPool> fetches;
     if (!settings.node.verbs_host.empty()) fetches = std::make_unique<FetchPool>(fetch_pool_bytes);
@@ -558,6 +566,7 @@ int run(int argc, char** argv) {
     const std::vector<process::PassedSocket> sockets = passed.take_rest();
     or_fatal(check_places(settings, sockets));
     TcpListeners listeners = or_fatal(listen_tcp(settings.node, sockets, files.tls()));
+    warn_of_peer_tls(settings.node, files, listeners);
     AdminSocket admin = listen_admin(settings.admin.socket_path, identity, passed_admin);
     process::HttpServers http(settings.admin);
     or_fatal(process::drop_privileges(identity, /* core_dumps= */ false));

@@ -357,6 +357,7 @@ void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
     if (loss.was_up) node.links_up.fetch_sub(1);
     node.down_reason.clear();
     tell_if_memory([&] { node.down_reason = loss.reason; });
+    node.key_refused = loss.why == proxy::LinkDown::authentication;
     node.tried.store(true, std::memory_order_relaxed);
     tell_event([&] { return backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason); });
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
@@ -425,7 +426,9 @@ std::vector<NodeShown> Nodes::all() const {
     for (const NodeSet::Member& member : set_->members) {
         all.push_back(shown_of(member));
         all.back().ways = ways_of(set_->options, *member.one);
-        if (set_->options.key != nullptr) all.back().key = set_->options.key->describe();
+        if (set_->options.key == nullptr) continue;
+        const char* const proof = all.back().links_up != 0 ? "" : member.one->key_refused ? ", refused" : ", unproved";
+        all.back().key = set_->options.key->describe() + proof;
     }
     return all;
 }

@@ -74,6 +74,7 @@ struct OneNode {
     uint32_t protocol_version = 0;
     uint64_t told_older = 0;   // the last incarnation whose older version was logged
     std::string down_reason;
+    bool key_refused = false;  // by the reason of the last loss
     bool told_down = false;
 };
 
@@ -130,6 +131,10 @@ class Nodes final : public NodesView {
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                      const HostAddresses::LookUp& look_up = fabric::look_up, const PeerTrust& trust = {});
     ~Nodes() override;
+    // PeerTls::expires_unix(); nothing without TLS.
+    std::optional<int64_t> peer_certificate_expires() const {
+        return tls_ == nullptr ? std::nullopt : std::optional(tls_->expires_unix());
+    }
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
 

@@ -116,6 +116,9 @@ void write_server(MetricsText& out, const MetricsSource& source) {
         rows.plain(gauge, "tls_certificate_expiry_timestamp_seconds", "end of the validity of the TLS certificate",
                    uint64_t(s.server.tls->expires_unix));
     }
+    if (s.server.peer_certificate_expires.has_value())
+        rows.plain(gauge, "peer_certificate_expiry_timestamp_seconds", node::peer_certificate_help,
+                   uint64_t(*s.server.peer_certificate_expires));
     rows.plain(counter, "watch_lines_written", "lines written for `watch`", s.watch.written);
     rows.plain(counter, "watch_lines_dropped", "lines for `watch` dropped for lack of room", s.watch.dropped);
     rows.plain(counter, "watch_lines_sent", "lines sent to watchers", s.watch.sent);

@@ -108,7 +108,8 @@ inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = 
      [](const NodeShown& n) { return hex_text(n.incarnation); }},
     {"protocol_version", "version of its frame protocol; before 4 every GET is an RPC; absent if it never greeted",
      [](const NodeShown& n) { return n.protocol_version == 0 ? std::string() : std::to_string(n.protocol_version); }},
-    {"key", "role and name of the key that this process proves to it (--auth-key-file); absent without one",
+    {"key", "role and name of the key that this process proves to it (--auth-key-file); without a connection `refused` or "
+            "`unproved` follows; absent without one",
      [](const NodeShown& n) { return n.key; }},
     {"weight", "its share of the keys, relative to the other nodes",
      [](const NodeShown& n) { return std::to_string(n.weight); }},

@@ -50,7 +50,7 @@ struct NodeShown {
     NodeState state = NodeState::down;
     uint64_t incarnation = 0;   // of the last greeting; 0: none
     uint32_t protocol_version = 0;  // agreed on in that greeting
-    std::string key;                // role and name of the key that this process proves to it; empty: none
+    std::string key;                // role and name of the key that this process proves to it, and whether it has; empty: none
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
     std::string rpc;            // ways of requests over RDMA, with the number of links if they differ: "send 1, rfp 3"
@@ -135,6 +135,7 @@ struct ServerNumbers {
     uint64_t udp_in_flight = 0;                // datagrams that are being served
     bool accepting_conns = true;
     std::optional<TlsNumbers> tls;             // none: clients are plain
+    std::optional<int64_t> peer_certificate_expires;  // Unix time; none: links to nodes are plain
 };
 
 // One line group of `stats conns`. The views are valid during the visit.

@@ -376,6 +376,7 @@ void write_proxy(StatWriter out, const Sample& sample) {
     }
     for (const auto& row : WorkerTotals::rows())
         if (row.name.starts_with("ring_")) out.number(row.name, row.of(sample.workers));
+    if (const auto expires = sample.server.peer_certificate_expires) out.number("peer_certificate_expires", uint64_t(*expires));
     if (!sample.nodes.empty()) write_links(out, sample);
     for (const auto& [name, count] : sample.close_reasons) out.number("close_" + name, count);
 }

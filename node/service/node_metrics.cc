@@ -45,6 +45,9 @@ void NodeStats::append_metrics(NodeSeconds now, MetricsText& out) const {
                {{"node", name_}, {"policy", name_of(node_.config().policy)}});
     out.number(Kind::gauge, "uptime_seconds", "time since the node began to serve", seconds_since(started_, now));
     out.number(Kind::gauge, "lease_enabled", "1: leases are granted", config.enabled ? 1 : 0);
+    if (peers_ != nullptr)
+        out.number(Kind::gauge, "peer_certificate_expiry_timestamp_seconds", peer_certificate_help,
+                   uint64_t(peers_->expires_unix()));
     const auto put_row = [&](const auto& row, uint64_t value) {
         out.grouped(families, MetricsText::kind_of(row.kind), row.name, row.help, value);
     };

@@ -89,8 +89,8 @@ std::span<const NodeNowRow> lease_term_rows() {
     return rows;
 }
 
-NodeStats::NodeStats(Node& node, std::string name, NodeSeconds started)
-    : node_(node), name_(std::move(name)), started_(started) {}
+NodeStats::NodeStats(Node& node, std::string name, NodeSeconds started, const fabric::PeerTls* peers)
+    : node_(node), name_(std::move(name)), started_(started), peers_(peers) {}
 
 std::span<const NodeStats::Group> NodeStats::groups() {
     static constexpr Group rows[] = {
@@ -166,6 +166,7 @@ void NodeStats::append_general(NodeSeconds now, std::string& text) const {
     const Stats s = node_.stats(now);
     const NodeNow moment{node_, name_, started_, now, s};
     for (const NodeNowRow& row : identity_rows()) line(text, row.name, row.of(moment));
+    if (peers_ != nullptr) line(text, "peer_certificate_expires", uint64_t(peers_->expires_unix()));
     each_of_right([&](const auto& row, uint64_t value) { line(text, row.name, value); });
     for (const auto& row : node_rows) line(text, row.name, row.of(s));
     for (const auto& row : lease_rows) line(text, row.name, row.of(s));

@@ -17,6 +17,7 @@
 #include "base/metrics_text.h"
 #include "base/node_clock.h"
 #include "base/stat_row.h"
+#include "fabric/peer_tls.h"
 #include "node/service/authentication.h"
 #include "node/service/service_counters.h"
 #include "node/service/serving_right.h"
@@ -147,6 +148,10 @@ struct NodeNow {
     const Stats& stats;
 };
 using NodeNowRow = StatRow<std::string (*)(const NodeNow&)>;
+// Of PeerTls::expires_unix().
+inline constexpr std::string_view peer_certificate_help =
+    "end of the validity of the certificate of --peer-cert, in seconds since 1970";
+
 std::span<const NodeNowRow> identity_rows();
 std::span<const NodeNowRow> lease_term_rows();
 
@@ -166,8 +171,9 @@ void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t 
 
 class NodeStats {
   public:
-    // `node` outlives this. `name`: as in the greeting. `started`: clock reading when serving began.
-    NodeStats(Node& node, std::string name, NodeSeconds started);
+    // `node` outlives this. `name`: as in the greeting. `started`: clock reading when serving began. peers: TLS of tcp links, which
+    // outlives this; nullptr: none.
+    NodeStats(Node& node, std::string name, NodeSeconds started, const fabric::PeerTls* peers = nullptr);
 
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
@@ -213,6 +219,7 @@ class NodeStats {
     Node& node_;
     const std::string name_;
     const NodeSeconds started_;
+    const fabric::PeerTls* const peers_;
     std::vector<const ServiceCounters*> counters_;
     const KeyRing* keys_ = nullptr;  // set before any thread reads, as is right_
     const ServingRight* right_ = nullptr;

@@ -36,7 +36,8 @@ def reachable():
     words = "can be reached from other machines, and clients need no authentication there"
     with InJournal("-l", "0.0.0.0", "-U", "0", "-t", "1") as d:
         lines = [line for line in d.stderr().decode().splitlines() if words in line]
-        tap.is_([line[:line.index(" can be")] for line in lines], ["<4>tcp:0.0.0.0:0"], "one warning, with the address")
+        tap.is_([line[:line.index(" can be")] for line in lines], ["<4>tcp:0.0.0.0:%d" % d.port],
+                "one warning, with the address and the port that the kernel chose")
     with tempfile.NamedTemporaryFile("w", prefix="farcached-log-") as passwords:
         passwords.write("user:password\n")
         passwords.flush()

@@ -216,6 +216,9 @@ def kernel(io):
     tap.diag("the kernel has %s TLS" % ("its" if has_tls else "no"))
     has_tls = has_tls and io == "libevent"  # the ring's sends need what such sockets refuse
     with TlsDaemon("-m", "256", "-I", "64m", io=io, threads=1, options=("ssl_kernel_tls",)) as d:
+        warning = b"ssl_kernel_tls has no effect"
+        said = d.stderr() if has_tls else until(d.stderr, lambda text: warning in text)
+        tap.is_(warning in said, not has_tls, "ssl_kernel_tls: the log tells where it has no effect")
         value = os.urandom(1000) * 20_000
         for version in ("1.2", "1.3"):
             context = certificates.context(CA, version=version)

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Keys of --auth-key-file (S16), over tcp and shm: the right key serves; a wrong one, none, or one at one end alone do not, and
 both daemons say why. Keys change under load without a failed request, and a removed key ends its connections at once. Hostile
-ends that prove nothing learn nothing, take no seat, and end at the greeting timeout. Arguments: only these channels."""
+ends that prove nothing learn nothing, take no seat, and end at the greeting timeout. Arguments: only these channels; over RDMA
+($FARCACHED_OVER) the hostile ends, too."""
 import os
+import re
 import secrets
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster, Faults, faulty, nodes_shown  # noqa: E402
-from daemon import run_binary  # noqa: E402
+from daemon import run_binary, test_program  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import NodeClient, farnode_binary  # noqa: E402
 from liar import WELCOME_BYTES  # noqa: E402
@@ -24,6 +28,8 @@ HELLO, WELCOME, REFUSE, CHALLENGE, PROOF = 1, 2, 3, 16, 17
 NONCE_MAGIC, PROOF_MAGIC = b"facnonce", b"facproof"
 KEYS = ["k%d" % i for i in range(40)]
 SOCKETS = 200
+QUEUE_PAIRS = 100
+CHALLENGE_BYTES = FRAME.size + 40
 
 
 class KeyFile:
@@ -87,6 +93,9 @@ def down_reason(node_option, args):
     patience = ["-o", "node_timeout_ms=30000"]  # a guest may take longer than the default for a greeting
     with Daemon(*node_option, "-t", "1", *patience, *args) as proxy:
         shown = until(lambda: nodes_shown(proxy)["n0"], lambda s: s.get("down_reason"))
+        if args:
+            proof = "unproved" if "not for this moment" in shown["down_reason"] else "refused"
+            tap.like(shown["key"], r"\A(proxy|reader) key \w+, %s\Z" % proof, "the key is shown as " + proof)
         return shown.get("down_reason", ""), shown["state"], proxy.client().set("k", "v")
 
 
@@ -313,7 +322,7 @@ def hostile(folder):
         hello = captured_hello(folder, keys.args())
         tap.ok(NONCE_MAGIC in hello, "a proxy with a key sends a nonce")
         first, rest = after_hello(port, hello, proof_by(b"known"))
-        tap.is_((kind_of(first), len(first)), (CHALLENGE, FRAME.size + 40), "a hello gets a nonce and nothing else")
+        tap.is_((kind_of(first), len(first)), (CHALLENGE, CHALLENGE_BYTES), "a hello gets a nonce and nothing else")
         tap.is_(kind_of(rest), REFUSE, "a wrong proof is refused")
         _, unknown = after_hello(port, hello, proof_by(b"strange"))
         _, operator = after_hello(port, hello, proof_by(b"known", role=3))
@@ -340,10 +349,13 @@ def hostile(folder):
         older[FRAME.size + 8] = 5
         tap.is_(kind_of(after_hello(port, bytes(older), b"")[0]), REFUSE, "so is one of the version before")
 
+        node = c.nodes[0].process
+        before, began = node.memory()["Private"], time.monotonic()
         crowd = [socket.create_connection(("127.0.0.1", port), deadline()) for _ in range(SOCKETS)]
         for peer in crowd:
             peer.sendall(hello)
         got = [frame_from(peer) for peer in crowd]
+        grown = node.memory()["Private"] - before
         tap.is_({kind_of(frame) for frame in got}, {CHALLENGE}, "%d that never prove are challenged" % SOCKETS)
         tap.ok(serves(client), "they take no seat: the proxy is served")
         tap.is_(nodes_shown(proxy)["n0"]["links_up"], "2", "by both its connections")
@@ -356,6 +368,7 @@ def hostile(folder):
                 said.append(b"")
             peer.close()
         tap.is_(set(said), {b""}, "each ends without another byte")
+        numbers("tcp", SOCKETS, sum(map(len, got)), len(b"".join(said)), time.monotonic() - began, grown)
         ends = until(lambda: proxy.stats("node n0 connections"), lambda s: int(s["end_no_greeting"]) >= SOCKETS)
         tap.ok(int(ends["end_no_greeting"]) >= SOCKETS, "at the greeting timeout", ends["end_no_greeting"])
         tap.ok(int(ends["end_authentication"]) >= 5, "wrong proofs end by their reason", ends["end_authentication"])
@@ -370,7 +383,7 @@ def strangers_over_shm(folder):
     args = [*keys.args(), "-c", "3", "--greeting-timeout-ms", "2000"]
     with Cluster("shm", proxies=1, threads=2, node_args=args, proxy_args=keys.args()) as c, c.proxies[0].client() as client:
         node, crowd = c.nodes[0], []
-        before = node.process.memory()["Private"]
+        before, began = node.process.memory()["Private"], time.monotonic()
         for number in range(SOCKETS):
             peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             crowd.append(peer)
@@ -386,11 +399,61 @@ def strangers_over_shm(folder):
             os.close(fd)
         tap.ok(serves(client), "shm: %d strangers take no seat: the proxy is served" % SOCKETS)
         tap.is_({peer.recv(WELCOME_BYTES) for peer in crowd}, {b""}, "shm: each ends, and learns nothing more")
+        numbers("shm", SOCKETS, sum(len(one[0]) for one in given), 0, time.monotonic() - began, grown)
         for peer in crowd:
             peer.close()
         ends = until(lambda: c.proxies[0].stats("node n0 connections")["end_no_greeting"], lambda n: int(n) >= SOCKETS)
         tap.is_(ends, str(SOCKETS), "shm: at the greeting timeout")
         tap.ok(serves(client), "shm: the proxy is served all the time")
+
+
+def strangers_over_verbs(folder):
+    """Connections over RDMA that prove nothing: silent ones, and ones with a farcached's hello (t/guest/verbs_strangers). Those
+    that do not withhold their own rights WRITE a heartbeat after a while."""
+    keys = KeyFile(folder, "keys", line("proxy", "known"))
+    hello = captured_hello(folder, keys.args())
+    args = [*keys.args(), "-c", "3", "--greeting-timeout-ms", "15000"]
+    with Cluster("verbs", proxies=1, threads=2, node_args=args, proxy_args=keys.args()) as c, c.proxies[0].client() as client:
+        node, proxy = c.nodes[0], c.proxies[0]
+        tap.ok(serves(client), "verbs: the proxy is served")
+        before = node.process.memory()["Private"]
+        host, port = node.host_and_port().rsplit(":", 1)
+        with subprocess.Popen([test_program("guest/verbs_strangers"), host, port, str(QUEUE_PAIRS)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as strangers:
+            strangers.stdin.write(hello)
+            strangers.stdin.close()
+
+            def told():
+                return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", strangers.stdout.readline().decode())}
+            first = told()
+            grown = node.process.memory()["Private"] - before
+            tap.diag("verbs: all have connected after %d ms" % first.get("ms", 0))
+            tap.is_((first.get("answered"), first.get("bytes")), (QUEUE_PAIRS // 2, QUEUE_PAIRS // 2 * CHALLENGE_BYTES),
+                    "verbs: those with a hello get a nonce and nothing else")
+            tap.ok(serves(client), "verbs: %d strangers take no seat: the proxy is served" % QUEUE_PAIRS)
+            last = told()
+            kinds = strangers.stdout.read().decode()
+            tap.diag(kinds.rstrip())
+            refused = sum(map(int, re.findall(r"(?m)^(\d+), .*empty WRITE at .*: remote", kinds)))
+            tap.is_((last.get("ended"), last.get("bytes")), (QUEUE_PAIRS, 0), "verbs: each ends without another byte")
+            tap.is_((first.get("rights"), last.get("rights")), (0, 0), "verbs: none got a key of memory, counters or container")
+        tap.ok(grown < (1 << 20) * QUEUE_PAIRS, "verbs: %d strangers cost the node %d bytes" % (QUEUE_PAIRS, grown))
+
+        def ends():
+            shown = proxy.stats("node n0 connections")
+            return int(shown["end_no_greeting"]), int(shown["end_transport"])
+        silent, wrote = until(ends, lambda counts: sum(counts) >= QUEUE_PAIRS)
+        tap.ok(silent >= QUEUE_PAIRS // 2 and silent + wrote == QUEUE_PAIRS,
+               "verbs: at the greeting timeout, or by an empty WRITE, which is refused", silent, wrote)
+        tap.is_(refused, wrote, "verbs: each end of the transport was such a WRITE")
+        tap.ok(serves(client), "verbs: the proxy is served all the time")
+        numbers("verbs", QUEUE_PAIRS, first.get("bytes"), last.get("bytes"), last.get("ms", 0) / 1000, grown)
+
+
+def numbers(channel, connections, challenges, more, seconds, grown):
+    """For docs/results.md."""
+    tap.diag("%s: %d strangers got %s bytes of answers to their greetings and %s bytes more; the longest lived for %.2f s; the "
+             "node grew by %d KiB" % (channel, connections, challenges, more, seconds, grown // 1024))
 
 
 def false_nodes(folder):
@@ -474,6 +537,8 @@ def main():
             strangers_over_shm(folder)
             false_nodes(folder)
             files(folder)
+        if "=verbs" in os.environ.get("FARCACHED_OVER", ""):
+            strangers_over_verbs(folder)
         if os.path.exists(os.path.join(os.environ.get("abs_top_builddir", "."), "t/faulty/farnode")):
             broken(folder)
     tap.done()

@@ -4,7 +4,10 @@ certificate of the authority are refused, reloads under load fail no request, an
 import os
 import signal
 import socket
+import ssl
+import subprocess
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
@@ -12,6 +15,7 @@ import certificates  # noqa: E402
 from cluster import Cluster, Table, nodes_shown, until_up  # noqa: E402
 from farcached import Daemon, has_tls, run_binary, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
+from http_get import get, http_args, http_env, http_port  # noqa: E402
 
 SIZES = (1, 1000, 60_000, 300_000, 900_000)
 
@@ -210,6 +214,55 @@ def bad_options(ours, mine):
     tap.ok(status != 0 and b"no key of that certificate" in text, "so is a wrong key", repr(text))
 
 
+def end_of(certificate):
+    """The end of a certificate's validity, in seconds since 1970."""
+    said = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", certificate.chain], capture_output=True, check=True)
+    return ssl.cert_time_to_seconds(said.stdout.decode().partition("=")[2].strip())
+
+
+def expiry(ours, mine):
+    """Both programs show the end of their certificate, also after a reload."""
+    own = ours.issue("own")
+    tls = [*options(ours, own), *http_args()]
+    with tempfile.TemporaryDirectory(prefix="farcached-peer-tls-") as folder:
+        env = {name: http_env(os.path.join(folder, name)) for name in ("farcached", "farnode")}
+        for name in env:
+            os.mkdir(os.path.join(folder, name))
+        with Cluster("tcp", proxies=1, threads=1, node_args=tls, proxy_args=tls, proxy_env=env["farcached"],
+                     node_env=env["farnode"]) as c:
+            proxy, node = c.proxies[0], c.nodes[0].process
+
+            def shown():
+                return tuple(int(proxy.stats(group)["peer_certificate_expires"]) for group in ("proxy", "node n0"))
+            first = end_of(own)
+            tap.is_(shown(), (first, first), "statistics of farcached and farnode show the end of their certificate")
+            ours.issue("later", days=4000).copy_to(own)
+            for daemon in (proxy, node):
+                reload(daemon, b"reload")
+            second = end_of(own)
+            tap.ok(second > first, "another certificate ends later")
+            tap.is_(until(shown, lambda now: now == (second, second)), (second, second), "after a reload those of the new one")
+            for name in env:
+                page = get(http_port(os.path.join(folder, name)), "/metrics")[2]
+                row = r"(?m)^%s_peer_certificate_expiry_timestamp_seconds %d$" % (name, second)
+                tap.like(page, row, "so do metrics of " + name)
+
+
+def no_effect(ours, mine):
+    """Without a link over tcp the options are of no use."""
+    words = b"--peer-cert has no effect: links over shm and RDMA are not encrypted, and "
+    tls = options(ours, mine)
+    with Cluster("shm", proxies=1, threads=1, node_args=tls, proxy_args=tls) as c:
+        tap.ok(words + b"this node has none over tcp" in c.nodes[0].process.stderr(), "farnode warns without --tcp")
+        tap.ok(words + b"no node has an address of tcp" in c.proxies[0].stderr(), "farcached warns without a node over tcp")
+    with Cluster("tls", proxies=1, threads=1) as c:
+        said = c.nodes[0].process.stderr() + c.proxies[0].stderr()
+        tap.ok(b"no effect" not in said, "with one they do not", said)
+        tap.ok("peer_certificate_expires" in c.proxies[0].stats("proxy"), "and show the end of the certificate")
+    with Cluster("tcp", proxies=1, threads=1) as c:
+        tap.ok("peer_certificate_expires" not in c.proxies[0].stats("proxy"), "not without TLS")
+
+
 def main():
     if not has_tls():
         tap.skip_all("no OpenSSL in this program, or no openssl command")
@@ -220,6 +273,8 @@ def main():
     reloads(ours, mine)
     spills(ours, mine)
     bad_options(ours, mine)
+    expiry(ours, mine)
+    no_effect(ours, mine)
     tap.done()
 
 
