@@ -56,6 +56,12 @@ constexpr std::string_view admin_path_allowed =
 Refusal parse_host_and_port(std::string_view text, std::string_view channel, uint16_t port_min,
                             std::string& host, uint16_t& port);
 
+inline bool is_warm_source(std::string_view text) {
+    std::string host;
+    uint16_t port = 0;
+    return !parse_host_and_port(text, "", 1, host, port) && !host.empty();
+}
+
 // The inverse; empty for an empty host.
 std::string host_and_port(const std::string& host, uint16_t port);
 

@@ -247,6 +247,17 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "longest time to live of items that failover stores at another\n"
              "node; 0: no limit"},
+    {.where = suboption, .name = "warm_from", .argument = "<host>:<port>",
+     .kind = checked_text<&S::proxy, &P::warm_from>(is_warm_source), .section = nodes, .exit_status = exit_usage,
+     .allowed = "a host and a port, such as cache-1.example:11211",
+     .help = "memcached 1.6 whose items move here as clients ask for them;\n"
+             "clients must use it no more. A change or a delete of a key\n"
+             "first deletes the key there, and flush_all flushes it"},
+    {.where = suboption, .name = "warm_timeout_ms", .argument = "<ms>", .initial = "500",
+     .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::warm_timeout_ms>(1, 60'000)), .section = nodes,
+     .exit_status = exit_usage,
+     .help = "timeout of a command to warm_from; a GET is a miss then, and a\n"
+             "change is refused"},
 };
 
 }  // namespace

@@ -204,6 +204,8 @@ struct ProxySettings {
     bool failover = false;                   // keys of a node that is down move along the ring
     uint32_t failover_ttl_s = 0;             // longest time to live of items that are stored meanwhile; 0: no limit
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
+    std::string warm_from;                   // HOST:PORT of a memcached whose items move here; empty: none
+    uint32_t warm_timeout_ms = 0;            // timeout of a command to it
 
     // False: the node in this process keeps the items.
     bool has_nodes() const { return !nodes.empty() || !discover.empty(); }

@@ -64,6 +64,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/sasl.cc \
 	daemon/engine/sasl.h \
 	daemon/engine/session_memory.h \
+	daemon/engine/source_link.cc \
+	daemon/engine/source_link.h \
 	daemon/engine/passwords.cc \
 	daemon/engine/passwords.h \
 	daemon/engine/permissions.cc \
@@ -74,6 +76,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/text_engine.h \
 	daemon/engine/text_get.cc \
 	daemon/engine/text_store.cc \
+	daemon/engine/warm_up.cc \
+	daemon/engine/warm_up.h \
 	daemon/engine/watch_lines.cc \
 	daemon/engine/watch_lines.h \
 	daemon/farcached/acceptor.cc \

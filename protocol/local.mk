@@ -28,6 +28,8 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/op.h \
 	protocol/owned_keys.cc \
 	protocol/owned_keys.h \
+	protocol/source_reply.cc \
+	protocol/source_reply.h \
 	protocol/spilled.h \
 	protocol/text.cc \
 	protocol/text.h \

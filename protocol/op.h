@@ -111,6 +111,9 @@ struct GetReply {
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
+constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/store/marks.h)
+constexpr bool is_mark(uint64_t word) { return (word & mark_bit) != 0; }
+
 // set add replace append prepend cas, and ms.
 struct StoreOp {
     enum class Mode : uint8_t { set, add, replace, append, prepend, cas };
@@ -119,7 +122,9 @@ struct StoreOp {
     std::string_view value;
     uint32_t flags = 0;                       // ignored by append and prepend
     NodeSeconds exptime = never_expires;      // ignored by append and prepend
-    std::optional<uint64_t> cas_compare;      // mode cas: required; append/prepend: must match if given
+    // Mode cas: required; append/prepend: must match if given. Mode cas with the mark of a missing key (node/store/marks.h): the
+    // value is stored if the key was not mutated since, else the status is not_found or exists.
+    std::optional<uint64_t> cas_compare;
     std::optional<uint64_t> cas_set;          // ms E
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
     std::optional<NodeSeconds> vivify;        // ms N with append/prepend: a miss is stored as by set
@@ -138,7 +143,7 @@ struct StoreReply {
         too_large,   // the item would exceed item_size_max; set has removed the old item
         no_memory    // -M and full, or every page pinned
     } status = Status::not_stored;
-    uint64_t cas = 0;         // of the stored item
+    uint64_t cas = 0;         // of the stored item; not_found: the key's mark
     uint32_t item_bytes = 0;
     uint32_t value_len = 0;   // of the stored item (append and prepend: the whole)
     uint8_t size_class = 0;   // of the stored item; else of the present one, or of the rejected one

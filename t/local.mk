@@ -49,6 +49,9 @@ check_PROGRAMS += t/unit/tap
 TESTS += t/unit/tap
 t_unit_tap_SOURCES = t/unit/tap.cc t/lib/tap.h
 
+check_PROGRAMS += t/unit/protocol/source_reply
+TESTS += t/unit/protocol/source_reply
+t_unit_protocol_source_reply_SOURCES = t/unit/protocol/source_reply.cc t/lib/tap.h
 check_PROGRAMS += t/unit/protocol/text_parse t/unit/daemon/text_engine t/unit/daemon/meta_engine
 TESTS += t/unit/protocol/text_parse t/unit/daemon/text_engine t/unit/daemon/meta_engine
 t_unit_protocol_text_parse_SOURCES = t/unit/protocol/text_parse.cc t/lib/tap.h
@@ -174,6 +177,7 @@ EXTRA_DIST += \
 	t/lib/restart_load.py \
 	t/lib/service.py \
 	t/lib/trouble.py \
+	t/lib/warm_source.py \
 	t/lib/connections.py \
 	t/lib/consistency_load.py \
 	t/lib/conversation.py \
@@ -275,7 +279,8 @@ test_scripts += t/conversation/farnode.py
 # The operator's sockets, and his program.
 test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
 	t/conversation/http_access.py \
-	t/conversation/hotkeys.py t/conversation/crash.py t/conversation/proxyevents.py t/conversation/descriptors.py \
+	t/conversation/hotkeys.py t/conversation/warm_up.py t/conversation/crash.py t/conversation/proxyevents.py \
+	t/conversation/descriptors.py \
 	t/conversation/cluster.py t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
 TESTS += t/unit/ctl/ctl t/unit/ctl/tools
@@ -397,6 +402,9 @@ t_unit_node_spill_SOURCES = t/unit/node/spill.cc t/unit/node/disk_fixture.h t/un
 t_unit_node_away_gets_SOURCES = t/unit/node/away_gets.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_SOURCES = t/unit/node/disk.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_files_SOURCES = t/unit/node/disk_files.cc t/unit/node/disk_fixture.h t/lib/tap.h
+check_PROGRAMS += t/unit/node/marks
+TESTS += t/unit/node/marks
+t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/prefix
 t_unit_node_prefix_SOURCES = t/unit/node/prefix.cc t/lib/tap.h
 
@@ -405,7 +413,8 @@ TESTS += t/unit/node/in_place
 t_unit_node_in_place_SOURCES = t/unit/node/in_place.cc t/unit/node/invariants.h t/lib/tap.h
 
 # Preloaded by these.
-test_scripts += t/faulty/failing_allocations.py t/faulty/failing_datagrams.py t/faulty/failing_disk.py t/faulty/failing_sasl.py
+test_scripts += t/faulty/failing_allocations.py t/faulty/failing_datagrams.py t/faulty/failing_disk.py t/faulty/failing_sasl.py \
+	t/faulty/failing_warm_up.py
 check_DATA = t/faulty/failing_new.so
 CLEANFILES += t/faulty/failing_new.so
 EXTRA_DIST += t/faulty/failing_new.cc

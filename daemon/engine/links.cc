@@ -28,6 +28,7 @@ bool keep_text(std::string& kept, std::string_view text) {
 template <class Op>
 void compare_in_vain(Op& op) {
     bool compares = op.cas_compare.value_or(0) != 0;
+    if (protocol::is_mark(op.cas_compare.value_or(0))) return;
     if constexpr (std::is_same_v<Op, protocol::StoreOp>)
         compares = compares || op.mode == protocol::StoreOp::Mode::cas;
     if (compares) op.cas_compare = UINT64_MAX;
@@ -35,7 +36,8 @@ void compare_in_vain(Op& op) {
 
 void hide_cas(protocol::ReplyOp& reply) {
     if (auto* get = std::get_if<protocol::GetReply>(&reply)) get->meta.cas = 0;
-    if (auto* store = std::get_if<protocol::StoreReply>(&reply)) store->cas = 0;
+    auto* const store = std::get_if<protocol::StoreReply>(&reply);
+    if (store != nullptr && store->status != protocol::StoreReply::Status::not_found) store->cas = 0;  // else a mark
     if (auto* arith = std::get_if<protocol::ArithReply>(&reply)) arith->meta.cas = 0;
 }
 

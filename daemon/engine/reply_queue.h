@@ -153,6 +153,19 @@ class ReplyPool {
     // The clock reading for answers that arrive from now on.
     void answers_at(uint64_t now_ns) { answers_ns_ = now_ns; }
 
+    // For a request of the worker itself, within a session's order. `complete` runs once, when the answer arrives, perhaps within
+    // the submission. It must not throw; its output is dropped.
+    template <class Record>
+    Ticket open_own(uint64_t session, const Record& record, ReplySlot::Complete complete) {
+        static_assert(std::is_trivially_copyable_v<Record>);
+        static_assert(sizeof(Record) <= ReplySlot::record_bytes_max);
+        ReplySlot& slot = open(Verb::other, session);
+        slot.fd_ = -1;
+        new (slot.record_.data()) Record(record);
+        slot.complete_ = complete;
+        return ticket_of(slot);
+    }
+
     // ---- for the worker --------------------------------------------------------------------------
     // Live queues with replies to emit now. Valid until the next call. Neither this nor list() allocates: there is room for
     // every queue.

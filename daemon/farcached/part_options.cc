@@ -24,7 +24,7 @@ using process::or_fatal;
 namespace {
 
 // Descriptors not for clients (standard streams, listeners, event loops, watchers), with a margin.
-constexpr uint64_t files_per_thread = 7;  // two of these for reads of the disk
+constexpr uint64_t files_per_thread = 9;  // two of these for reads of the disk, two for warm_from
 constexpr uint64_t files_other = 96 + process::AdminSocket::connections_max + 2 * process::HttpListener::connections_max;
 constexpr uint64_t files_per_udp = 2;   // IPv4 and IPv6
 constexpr uint64_t files_per_link = 6;  // per connection of a worker to a node

@@ -19,12 +19,14 @@
 
 #include "base/function_ref.h"
 #include "base/recorder.h"
+#include "conf/addresses.h"
 #include "conf/command_line.h"
 #include "conf/disk_options.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/engine/engine.h"
+#include "daemon/engine/warm_up.h"
 #include "daemon/farcached/admin.h"
 #include "daemon/farcached/announcement.h"
 #include "daemon/farcached/discovered.h"
@@ -136,6 +138,26 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files
                                      std::shared_ptr<const protocol::AuthKey> key) {
     if (settings.proxy.nodes.empty()) return nullptr;
     return or_fatal(make_nodes(settings, files, std::move(key)));
+}
+
+// nullptr: without warm_from. It waits for name servers.
+std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings, const protocol::AuthKey* key) {
+    const std::string& name = settings.proxy.warm_from;
+    if (name.empty()) return nullptr;
+    if (key != nullptr && key->role() == protocol::AuthRole::reader)
+        fatal({conf::exit_system, "warm_from: with a key of role reader nothing can be stored; give a key of role proxy\n"});
+    SourceOptions options;
+    std::string host;
+    uint16_t port = 0;
+    or_fatal(conf::parse_host_and_port(name, "", 1, host, port));
+    auto found = fabric::look_up(host, port);
+    if (const auto* why = std::get_if<std::string>(&found))
+        fatal({conf::exit_system, "warm_from: " + name + ": " + *why + "; correct the name, or remove the option\n"});
+    options.name = name;
+    options.addresses = std::get<0>(std::move(found));
+    options.timeout_ns = settings.proxy.warm_timeout_ms * UINT64_C(1'000'000);
+    options.value_bytes_max = settings.memory.item_bytes_max;
+    return std::make_unique<WarmSource>(std::move(options));
 }
 
 // 0: none.
@@ -433,6 +455,8 @@ int run(int argc, char** argv) {
     std::unique_ptr<Nodes> nodes = nodes_or_exit(settings, files, node_key);
 
     Signals signals;
+    const std::unique_ptr<WarmSource> warm_source = warm_source_or_exit(settings, node_key.get());
+    options.worker.warm = warm_source.get();
     options.worker.tls = settings.tls.enabled ? &files.keys : nullptr;
     Server server(options);
     or_fatal(server.listen());

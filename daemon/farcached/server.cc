@@ -202,8 +202,8 @@ void Server::each_slow(FunctionRef<void(const SlowRequest&)> visit) const {
 ServerNumbers Server::numbers() const {
     ServerNumbers numbers;
     acceptor_.add_to(numbers);
-    // Per worker: its loop, its wake-up, and with nodes that of its desk; standard streams.
-    numbers.reserved_fds += workers_.size() * (nodes_ != nullptr ? 3 : 2) + 3;
+    // Per worker: its loop, its wake-up, with nodes that of its desk, with warm_from two connections; standard streams.
+    numbers.reserved_fds += workers_.size() * ((nodes_ != nullptr ? 3 : 2) + (options_.worker.warm != nullptr ? 2 : 0)) + 3;
     udp_.add_to(numbers);
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();

@@ -25,7 +25,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     : options_(options),
       recorder_("worker " + std::to_string(options.number)),
       latencies_(options.latency, counters_, watch, options.number,
-                 /* embedded= */ nodes == nullptr && node->config().disk == nullptr),
+                 /* embedded= */ nodes == nullptr && node->config().disk == nullptr && options.warm == nullptr),
       hot_keys_(options.hot_keys_one_in, random_word()),
       context_{Router(), counters_, engine, admin, watch, process::node_now(), process::node_started_unix(), nullptr, nullptr,
                &recorder_, options.memory},
@@ -33,7 +33,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
       sessions_(context_, options_, events, watch, replies_, *this, options.ring, ring_refusal_, [this] { inbox_.wake(); },
                 options.tls),
       datagrams_(context_, options_, sessions_, replies_, sessions_.io(), options.udp,
-                 /* later= */ nodes != nullptr || node->config().disk != nullptr),
+                 /* later= */ nodes != nullptr || node->config().disk != nullptr || options.warm != nullptr),
       room_(room) {
     CHECK((node == nullptr) != (nodes == nullptr));
     take_permissions();
@@ -44,6 +44,8 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     if (node != nullptr && node->config().disk != nullptr)
         disk_ = std::make_unique<DiskGets>(*node, sessions_.io(), replies_, context_);
     context_.disk = disk_.get();
+    if (options.warm != nullptr) warm_ = std::make_unique<WarmUp>(*options.warm, sessions_.io(), replies_, context_);
+    context_.warm = warm_.get();
     inbox_.listen(sessions_.io(), [this] { woken(); });
     set_idle_check();
 }
@@ -77,10 +79,13 @@ void Worker::run() {
     sessions_.drop_output();
     sessions_.stop_computing();
     datagrams_.end_all();
+    if (warm_ != nullptr) warm_->stop();
     if (links_ != nullptr) {
         serve_borrowers();
         links_->stop();
     }
+    context_.warm = nullptr;
+    warm_.reset();
     context_.disk = nullptr;
     disk_.reset();  // the node's disk may end before the worker
     inbox_.shut();
@@ -100,6 +105,7 @@ void Worker::serve_borrowers() {
 void Worker::end_tick() {
     if (must_take_ && !sessions_.stopping()) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
+        if (warm_ != nullptr) warm_->end_tick();
         if (links_ != nullptr) links_->end_tick();
         const std::span<ReplyQueue* const> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
@@ -110,18 +116,21 @@ void Worker::end_tick() {
             queue->datagram() != nullptr ? datagrams_.deliver(*queue->datagram()) : sessions_.deliver(*queue->session());
         }
     }
+    if (warm_ != nullptr) warm_->end_tick();
     if (links_ != nullptr) links_->end_tick();
     latencies_.end_tick();
 }
 
 uint64_t Worker::timer_at_ns() {
     const uint64_t nodes_at_ns = links_ != nullptr ? links_->timer_at_ns() : UINT64_MAX;
-    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, sessions_.handshake_due_ns()});
+    const uint64_t warm_at_ns = warm_ != nullptr ? warm_->timer_at_ns() : UINT64_MAX;
+    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, warm_at_ns, sessions_.handshake_due_ns()});
 }
 
 void Worker::timer_due() {
     const uint64_t now_ns = boottime_ns();
     if (links_ != nullptr && links_->timer_at_ns() <= now_ns) links_->timer_due();
+    if (warm_ != nullptr) warm_->timer_due();
     if (idle_check_at_ns_ <= now_ns) {
         set_idle_check();
         sessions_.end_idle();

@@ -31,6 +31,7 @@
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
+#include "daemon/engine/warm_up.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/session/datagrams.h"
 #include "daemon/session/sessions.h"
@@ -107,7 +108,8 @@ struct WorkerOptions : WorkerLive {
     uint32_t number = 0;  // of the worker
     int cpu = -1;         // pinned to this CPU; -1: not pinned
     bool ring = false;    // io_uring sockets, if available
-    SessionMemory* memory = nullptr;  // of all workers' sessions; this and the next outlive them
+    SessionMemory* memory = nullptr;  // of all workers' sessions; this and the next two outlive them
+    WarmSource* warm = nullptr;       // of warm_from; nullptr: none
     const TlsKeys* tls = nullptr;     // nullptr: clients are plain
     std::vector<UdpSocket*> udp;      // its own; borrowed
 };
@@ -144,7 +146,7 @@ class Worker final : private TurnTimer {
     void take_permissions() noexcept;
     void take_nodes();
     void set_idle_check();
-    bool answers_later() const { return links_ != nullptr || disk_ != nullptr; }
+    bool answers_later() const { return links_ != nullptr || disk_ != nullptr || warm_ != nullptr; }
     void end_tick();
     void serve_borrowers();
 
@@ -166,6 +168,7 @@ class Worker final : private TurnTimer {
     Mailroom* const room_;  // only with links_
     std::unique_ptr<Links> links_;  // to the nodes, instead of local_
     std::unique_ptr<DiskGets> disk_;  // of the embedded node's values
+    std::unique_ptr<WarmUp> warm_;    // nullptr: no warm_from
     bool must_take_ = false;  // no memory to take the nodes of a reload: retry at the next tick
     uint64_t idle_check_at_ns_ = UINT64_MAX;  // both on boottime_ns(); UINT64_MAX: never
     uint64_t stopped_at_ns_ = UINT64_MAX;

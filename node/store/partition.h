@@ -26,6 +26,7 @@
 #include "node/store/hidden_items.h"
 #include "node/store/items.h"
 #include "node/store/leases.h"
+#include "node/store/marks.h"
 #include "node/store/node.h"
 #include "node/store/room.h"
 #include "node/store/slots.h"
@@ -98,6 +99,7 @@ class alignas(64) Partition {
     void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
     void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
     Subleases& subleases() { return subleases_; }
+    Marks& marks() { return marks_; }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -143,6 +145,7 @@ class alignas(64) Partition {
     Spill spill_;
     LeaseZone zone_;
     Subleases subleases_;
+    Marks marks_;
 };
 
 }  // namespace farcached::node

@@ -113,13 +113,22 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     return reply;
 }
 
+// A cas that stores a missing item brings a value from elsewhere, which is older than any mutation since its mark (Marks).
+bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
+    return op.mode != StoreOp::Mode::cas || (exists && status == StoreReply::Status::stored);
+}
+
 // memcached's conditions for storing over the found item; `stored` means proceed.
-StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, bool& as_stale) {
+StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_t mark, bool& as_stale) {
     using Status = StoreReply::Status;
     using Mode = StoreOp::Mode;
     if (!exists) {
         if (op.mode == Mode::set || op.mode == Mode::add) return Status::stored;
-        if (op.mode == Mode::cas) return Status::not_found;
+        if (op.mode == Mode::cas) {
+            const uint64_t compared = op.cas_compare.value_or(0);
+            const bool same = compared == mark || (broken::s7_ignore_mark && protocol::is_mark(compared));
+            return same ? Status::stored : Status::not_found;
+        }
         bool appends = op.mode == Mode::append || op.mode == Mode::prepend;
         return appends && op.vivify.has_value() ? Status::stored : Status::not_stored;
     }
@@ -293,6 +302,7 @@ uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent, Place* away) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
+        if (op.touch.has_value() || op.vivify.has_value()) partition.marks().note(op.key.hash);
         Items::Found found = partition.items().find(op.key, now);
         if (found.place.slot == nullptr) {
             reply.why = found.why;
@@ -345,13 +355,16 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         protocol::ItemMeta old;
         if (exists) old = partition.items().meta(found.place.ref);
         bool as_stale = false;
-        StoreReply::Status status = verdict(op, exists, old.cas, as_stale);
+        const uint64_t mark = partition.marks().of(op.key.hash);
+        StoreReply::Status status = verdict(op, exists, old.cas, mark, as_stale);
+        if (is_mutation(op, exists, status)) partition.marks().note(op.key.hash);
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
+            if (status == StoreReply::Status::not_found) reply.cas = mark;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
-            if (op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
+            if (exists && op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
             return true;
         }
         if (exists && joins(op) && is_stub(impl_->arena, found.place.ref)) {  // its value is not in memory
@@ -400,6 +413,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
+    partition.marks().note(op.key.hash);
     Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
@@ -474,6 +488,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     ArithReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         reply = {};
+        partition.marks().note(op.key.hash);
         Items& items = partition.items();
         Items::Found found = items.find(op.key, now);
         const bool exists = found.place.slot != nullptr;
@@ -551,6 +566,7 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
+    partition.marks().note(key.hash);
     Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
         partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);

@@ -90,5 +90,5 @@ t_faulty_farnode_LDADD = $(faulty_ldadd) $(ALLOCATOR_LIBS)
 t_faulty_container_vandal_SOURCES = t/faulty/container_vandal.cc t/unit/fabric/shm_fixture.h t/unit/fabric/channel_fixture.h \
 	t/lib/tap.h
 t_faulty_pointer_vandal_SOURCES = t/faulty/pointer_vandal.cc t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
-test_scripts += t/faulty/broken_rules.py
+test_scripts += t/faulty/broken_rules.py t/faulty/broken_warm_up.py
 t/faulty/broken_rules.log: $(faulty_programs)

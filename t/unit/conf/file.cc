@@ -234,7 +234,7 @@ std::string other_value(const Option& option) {
     if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name" || key == "zone") return "\"n\"";
     if (key == "discover") return "\"etcd://h:7/far\"";
-    if (key == "discover_dns_server") return "\"[::1]:53\"";
+    if (key == "discover_dns_server" || key == "warm_from") return "\"[::1]:53\"";
     if (key == "spill-to") return "\"b=tcp:10.0.0.2:11300\"";
     if (key == "ext_path") return "\"/a \\\"b\\\\: c:3G\"";
     return kind.value == Value::text ? "\"/a \\\"b\\\\ c\"" : "";
