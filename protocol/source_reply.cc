@@ -7,12 +7,13 @@
 
 #include "base/limits.h"
 #include "protocol/meta.h"
+#include "protocol/text_keys.h"
 
 namespace farcached::protocol {
 
 namespace {
 
-using Status = SourceReply::Status;
+using SourceStatus = SourceReply::Status;
 
 constexpr size_t line_bytes_max = 2048;
 constexpr uint64_t size_highest = UINT64_C(1) << 30;  // memcached stores no larger value
@@ -21,14 +22,6 @@ template <class Number>
 bool read(std::string_view text, Number& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc() && end == text.data() + text.size();
-}
-
-// Takes the first word off `line`.
-std::string_view take_word(std::string_view& line) {
-    const size_t end = std::min(line.find(' '), line.size());
-    const std::string_view word = line.substr(0, end);
-    line.remove_prefix(std::min(end + 1, line.size()));
-    return word;
 }
 
 // The words behind the status, and of an item behind the length of its value.
@@ -49,7 +42,7 @@ bool read_flags(std::string_view words, SourceReply& reply, bool& complete) {
                 break;
             case 'W':
             case 'X':
-            case 'Z': reply.status = Status::unusable; break;
+            case 'Z': reply.status = SourceStatus::unusable; break;
             default: break;
         }
     }
@@ -60,28 +53,28 @@ bool read_flags(std::string_view words, SourceReply& reply, bool& complete) {
 void read_value(std::string_view input, std::string_view words, uint64_t value_bytes_max, SourceReply& reply) {
     uint64_t size = 0;
     if (!read(take_word(words), size) || size > size_highest) {
-        reply.status = Status::invalid;
+        reply.status = SourceStatus::invalid;
         return;
     }
-    reply.status = Status::item;
+    reply.status = SourceStatus::item;
     bool complete = false;
     if (!read_flags(words, reply, complete) || !complete) {
-        reply.status = Status::invalid;
+        reply.status = SourceStatus::invalid;
         return;
     }
-    if (reply.ttl_s == 0) reply.status = Status::unusable;
+    if (reply.ttl_s == 0) reply.status = SourceStatus::unusable;
     if (size > value_bytes_max) {
-        reply.status = Status::too_large;
+        reply.status = SourceStatus::too_large;
         reply.skip = size + 2;
         return;
     }
     if (input.size() - reply.bytes < size + 2) {
-        reply.status = Status::need_more;
+        reply.status = SourceStatus::need_more;
         return;
     }
     reply.value = input.substr(reply.bytes, size);
     reply.bytes += size + 2;
-    if (!input.substr(0, reply.bytes).ends_with("\r\n")) reply.status = Status::invalid;
+    if (!input.substr(0, reply.bytes).ends_with("\r\n")) reply.status = SourceStatus::invalid;
 }
 
 bool is_word(std::string_view key) {
@@ -100,13 +93,16 @@ bool append_command(std::string& to, std::string_view command, std::string_view 
     return true;
 }
 
-struct Word {
+struct SourceWord {
     std::string_view text;
-    Status status;
+    SourceStatus status;
 };
-constexpr Word words[] = {{"MN", Status::version},      {"EN", Status::miss},       {"HD", Status::deleted},
-                          {"NF", Status::not_found},    {"OK", Status::ok},         {"ERROR", Status::refused},
-                          {"SERVER_ERROR", Status::refused}, {"CLIENT_ERROR", Status::refused}};
+constexpr SourceWord source_words[] = {
+    {"MN", SourceStatus::version},   {"EN", SourceStatus::miss},
+    {"HD", SourceStatus::deleted},   {"NF", SourceStatus::not_found},
+    {"OK", SourceStatus::ok},        {"SERVER_ERROR", SourceStatus::refused},
+    {"ERROR", SourceStatus::refused}, {"CLIENT_ERROR", SourceStatus::refused},
+};
 
 }  // namespace
 
@@ -114,7 +110,7 @@ SourceReply parse_source_reply(std::string_view input, uint64_t value_bytes_max)
     SourceReply reply;
     const size_t end = input.substr(0, line_bytes_max).find('\n');
     if (end == input.npos) {
-        if (input.size() >= line_bytes_max) reply.status = Status::invalid;
+        if (input.size() >= line_bytes_max) reply.status = SourceStatus::invalid;
         return reply;
     }
     reply.bytes = end + 1;
@@ -125,11 +121,11 @@ SourceReply parse_source_reply(std::string_view input, uint64_t value_bytes_max)
         read_value(input, line, value_bytes_max, reply);
         return reply;
     }
-    const auto* word = std::ranges::find(words, first, &Word::text);
-    reply.status = word == std::end(words) ? Status::invalid : word->status;
+    const auto* word = std::ranges::find(source_words, first, &SourceWord::text);
+    reply.status = word == std::end(source_words) ? SourceStatus::invalid : word->status;
     bool complete = false;
-    if (reply.status != Status::refused && reply.status != Status::invalid && !read_flags(line, reply, complete))
-        reply.status = Status::invalid;
+    if (reply.status != SourceStatus::refused && reply.status != SourceStatus::invalid && !read_flags(line, reply, complete))
+        reply.status = SourceStatus::invalid;
     return reply;
 }
 
