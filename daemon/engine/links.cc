@@ -336,11 +336,11 @@ OwnLink* Links::lent_link(const Letter& letter) {
 
 void Links::serve(std::unique_ptr<Letter> letter) {
     Courier& courier = shared_.courier;
+    if (fencer_->due()) attend();  // the borrower may follow a newer state
     OwnLink* link = lent_link(*letter);
     if (link == nullptr && take_newer()) link = lent_link(*letter);
     for (size_t i = leaving_.size(); link == nullptr && i-- > 0;)
         if (leaving_[i]->shared_node() == letter->node) link = leaving_[i]->own();
-    if (link != nullptr && !link->takes_letters() && fencer_->due()) attend();  // the borrower may follow a newer state
     if (link == nullptr || !link->takes_letters()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
     OwnedRequest& request = letter->request;

@@ -36,12 +36,11 @@ bool uses_tcp(const conf::ProxySettings& settings) {
 }
 
 void warn_of_peer_tls(const conf::ProxySettings& settings) {
-    using enum process::Level;
     if (!settings.has_nodes())
-        process::say(warning, "--peer-cert has no effect without nodes (--node)");
+        process::say(process::Level::warning, "--peer-cert has no effect without nodes (--node)");
     else if (!uses_tcp(settings))
-        process::say(warning, "--peer-cert has no effect: links over shm and RDMA are not encrypted, and no node has an address of "
-                              "tcp; use tcp, or remove peer_cert");
+        process::say(process::Level::warning, "--peer-cert has no effect: links over shm and RDMA are not encrypted, and no node "
+                                              "has an address of tcp; use tcp, or remove peer_cert");
 }
 
 std::string absolute(const std::string& path) { return path.empty() ? path : std::filesystem::absolute(path).string(); }

@@ -175,7 +175,8 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
         case FenceState::leaving: return all_took(fence.state_since) && put_out(fence);
         case FenceState::out: return advance_out(fence, seen, now_ns);
         case FenceState::joining:
-            if (wants_out(fence, seen.drained) && (failover || fence.was_out)) return put_out(fence);
+            if (wants_out(fence, seen.drained) && (fence.was_out || (failover && all_took(fence.state_since))))
+                return put_out(fence);
             if constexpr (broken::build)
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || fence.kept != nullptr || !fence.stale.empty() || !all_took(fence.state_since)) return false;

@@ -12,15 +12,11 @@ namespace {
 
 using KeptText = std::shared_ptr<const std::string>;
 
-std::string name_of(const OneNode& node) { return node.name + " " + node.address; }
-
-// Of a member of both lists. nullptr: any node may have any key.
+// Of a member of both lists. nullptr of a list: any node may have any key.
 KeptText kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has) {
     if (had == has || (had != nullptr && has != nullptr && *had == *has)) return nullptr;
-    protocol::KeptKeys keys;
-    if (had != nullptr) keys.lists.push_back(*had);
-    if (has != nullptr) keys.lists.push_back(*has);
-    return std::make_shared<const std::string>(protocol::kept_text(keys));
+    if (had == nullptr || has == nullptr) return std::make_shared<const std::string>();
+    return std::make_shared<const std::string>(protocol::kept_text({{*had, *has}}));
 }
 
 }  // namespace
@@ -32,11 +28,11 @@ std::vector<KeptText> MovedKeys::change(const NodeSet& last, const NodeSet& next
         const auto at = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one);
         if (at != last.members.end())
             kept[i] = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], has.empty() ? nullptr : &has[i]);
-        else if (departed_.contains(name_of(*next.members[i].one)))
+        else if (departed_.contains(next.members[i].one->address))
             kept[i] = std::make_shared<const std::string>();
     }
-    for (const NodeSet::Member& member : last.members) departed_.insert(name_of(*member.one));
-    for (const NodeSet::Member& member : next.members) departed_.erase(name_of(*member.one));
+    for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);
+    for (const NodeSet::Member& member : next.members) departed_.erase(member.one->address);
     return kept;
 }
 

@@ -22,7 +22,7 @@ class MovedKeys {
     std::vector<std::shared_ptr<const std::string>> change(const NodeSet& last, const NodeSet& next);
 
   private:
-    std::set<std::string> departed_;  // name and address of those that an earlier list had
+    std::set<std::string> departed_;  // addresses of those that an earlier list had
 };
 
 }  // namespace farcached::daemon

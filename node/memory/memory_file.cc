@@ -115,7 +115,7 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
         !possible(notes.zero_boottime_s) || !possible(notes.stopped_unix_s))
         return "its notes are damaged";
     for (const Notes::Prefix& prefix : notes.prefixes)
-        if (prefix.order != 0 && (prefix.length == 0 || prefix.length > limits::key_bytes_max)) return "its notes are damaged";
+        if (prefix.order != 0 && prefix.length > limits::key_bytes_max) return "its notes are damaged";
     return {};
 }
 

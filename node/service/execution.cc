@@ -370,7 +370,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
-        begin(turn, options.tag, {std::string(op.prefix), nullptr});
+        if (!begin(turn, options.tag, {std::string(op.prefix), nullptr})) refuse(turn, options.tag, RequestRefusal::no_memory);
         return end_flush();
     }
     if (!op.kept.empty() && keep(turn, options.tag, op.kept)) return end_flush();
@@ -382,19 +382,19 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp
 }
 
 // Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
-void Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
-    if (!node_.begin(flush)) return refuse(turn, tag, RequestRefusal::no_memory);
-    in_flight_[turn.sequence]++;
+bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
+    if (!node_.begin(flush)) return false;
     walks_.push_back({{turn.sequence, tag}, std::move(flush)});
+    in_flight_[turn.sequence]++;
+    return true;
 }
 
-// False: this process cannot tell which keys these are; all items are to go.
+// False: all items are to go, as this process cannot tell which keys these are, or too many lists wait for a sweep.
 bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     auto kept = protocol::parse_kept(text);
     if (!kept.has_value()) return false;
     counters_.cmd_keep.add(1);
-    begin(turn, tag, {{}, std::make_shared<const protocol::KeptKeys>(*std::move(kept))});
-    return true;
+    return begin(turn, tag, {{}, std::make_shared<const protocol::KeptKeys>(*std::move(kept))});
 }
 
 void Execution::walk() {

@@ -141,7 +141,7 @@ class Execution final : private AwayValues::Asker {
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
-    void begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush);
+    bool begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush);
     bool keep(Turn& turn, uint32_t tag, std::string_view text);
     void send_later(Turn& turn, uint32_t tag, SentValues::Value value);
     bool grants(const protocol::RequestOptions& options) const {
