@@ -336,13 +336,14 @@ void add_numbers(Operations& all) {
 }
 
 void delete_in_parts(World& world, const std::string& prefix) {
-    std::optional<node::Node::PrefixDelete> begun;
-    world.call([&] { begun = world.node.begin_delete_prefix(prefix); });
+    node::Node::PartialFlush flush{prefix, nullptr};
+    bool begun = false;
+    world.call([&] { begun = world.node.begin(flush); });
     world.gone(prefix, false);
-    if (!begun.has_value()) return;
+    if (!begun) return;
     for (int tries = 0; tries < 1000; tries++) {
         bool over = false;
-        world.call([&] { over = world.node.go_on(*begun, 1, world.now); });  // std::bad_alloc: try again
+        world.call([&] { over = world.node.go_on(flush, 1, world.now); });  // std::bad_alloc: try again
         if (!over) continue;
         world.gone(prefix, true);
         return;

@@ -454,10 +454,10 @@ void no_other_key() {
 void prefix_delete_against_set() {
     Cache cache;
     const protocol::Grant old = cache.leased("key1", "value"), set = cache.leased("key2", "value");
-    std::optional<node::Node::PrefixDelete> begun = cache.node.begin_delete_prefix("key");
-    expect(begun.has_value(), "a delete by prefix begins");
+    node::Node::PartialFlush flush{"key", nullptr};
+    expect(cache.node.begin(flush), "a delete by prefix begins");
     const Granted after = cache.set("key2", "newer");
-    while (!cache.node.go_on(*begun, 1, cache.now)) {
+    while (!cache.node.go_on(flush, 1, cache.now)) {
     }
     expect(!slot_at(cache, old.offset).live(), "an older item is dead for readers");
     expect(slot_at(cache, set.offset).live() && slot_at(cache, set.offset).value == "newer", "a newer one lives");

@@ -2,6 +2,7 @@
 // A node's replies in frames equal those of direct calls, for every operation and for random histories. Large values
 // both ways; pointers under leases; statistics; reported accesses.
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -125,6 +126,16 @@ RequestOp draw_request(frame_random::Draw& draw, std::string& key, std::string& 
     return op;
 }
 
+// A reply in words. The mark of a missing key is another number in each node.
+std::string without_mark(std::string text) {
+    const size_t at = text.find("cas=");
+    if (!text.starts_with("stored ") || at == text.npos) return text;
+    const char* const begin = text.c_str() + at + 4;
+    char* end = nullptr;
+    if (protocol::is_mark(std::strtoull(begin, &end, 10))) text.replace(at + 4, size_t(end - begin), "mark");
+    return text;
+}
+
 void random_histories() {
     int differences = 0;
     size_t requests = 0, hits = 0;
@@ -146,7 +157,7 @@ void random_histories() {
             const Answer& answer =
                 std::visit([&](const auto& o) -> const Answer& { return proxy.ask(o, options); }, op);
             const bool stats = std::holds_alternative<StatsOp>(op);
-            const bool same = answer.whole && answered(answer) == want && (stats || answer.value == got);
+            const bool same = answer.whole && without_mark(answered(answer)) == without_mark(want) && (stats || answer.value == got);
             if (!same && differences++ < 5)
                 tap::note("seed %llu, %d: got %s want %s", static_cast<unsigned long long>(seed), i,
                           answered(answer).c_str(), want.c_str());
