@@ -15,6 +15,7 @@ namespace farcached::daemon {
 namespace {
 
 constexpr uint64_t second_ns = 1'000'000'000;
+constexpr uint64_t moved_ns = 60 * second_ns;
 constexpr uint64_t expiry_slack_s = 3;  // of nodes' clocks, which are estimated, and of their whole seconds
 
 bool cap(NodeSeconds& at, NodeSeconds limit) {
@@ -126,8 +127,9 @@ void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options) {
     work->kill = std::move(kill);
     proxy::AskOptions with;
     with.ticket = proxy::Ticket(number);
-    with.patience_ns = options.timeout_ns;
-    with.deadline_ns = shared_.now() + options.timeout_ns;
+    // A large node walks for long over its leased items, in steps.
+    with.patience_ns = work->kill.what == Kill::What::moved ? std::max(options.timeout_ns, moved_ns) : options.timeout_ns;
+    with.deadline_ns = shared_.now() + with.patience_ns;
     const auto ask = [&](const auto& op) {
         const bool sent = peer.own()->ask_now(op, with, *this);
         sent ? work->unanswered++ : work->done = false;

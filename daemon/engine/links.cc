@@ -153,7 +153,9 @@ void Links::end_tick() {
 
 // A newer set comes first: a node joins for it, and requests of the former set do not wait for that.
 void Links::attend() {
-    if (!take_newer()) fencer_->attend(list_, leaving_, set_->options);
+    if (take_newer()) return;
+    fencer_->attend(list_, leaving_, set_->options);
+    take_newer();  // it came in between, and counts as taken
 }
 
 // Returns a peer if it was the only one, and only READs to it are under way; peers that wait for these READs do not count. A flush

@@ -290,13 +290,14 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-void Fences::list(Fence& fence, std::shared_ptr<const std::string> kept) noexcept {
+void Fences::list(Fence& fence, bool joins, std::shared_ptr<const std::string> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
         if (fence.kept != nullptr) fence.stale.become_all();  // two changes, and the node has not answered yet
         fence.kept = std::move(kept);
-        if (fence.shown.state == FenceState::in_use) enter(fence, FenceState::joining);
     }
+    const bool is_used = fence.shown.state == FenceState::in_use || fence.shown.state == FenceState::joining;
+    if (joins && is_used) enter(fence, FenceState::joining);
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();

@@ -28,7 +28,8 @@
 //     known guests. A new set of nodes clears them.
 // F7  When the set of nodes is replaced by one that divides the keys in another way, each node of both is `joining` until it has
 //     deleted all items but those of keys that both give it. So it has no item from before another node had the key, nor one that a
-//     request of the former set left there. A node that returns to the set deletes all.
+//     request of the former set left there. A node that returns to the set deletes all. A node that is new to it joins when every
+//     worker has taken the set.
 #pragma once
 
 #include <array>
@@ -172,8 +173,8 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // Of a node that is in a new set of nodes (F6). kept: as in F7; nullptr: the node has the keys that it had.
-    void list(Fence& fence, std::shared_ptr<const std::string> kept) noexcept;
+    // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
+    void list(Fence& fence, bool joins, std::shared_ptr<const std::string> kept) noexcept;
     // Is the node not in use yet because of that?
     bool deletes_moved(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }

@@ -21,19 +21,21 @@ KeptText kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has)
 
 }  // namespace
 
-std::vector<KeptText> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
-    std::vector<KeptText> kept(next.members.size());
+std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
+    std::vector<Change> changes(next.members.size());
     const std::vector<protocol::OwnedKeys> had = last.placement->owned(), has = next.placement->owned();
-    for (size_t i = 0; i < kept.size(); i++) {
+    for (size_t i = 0; i < changes.size(); i++) {
+        KeptText& kept = changes[i].kept;
         const auto at = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one);
         if (at != last.members.end())
-            kept[i] = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], has.empty() ? nullptr : &has[i]);
+            kept = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], has.empty() ? nullptr : &has[i]);
         else if (departed_.contains(next.members[i].one->address))
-            kept[i] = std::make_shared<const std::string>();
+            kept = std::make_shared<const std::string>();
+        changes[i].joins = kept != nullptr || at == last.members.end();
     }
     for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);
     for (const NodeSet::Member& member : next.members) departed_.erase(member.one->address);
-    return kept;
+    return changes;
 }
 
 }  // namespace farcached::daemon

@@ -4,7 +4,8 @@
 // Owner: Nodes, under its lock.
 // V1  A node of both lists keeps the items of the keys that both give it.
 // V2  A node that an earlier list had, and the last one had not, keeps nothing: others had its keys meanwhile.
-// V3  A node that was in no list before keeps all: this process does not know of another list.
+// V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker
+//     uses it while another one uses the former home of its keys.
 #pragma once
 
 #include <memory>
@@ -18,8 +19,12 @@ struct NodeSet;
 
 class MovedKeys {
   public:
-    // Of each member of `next`, a text of protocol::KeptKeys; empty: nothing; nullptr: all that it has. Throws std::bad_alloc.
-    std::vector<std::shared_ptr<const std::string>> change(const NodeSet& last, const NodeSet& next);
+    struct Change {
+        bool joins = false;
+        std::shared_ptr<const std::string> kept = nullptr;  // a text of protocol::KeptKeys; empty: nothing; nullptr: all
+    };
+    // Of each member of `next`. Throws std::bad_alloc.
+    std::vector<Change> change(const NodeSet& last, const NodeSet& next);
 
   private:
     std::set<std::string> departed_;  // addresses of those that an earlier list had

@@ -197,8 +197,9 @@ void Nodes::use(std::shared_ptr<const NodeSet> set) {
     std::lock_guard hold(lock_);
     if (set_ != nullptr) {  // all that can fail comes first
         leaving_.reserve(leaving_.size() + set_->members.size());
-        std::vector<std::shared_ptr<const std::string>> kept = moved_.change(*set_, *set);
-        for (size_t i = 0; i < kept.size(); i++) fences_.list(set->members[i].one->fence, std::move(kept[i]));
+        std::vector<MovedKeys::Change> changes = moved_.change(*set_, *set);
+        for (size_t i = 0; i < changes.size(); i++)
+            fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
     }
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;

@@ -294,7 +294,7 @@ void known_guests() {
     World w;
     Worker one{w, 0};
     tap::ok(w.fences.guest(w.a, w.b, "k").known, "while the nodes are always the same, all that another one has is known");
-    w.fences.list(w.a, nullptr);
+    w.fences.list(w.a, false, nullptr);
     one.lose();
     const Fences::Guest before = w.fences.guest(w.a, w.b, "k");
     tap::ok(!before.known, "once they were others, its item may be old");
@@ -316,7 +316,7 @@ void known_guests() {
     tap::ok(!w.fences.guest(w.a, w.b, "k").known, "nor does anything of an earlier outage");
     const Fences::Guest now = w.fences.guest(w.a, w.b, "k");
     w.fences.know(w.a, now);
-    w.fences.list(w.a, nullptr);
+    w.fences.list(w.a, false, nullptr);
     tap::ok(!w.fences.knows(w.a, now), "nor of an earlier set of nodes");
 }
 
@@ -328,7 +328,7 @@ void another_division() {
         one.failover = two.failover = failover;
         const auto text = std::make_shared<const std::string>("kept");
         tap::ok(one.attend() == "in_use" && two.attend() == "in_use", "a node is in use");
-        w.fences.list(w.a, text);
+        w.fences.list(w.a, true, text);
         tap::ok(w.fences.deletes_moved(w.a), "its keys are others");
         tap::is(one.attend(), "joining", "it joins");
         tap::ok(one.at_a.what == What::moved && one.at_a.kept == text, "and is told what it keeps");
@@ -338,15 +338,21 @@ void another_division() {
         tap::is(one.attend(), "joining", "until it has done so");
         w.wait();
         tap::ok(one.attend() == "joining" && one.at_a.what == What::moved, "it is told again");
-        w.fences.list(w.a, std::make_shared<const std::string>("next"));
+        w.fences.list(w.a, true, std::make_shared<const std::string>("next"));
         one.acknowledge();
         tap::ok(one.attend() == "joining" && *one.at_a.kept == "next", "if its keys changed meanwhile, again");
         one.acknowledge();
         one.attend();
         tap::ok(one.at_a.what == What::stale && one.at_a.flush, "and it is flushed, as it had not answered in between");
         one.acknowledge();
+        two.attend();
         tap::ok(one.attend() == "in_use" && two.attend() == "in_use" && !w.fences.deletes_moved(w.a), "then it is in use");
-        w.fences.list(w.a, text);
+        w.fences.list(w.a, true, nullptr);
+        tap::is(one.attend(), "joining", "a node that is new to the set joins");
+        two.attend();
+        tap::ok(one.at_a.what == What::none && one.attend() == "in_use", "until every worker has taken the set");
+        two.attend();
+        w.fences.list(w.a, true, text);
         one.attend();
         if (one.at_a.what != What::none) one.acknowledge(/* done= */ false);
         two.attend();
