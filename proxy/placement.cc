@@ -239,8 +239,12 @@ uint32_t Placement::walk(uint32_t spot, uint32_t i) const {
 }
 
 std::vector<protocol::OwnedKeys> Placement::owned() const {
-    if (by_chance_) return {};
     std::vector<protocol::OwnedKeys> owned(nodes_);
+    if (nodes_ == 1) {  // in every way
+        owned[0].modulus = 1;
+        return owned;
+    }
+    if (by_chance_) return {};
     for (uint32_t node = 0; node < nodes_; node++) {
         owned[node].place = place_;
         if (has_ring()) continue;

@@ -163,7 +163,9 @@ def left(io):
         before = until(lambda: counters(c, "curr_connections", "read_buf_bytes"), lambda now: now[1] != 0)
         for _ in range(5):
             gone = [Greeting(d) for _ in range(20)]
-            tap.ok(counters(c, "curr_connections")[0] > before[0], "clients send their hellos")
+            all_there = (before[0] + len(gone),)
+            tap.is_(until(lambda: counters(c, "curr_connections"), lambda now: now == all_there), all_there,
+                    "clients send their hellos")
             for client in gone:
                 client.client.reset()
             tap.is_(until(lambda: counters(c, "curr_connections", "read_buf_bytes"), lambda now: now == before), before,
