@@ -20,7 +20,7 @@
 // F3  A guest is deleted, or has expired by its capped time, before its gutter gets diverted keys again. Until then those keys are
 //     unavailable. A gutter that goes out of use itself counts its guests as stale keys.
 // F4  A request that was sent before a change of state has its answer, or has failed, before the deletes are sent. One of unknown
-//     outcome may still be executed later.
+//     outcome may still be executed later. With F7 such a request may leave an item; the next change of the set deletes it.
 // F5  The sets are bounded by KeySet::bytes_max. A set that overflows, or finds no memory, stands for all keys.
 // F6  Once the set of nodes was replaced, a gutter may also have an old item of a key, from a time when the key was its own. From
 //     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the

@@ -296,8 +296,8 @@ class Node {
     bool delete_prefix(std::string_view prefix, NodeSeconds now);
     // The same in steps, or for the items that KeptKeys do not keep: items stored before the first step are gone after the last.
     struct PartialFlush {
-        std::string prefix;                              // 1 to key_bytes_max bytes, unless there are
-        std::shared_ptr<const protocol::KeptKeys> kept;
+        std::string prefix;                              // 1 to key_bytes_max bytes; empty with `kept`
+        std::shared_ptr<const protocol::KeptKeys> kept;  // nullptr: by prefix
         std::vector<uint64_t> floors = {};               // by partition
         uint32_t partition = 0;                          // the current one
         std::vector<uint32_t> pages = {};                // of that partition, still to visit
