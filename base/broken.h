@@ -136,7 +136,7 @@ BROKEN("S5_INDEX", s5_skip_check)           // an item found by another host's i
 BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used without its check, as if shared memory never tore
 BROKEN("S6", s6_count_in_items)             // reads are counted in the bytes of the item itself
 BROKEN("S7", s7_publish_before_flip)        // the new item is found before the old one is dead
-BROKEN("S7_MARK", s7_ignore_mark)          // a value from elsewhere is stored though its key was mutated since
+BROKEN("S7_MARK", s7_ignore_mark)           // a value from elsewhere is stored though its key was mutated since
 BROKEN("S7_SOURCE", s7_execute_first)       // a mutation is executed before the source of warm_from has deleted the key
 BROKEN("S7_RESTART", s7_restart_dead)       // after a restart, items whose guard is dead return
 BROKEN("S8", s8_lease_anywhere)             // every page is leasable
@@ -154,7 +154,7 @@ BROKEN("S13_POINTER", s13_pointers_never_expire)  // reads by pointer take items
 BROKEN("S16", s16_accept_any_proof)         // any proof by a known key's name is accepted
 BROKEN("S16_EARLY", s16_welcome_unproved)   // a hello is welcomed without a proof
 BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without its proof
-BROKEN("S17", s17_read_without_right)       // memory without a lease is read after the end of the node's serving right
+BROKEN("S17", s17_read_without_right)       // memory is read after the end of the node's serving right
 BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a copy of mapped memory, and not after it
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
 BROKEN("S19_MOVED", s19_keep_moved)         // a changed list of nodes leaves items of keys that it gives to other nodes

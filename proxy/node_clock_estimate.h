@@ -40,7 +40,7 @@ class NodeClockEstimate {
     void greeted(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
     void saw(const NodeReading& now, uint64_t sent_ns, uint64_t received_ns);
 
-    // May memory of the node be used that was read without a lease, and completely before `at_ns`? (S17)
+    // May memory of the node be used that was read completely before `at_ns`? (S17)
     bool may_read(uint64_t at_ns) const { return at_ns < right_until_ns_ || broken::s17_read_without_right; }
     // The right has an end, so may_read() needs a reading of the clock.
     bool right_ends() const { return right_until_ns_ != UINT64_MAX; }

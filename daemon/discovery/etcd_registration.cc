@@ -18,7 +18,6 @@ namespace {
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
 constexpr int64_t no_lease = 5;  // gRPC: not found
-constexpr uint32_t retry_ms_max = 1000;
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
@@ -84,7 +83,7 @@ void EtcdRegistration::run() {
 
 // With jitter, and several times within a lease.
 uint32_t EtcdRegistration::retry_ms() const {
-    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, retry_ms_max);
+    const uint32_t ms = std::clamp(member_.ttl_s * 1000 / 10, 200u, 1000u);
     return ms / 2 + uint32_t(random_word() % (ms / 2 + 1));
 }
 

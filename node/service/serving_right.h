@@ -8,8 +8,8 @@
 // V1  Each reply and pong has the rest of the right to be read. Proxies read by pointers, by the index and in mapped memory only
 //     while it runs. So leases may be longer than the right, and one reply renews all of a connection. A sublease of a value on
 //     another node ends with the right.
-// V3  A node that may not serve executes no request for a key, and no flush.
 // V2  A proxy counts from before the request left that the reply answers, so its view of the right ends first.
+// V3  A node that may not serve executes no request for a key, and no flush.
 #pragma once
 
 #include <algorithm>

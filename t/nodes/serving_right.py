@@ -86,12 +86,17 @@ def values(client, keys):
     return {client.get(key) for key in keys}
 
 
+def follower(stack, etcd, table):
+    """Starts node b, and a proxy that follows etcd."""
+    stack.enter_context(node(etcd.source(), "b"))
+    options = "node_timeout_ms=30000," + table.options()
+    return stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=1))
+
+
 def stands_still(etcd, a, table):
     """Node a stops for longer than its ttl. Proxy `writer` follows etcd, `reader` does not."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(node(etcd.source(), "b"))
-        options = "node_timeout_ms=30000," + table.options()
-        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=1))
+        writer = follower(stack, etcd, table)
         reader = stack.enter_context(mapper(a, table))
         broken = stack.enter_context(mapper(a, table, Faults("", "S17")))
         w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
@@ -150,9 +155,7 @@ class LateReader:
 def copies_last(etcd, a, table):
     """The right of node a ends while its memory is copied."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(node(etcd.source(), "b"))
-        options = "node_timeout_ms=30000," + table.options()
-        writer = stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=1))
+        writer = follower(stack, etcd, table)
         plain = stack.enter_context(mapper(a, table))
         late, broken = LateReader(stack, a, table), LateReader(stack, a, table, "S17_LATE")
         w, r = (stack.enter_context(proxy.client()) for proxy in (writer, plain))
