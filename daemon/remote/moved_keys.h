@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MovedKeys: what each node may keep when the list of nodes changes (Fences, F7).
 //
-// Owner: Nodes, under its lock.
+// Owner: Nodes. The thread of main.
 // V1  A node of both lists keeps the items of the keys that both give it.
 // V2  A node that an earlier list had, and the last one had not, keeps nothing: others had its keys meanwhile.
 // V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker

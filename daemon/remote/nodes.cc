@@ -194,13 +194,17 @@ bool Nodes::is_settled() const {
 
 void Nodes::use(std::shared_ptr<const NodeSet> set) {
     for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
-    std::lock_guard hold(lock_);
-    if (set_ != nullptr) {  // all that can fail comes first
-        leaving_.reserve(leaving_.size() + set_->members.size());
-        std::vector<MovedKeys::Change> changes = moved_.change(*set_, *set);
-        for (size_t i = 0; i < changes.size(); i++)
-            fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
+    std::vector<MovedKeys::Change> changes;
+    if (const std::shared_ptr<const NodeSet> last = this->set(); last != nullptr) {  // all that can fail comes first
+        {
+            std::lock_guard hold(lock_);
+            leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
+        }
+        changes = moved_.change(*last, *set);  // without the lock, for which workers wait
     }
+    std::lock_guard hold(lock_);
+    for (size_t i = 0; i < changes.size(); i++)
+        fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });

@@ -238,7 +238,7 @@ class Nodes final : public NodesView {
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
-    MovedKeys moved_;                                // under lock_
+    MovedKeys moved_;                                // main's
     proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;
 };
