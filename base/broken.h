@@ -156,6 +156,7 @@ BROKEN("S16_EARLY", s16_welcome_unproved)   // a hello is welcomed without a pro
 BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without its proof
 BROKEN("S17", s17_read_without_right)       // memory is read after the end of the node's serving right
 BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a copy of mapped memory, and not after it
+BROKEN("S17_EPOCH", s17_take_old_epoch)     // a node executes requests of a list of nodes that is older than another's
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
 BROKEN("S19_MOVED", s19_keep_moved)         // a changed list of nodes leaves items of keys that it gives to other nodes
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided

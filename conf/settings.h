@@ -6,9 +6,11 @@
 // I2  A module gets its own struct, or values that main derives from it, never all of Settings.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -177,7 +179,8 @@ enum class PointerMiss : uint8_t {
 };
 
 struct ProxySettings {
-    std::vector<NodeSpec> nodes;             // static
+    std::vector<NodeSpec> nodes;             // static, or of the list that --discover found
+    std::shared_ptr<const std::atomic<uint64_t>> list_epoch;  // of that list; no option; nullptr: it has none
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list

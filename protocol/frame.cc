@@ -36,7 +36,7 @@ constexpr uint32_t pong_frame_bytes_max = sizeof(FrameHeader) + sizeof(ClockReco
 constexpr uint32_t proof_frame_bytes_max = sizeof(FrameHeader) + sizeof(ProofRecord) + auth_name_bytes_max + auth_proof_bytes;
 
 // By FrameKind.
-constexpr std::array<FrameRule, 19> frame_rules = {{
+constexpr std::array<FrameRule, 20> frame_rules = {{
     {},
     {"hello", From::proxy, When::greeting, sizeof(HelloRecord), 0, false},
     {"welcome", From::node, When::greeting, sizeof(WelcomeRecord), 0, false},
@@ -57,8 +57,9 @@ constexpr std::array<FrameRule, 19> frame_rules = {{
     {"challenge", From::node, When::greeting, sizeof(ChallengeRecord), 0, true},
     {"proof", From::proxy, When::greeting, sizeof(ProofRecord) + auth_proof_bytes, 0, false, 0, proof_frame_bytes_max},
     {"grant", From::proxy, When::open, 1, 0, false, version_with_auth, grant_frame_bytes_max},
+    {"epoch", From::proxy, When::open, sizeof(EpochRecord), 0, true, version_with_epoch},
 }};
-static_assert(frame_rules.size() == size_t(FrameKind::grant) + 1);
+static_assert(frame_rules.size() == size_t(FrameKind::epoch) + 1);
 
 bool may_send(From from, Sender sender) {
     if (from == From::either) return true;
@@ -177,6 +178,16 @@ void append_unlent(OutBuffer& out, uint64_t sequence, uint32_t tag) {
 
 void append_ping(OutBuffer& out, uint64_t sequence) {
     append_frame_header(out, FrameKind::ping, sequence, 0);
+}
+
+void append_epoch(OutBuffer& out, uint64_t epoch) {
+    append_frame_header(out, FrameKind::epoch, 0, sizeof(EpochRecord));
+    wire::append(out, EpochRecord{epoch});
+}
+
+uint64_t epoch_of(const Frame& frame) {
+    CHECK(frame.kind == FrameKind::epoch);
+    return wire::get<EpochRecord>(frame.body.data()).epoch;
 }
 
 uint32_t told_us(const NodeReading& now) {

@@ -216,6 +216,10 @@ void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 void append_ping(OutBuffer& out, uint64_t sequence);
 
+// epoch: as in EpochRecord. To a node of version_with_epoch or later.
+void append_epoch(OutBuffer& out, uint64_t epoch);
+uint64_t epoch_of(const Frame& frame);
+
 // now: the node's clock, with its fraction from version_with_now_us on only, and its right from version_with_right on; from a
 // proxy zero.
 void append_pong(OutBuffer& out, uint64_t sequence, const NodeReading& now);

@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 7;
+constexpr uint32_t protocol_version = 8;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -32,6 +32,7 @@ constexpr uint32_t version_with_in_place = 4;
 constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
 constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
+constexpr uint32_t version_with_epoch = 8;    // before it, no proxy tells the epoch of its list of nodes
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -68,6 +69,7 @@ enum class FrameKind : uint16_t {
     challenge = 16,
     proof = 17,
     grant = 18,
+    epoch = 19,
 };
 
 // ---- requests ---------------------------------------------------------------------------------------
@@ -288,6 +290,12 @@ struct UnlentRecord {
     uint32_t reserved;
 };
 static_assert(sizeof(UnlentRecord) == 8);
+
+// epoch: of the list of nodes by which the proxy chooses the node of each later request of the connection.
+struct EpochRecord {
+    uint64_t epoch;  // revision of etcd; 0: the list has none
+};
+static_assert(sizeof(EpochRecord) == 8);
 
 // goodbye, refuse: | reason | text bytes | 0 | text
 struct SentenceRecord {

@@ -39,7 +39,8 @@ struct StatsReply {};
     X(no_memory, "the node has no memory for the request itself") \
     X(abandoned, "the proxy gave the request's value up")         \
     X(not_allowed, "the key of the proxy does not allow it")      \
-    X(no_right, "the node is not registered in etcd")
+    X(no_right, "the node is not registered in etcd")             \
+    X(old_list, "the proxy has an old list of nodes")
 
 enum class RequestRefusal : uint8_t {
 #define X(name, help) name,

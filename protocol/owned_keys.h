@@ -27,10 +27,11 @@ struct OwnedKeys {
     std::vector<Arc> arcs;   // ascending, without overlap
 
     bool owns(std::string_view key) const;
+    bool none() const { return modulus == 0 && arcs.empty(); }
     bool operator==(const OwnedKeys&) const = default;
 };
 
-// The keys that a node keeps: those that each of the lists, the former one and the new one, gives it.
+// The keys that a node keeps: those that each of the lists, the former one and then the new one, gives it.
 struct KeptKeys {
     static constexpr size_t lists_max = 2;
 

@@ -72,6 +72,12 @@ class FramesOut {
 
     // Frames without requests, such as pings.
     OutBuffer& small() { return small_; }
+    // For such a frame behind all requests added so far. Up to `bytes` allocate nothing then.
+    OutBuffer& behind_requests(size_t bytes) {
+        building_.reserve(bytes);
+        if (writer_.open()) writer_.end();
+        return building_;
+    }
 
     // Appends all frames that can leave now to `out`. Returns the number of frames of requests.
     uint32_t send(OutBuffer& out, uint64_t now_ns);

@@ -231,6 +231,7 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::report:
         case FrameKind::proof:
         case FrameKind::grant:
+        case FrameKind::epoch:
         case FrameKind::lent: break;  // parse_frame() accepts none of these from a node
     }
     return FrameError::kind_unexpected;

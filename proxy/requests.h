@@ -87,6 +87,13 @@ class Requests {
     uint64_t deadline_ns(const AskOptions& options) const {
         return put_off(options.deadline_ns, options.patience_ns, progress_ns_);
     }
+    // Tells the node the epoch of the list by which it is chosen for later requests (protocol::EpochRecord), if it knows epochs.
+    // Throws std::bad_alloc.
+    void name_epoch(uint64_t epoch) {
+        if (epoch == named_epoch_ || !accepting_ || version_ < protocol::version_with_epoch) [[likely]] return;
+        protocol::append_epoch(frames_->behind_requests(sizeof(protocol::FrameHeader) + sizeof(protocol::EpochRecord)), epoch);
+        named_epoch_ = epoch;
+    }
     // Detaches the sink: its requests continue, and their answers are discarded.
     void forget_sink(const ReplySink& sink);
     uint32_t under_way() const { return exchanges_.live() + reads_.live(); }
@@ -163,6 +170,7 @@ class Requests {
     bool one_sided_ = false;  // S18
     uint32_t version_ = 0;
     uint64_t hash_seed_ = 0;
+    uint64_t named_epoch_ = 0;
     uint64_t progress_ns_ = 0;            // the node last answered from its oldest frame (K6)
     fabric::Channel* channel_ = nullptr;  // nullptr: broken
     std::optional<FramesOut> frames_;

@@ -12,16 +12,18 @@ constexpr uint64_t ns_per_s = 1'000'000'000;
 
 }  // namespace
 
-void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision) {
+void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision, std::optional<uint64_t> epoch) {
     bool back = false;
     {
         std::lock_guard hold(lock_);
         const bool first = latest_ == nullptr, differs = first || !same_nodes(latest_->nodes, nodes);
         if (differs) {
             const uint64_t next = first ? 1 : latest_->revision + 1;
-            latest_ = std::make_shared<const Found>(Found{std::move(nodes), revision.value_or(next)});
+            epoch_ = epoch.has_value() ? std::make_shared<std::atomic<uint64_t>>(*epoch) : nullptr;
+            latest_ = std::make_shared<const Found>(Found{std::move(nodes), revision.value_or(next), epoch_});
             changes_ += first ? 0 : 1;
         }
+        else if (epoch_ != nullptr) epoch_->store(epoch.value_or(0), std::memory_order_release);
         back = !up_ && failures_ != 0;
         up_ = true;
         answers_++;
@@ -31,6 +33,11 @@ void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t>
         if (!differs) return;
     }
     changed_();
+}
+
+void SourceBoard::set_epoch(uint64_t epoch) {
+    std::lock_guard hold(lock_);
+    if (epoch_ != nullptr) epoch_->store(epoch, std::memory_order_release);
 }
 
 void SourceBoard::failed(const std::string& why) {

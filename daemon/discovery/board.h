@@ -4,6 +4,7 @@
 // Owner: the source. Short locks only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,8 +29,11 @@ class SourceBoard {
     SourceBoard& operator=(const SourceBoard&) = delete;
 
     // A look-up succeeded with this list, which is sorted by name and not empty. revision: of the source; nullopt: one more than
-    // the last if the list differs.
-    void answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision = std::nullopt);
+    // the last if the list differs. epoch: as in Found.
+    void answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision = std::nullopt,
+                  std::optional<uint64_t> epoch = std::nullopt);
+    // Of the newest list.
+    void set_epoch(uint64_t epoch);
     // A look-up failed, or found no node; why: a sentence without a full stop. Logs it (Lines), with a limit.
     void failed(const std::string& why);
 
@@ -43,6 +47,7 @@ class SourceBoard {
     process::LimitedLines lines_;
     mutable std::mutex lock_;
     std::shared_ptr<const Found> latest_;  // this and the rest are under lock_
+    std::shared_ptr<std::atomic<uint64_t>> epoch_;  // latest_->epoch
     bool up_ = false;
     std::string last_error_;
     uint64_t changes_ = 0, answers_ = 0, failures_ = 0;

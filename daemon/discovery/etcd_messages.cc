@@ -209,10 +209,12 @@ std::optional<EtcdLease> read_kept(std::string_view text) {
     return EtcdLease{fields->whole("result.ID").value_or(0), std::max<int64_t>(fields->whole("result.TTL").value_or(0), 0)};
 }
 
-std::optional<bool> read_put(std::string_view text) {
+std::optional<int64_t> read_put(std::string_view text) {
     const std::optional<JsonFields> fields = JsonFields::parse(text);
-    if (!fields.has_value() || !fields->has("header")) return {};
-    return fields->boolean("succeeded").value_or(false);
+    if (!fields.has_value()) return {};
+    const std::optional<int64_t> revision = fields->whole("header.revision");
+    if (!revision.has_value() || *revision <= 0) return {};
+    return fields->boolean("succeeded").value_or(false) ? *revision : 0;
 }
 
 std::optional<std::string> read_token(std::string_view text) {

@@ -77,8 +77,8 @@ std::optional<EtcdWatched> read_watched(std::string_view line, size_t value_byte
 std::optional<EtcdLease> read_grant(std::string_view text);
 // Of a keepalive.
 std::optional<EtcdLease> read_kept(std::string_view text);
-// Was the value put?
-std::optional<bool> read_put(std::string_view text);
+// The revision of etcd with the value that was put; 0: it was not put.
+std::optional<int64_t> read_put(std::string_view text);
 // A token.
 std::optional<std::string> read_token(std::string_view text);
 // Of an error's body; also of a line of a stream.

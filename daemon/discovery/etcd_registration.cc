@@ -122,7 +122,7 @@ void EtcdRegistration::renew_right() {
 
 void EtcdRegistration::show_right() {
     if (show_right_ == nullptr) return;
-    show_right_(right_);
+    show_right_(right_, uint64_t(record_revision_));
     const uint64_t now_ns = boottime_ns();
     const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
     if (std::exchange(told_unread_, unread) == unread) return;
@@ -181,9 +181,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
         lease_ = {};
         return Put::failed;
     }
-    const std::optional<bool> done = read_put(std::get<std::string>(reply));
+    const std::optional<int64_t> done = read_put(std::get<std::string>(reply));
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
-    if (!*done) return Put::failed;  // another writer was first
+    if (*done == 0) return Put::failed;  // another writer was first
+    record_revision_ = *done;
     registered_ = was_registered_ = true;
     renew_right();
     revision_ = found->revision;

@@ -41,7 +41,8 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
     };
-    using ShowRight = std::function<void(const RegistrationRight&)>;  // after each change
+    // After each change. revision: of the record, by etcd; 0: none yet.
+    using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;
     // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. show_right: called by this
     // object's thread; empty for a farcached. Throws std::bad_alloc.
     EtcdRegistration(const EtcdAccess& access, const std::string& keys, Member member, Items items, ShowRight show_right);
@@ -85,6 +86,7 @@ class EtcdRegistration {
     uint64_t asked_ns_ = 0;        // the last request ended
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
+    int64_t record_revision_ = 0;
     uint64_t cluster_ = 0;
     bool told_unread_ = false;     // that the right to be read is over, and requests are executed
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

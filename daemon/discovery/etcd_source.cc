@@ -174,15 +174,15 @@ void EtcdSource::publish() {
         told_change_ = book_.last_change();
         told_(listed_->nodes, told_change_);
     }
-    if (!differs) return;
-    board_.answered(listed_->nodes, listed_->revision);
+    if (differs) return board_.answered(listed_->nodes, listed_->revision, book_.epoch());
+    if (!book_.is_empty()) board_.set_epoch(book_.epoch());
 }
 
 // Of an answer without a new list.
 void EtcdSource::confirm() {
     failures_in_row_ = 0;
     if (book_.is_empty() || listed_ == nullptr) return board_.failed("etcd lists no node below " + nodes_);
-    board_.answered(listed_->nodes, listed_->revision);
+    board_.answered(listed_->nodes, listed_->revision, book_.epoch());
 }
 
 void EtcdSource::failed(const std::string& why) {

@@ -103,6 +103,12 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     return complaints;
 }
 
+// While members are held (B2), revisions of before and after mix.
+uint64_t MemberBook::epoch() const {
+    const bool mixed = std::ranges::any_of(members_, [](const auto& one) { return one.second.leaves_ns != 0; });
+    return mixed ? 0 : uint64_t(last_change_);
+}
+
 std::optional<uint64_t> MemberBook::next_ns() const {
     std::optional<uint64_t> first;
     for (const auto& [name, entry] : members_)

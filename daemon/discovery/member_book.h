@@ -49,6 +49,8 @@ class MemberBook {
     // The revision of the last change of a key that is known here: of those that etcd has, and of deletions that a watch told, or a
     // range showed. It does not fall while etcd keeps its data.
     int64_t last_change() const { return last_change_; }
+    // Of the list (Found::epoch).
+    uint64_t epoch() const;
     // Of the keys that etcd has, as last told; those of skipped members, too.
     int64_t keys() const { return keys_; }
     uint64_t skipped() const { return skipped_; }

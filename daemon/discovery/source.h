@@ -8,6 +8,7 @@
 // V3  The destructor ends the thread within a second. `changed` is not called after it returns.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,9 @@ struct FoundNode {
 struct Found {
     std::vector<FoundNode> nodes;  // at least one; sorted by name
     uint64_t revision = 0;         // of the source, or counted here from 1
+    // The revision of etcd at the last change of its members; it rises while this is the newest list, as when a node registers
+    // again. 0: the list has no place in an order that all farcached share. nullptr: nor has any of the source.
+    std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;
 };
 
 // As `stats discovery` shows it.

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "process/node_time.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::daemon {
 
@@ -100,16 +101,23 @@ void Fencer::wake_others() {
 
 namespace {
 
+bool keeps_nothing(const std::string& kept) {
+    const auto keys = protocol::parse_kept(kept);
+    return kept.empty() || (keys.has_value() && keys->lists.front().none());
+}
+
 // A node that cannot be told which keys it keeps is flushed. A reader stores nothing anywhere, and an older node does not know the
 // request: its items stay (docs/fleet.md).
 template <class Ask>
 void ask_moved(const LinkPeer& peer, const std::string& kept, const NodeOptions& options, Ask&& ask) {
     const protocol::Welcome& welcome = peer.own()->welcome();
     const bool reads_only = options.key != nullptr && options.key->role() == protocol::AuthRole::reader;
-    if (reads_only || (!kept.empty() && welcome.version < protocol::version_with_right)) return;
+    if (reads_only) return;
     constexpr size_t head_bytes_max = 1024;
     protocol::FlushOp op;
-    if (kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept;
+    const bool is_old = welcome.version < protocol::version_with_right;
+    if (is_old && !keeps_nothing(kept)) return;
+    if (!is_old && kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept;
     ask(op);
 }
 

@@ -105,6 +105,7 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
         list_.push_back(make_peer(*set_, i));
         list_.back()->take_place(i);
     }
+    shared_.list_epoch = set_->epoch;
     shared_.touched.reserve(list_.size());
     fencer_->reserve(list_.size());
     letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
@@ -469,6 +470,7 @@ void Links::take() {
     }
     list_ = std::move(list);
     set_ = std::move(next);
+    shared_.list_epoch = set_->epoch;
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
     for (auto& peer : leaving_) peer->touch();
     retire();

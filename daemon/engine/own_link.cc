@@ -55,6 +55,7 @@ void PostponedRequests::send() {
 proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
     proxy::SubmitResult submitted = proxy::SubmitResult::down;
     try {
+        requests_.name_epoch(shared_.epoch());
         submitted = std::visit(
             [&](const auto& op) { return submit(requests_, op, request.options, *request.sink, shared_.now()); }, request.op);
     } catch (const std::bad_alloc&) {  // L1, as in OwnLink::ask()
@@ -271,6 +272,7 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         } else if (!postponed_.must_queue(options.session)) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
                 if (options.value == nullptr && link_.requests().value_follows(op)) options.value = own_value(op);
+            link_.requests().name_epoch(shared_.epoch());
             const proxy::SubmitResult submitted = submit(link_.requests(), op, options, sink, shared_.now());
             peer_.touch();
             if (submitted == proxy::SubmitResult::accepted) return SubmitResult::later;
@@ -296,6 +298,7 @@ template SubmitResult OwnLink::ask(protocol::StatsOp&, proxy::AskOptions, proxy:
 template <class Op>
 bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {
     try {
+        link_.requests().name_epoch(shared_.epoch());
         if (link_.requests().ask(op, options, sink) != proxy::SubmitResult::accepted) return false;
     } catch (const std::bad_alloc&) {
         return false;

@@ -111,6 +111,7 @@ std::shared_ptr<const Found> Discovered::newer() const {
 
 conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     settings.proxy.nodes.clear();
+    settings.proxy.list_epoch = found.epoch;
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
         if (!weighs(settings.proxy.distribution)) settings.proxy.nodes.back().weight = 1;

@@ -444,7 +444,8 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     };
     daemon::EtcdRegistration::ShowRight show_right;
     if (settings.node.discover_fence)
-        show_right = [&server](const daemon::RegistrationRight& right) {
+        show_right = [&server](const daemon::RegistrationRight& right, uint64_t revision) {
+            server.list().registered(revision);
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
         };
     auto registration = std::make_unique<daemon::EtcdRegistration>(

@@ -45,7 +45,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     }
     stats.include(counters_);
     stats.include(shared_.keys);
-    stats.include(shared_.right);
+    stats.include(shared_.right, shared_.list);
 }
 
 FarnodeServer::~FarnodeServer() {

@@ -59,6 +59,7 @@ class FarnodeServer {
     // Of this node as a member of a fleet (S17).
     ServingRight& right() { return shared_.right; }
     const ServingRight& right() const { return shared_.right; }
+    ListEpoch& list() { return shared_.list; }
     // After start(): the serving threads, which the supervisor watches until stop().
     std::vector<process::Watched> watched();
     uint64_t connections() const;

@@ -19,6 +19,13 @@ KeptText kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has)
     return std::make_shared<const std::string>(protocol::kept_text({{*had, *has}}));
 }
 
+// Its keys are told all the same: the node refuses requests of older lists by them.
+KeptText nothing_of(const protocol::OwnedKeys& has) {
+    protocol::OwnedKeys none;
+    none.place = has.place;
+    return std::make_shared<const std::string>(protocol::kept_text({{none, has}}));
+}
+
 }  // namespace
 
 std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
@@ -30,7 +37,7 @@ std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const Node
         if (at != last.members.end())
             kept = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], has.empty() ? nullptr : &has[i]);
         else if (departed_.contains(next.members[i].one->address))
-            kept = std::make_shared<const std::string>();
+            kept = has.empty() ? std::make_shared<const std::string>() : nothing_of(has[i]);
         changes[i].joins = kept != nullptr || at == last.members.end();
     }
     for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);

@@ -144,6 +144,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
                                std::shared_ptr<const protocol::AuthKey> key) {
     auto set = std::make_shared<NodeSet>();
     set->options.key = std::move(key);
+    set->epoch = settings.list_epoch;
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.failover_ttl_s = settings.failover_ttl_s;

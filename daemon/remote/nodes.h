@@ -117,6 +117,7 @@ struct NodeSet {
     NodeOptions options;
     std::vector<Member> members;
     std::shared_ptr<const proxy::Placement> placement;
+    std::shared_ptr<const std::atomic<uint64_t>> epoch;  // as in Found; nullptr: none
 };
 
 // How this process and its nodes know each other.

@@ -15,6 +15,7 @@
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "node/service/authentication.h"
+#include "node/service/list_epoch.h"
 #include "node/service/node_stats.h"
 #include "node/service/ousting.h"
 #include "node/service/report_quota.h"
@@ -96,6 +97,7 @@ struct ServiceShared {
     PeerBudget budget{UINT64_C(256) << 20};  // of bytes held by connections
     KeyRing keys{};  // of proxies
     ServingRight right{};
+    ListEpoch list{};
 };
 
 struct Connection {
@@ -108,6 +110,7 @@ struct Connection {
     protocol::RegionAccess access = protocol::RegionAccess::none;
     protocol::FrameLimits limits = {};  // as agreed
     bool stopping = false;              // no new request is executed
+    uint64_t epoch = 0;                 // of the proxy's list of nodes, as last told (ListEpoch)
 
     protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates
 
@@ -121,9 +124,11 @@ struct Connection {
     NodeReading told(NodeReading now, uint32_t version) const {
         if (version < protocol::version_with_now_us) now.us.reset();
         if (version >= protocol::version_with_right && shared.right.is_limited())
-            now.right_ms = shared.right.left_ms(shared.steady_ns());
+            now.right_ms = shared.list.is_old(epoch) ? 0 : shared.right.left_ms(shared.steady_ns());
         return now;
     }
+    // Was this node chosen for the key by an older list than that of others?
+    bool chosen_by_old_list(std::string_view key) const { return shared.list.moved_away(epoch, key); }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
 };

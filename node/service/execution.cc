@@ -200,6 +200,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
+                if (connection_.chosen_by_old_list(op.key.bytes)) return run_old(turn, request.options.tag, op);
                 if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
                 broken::fail_if_named(op.key.bytes);
             }
@@ -208,9 +209,13 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
         request.op);
 }
 
-// Earlier versions do not know that word.
-RequestRefusal Execution::no_right() const {
-    return connection_.limits.version < protocol::version_with_right ? RequestRefusal::stopping : RequestRefusal::no_right;
+// Of a key that has another home. The item was deleted here when the key moved.
+template <class Op>
+void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
+    counters_.requests_old_list.add(1);
+    if constexpr (std::is_same_v<Op, protocol::GetOp>)
+        if (!op.touch && !op.vivify) return turn.replies.add(protocol::GetReply(), reply_to(tag));
+    refuse(turn, tag, RequestRefusal::old_list);
 }
 
 void Execution::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
@@ -394,7 +399,10 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     auto kept = protocol::parse_kept(text);
     if (!kept.has_value()) return false;
     counters_.cmd_keep.add(1);
-    return begin(turn, tag, {{}, std::make_shared<const protocol::KeptKeys>(*std::move(kept))});
+    const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
+    if (connection_.epoch != 0 && connection_.shared.right.is_limited())
+        connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});
+    return begin(turn, tag, {{}, keys});
 }
 
 void Execution::walk() {
@@ -585,6 +593,8 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::whole:
             if (!turn.serves)
                 refuse(turn, id.tag, no_right());
+            else if (connection_.chosen_by_old_list(ended.op.key.bytes))
+                run_old(turn, id.tag, ended.op);
             else if (postpone(id, ended.op, change))
                 return turn.replies.end();
             else

@@ -136,7 +136,13 @@ class Execution final : private AwayValues::Asker {
         from_away_ = 0;
         end_flush();
     }
-    protocol::RequestRefusal no_right() const;
+    // Earlier versions do not know that word.
+    protocol::RequestRefusal no_right() const {
+        using protocol::RequestRefusal;
+        return connection_.limits.version < protocol::version_with_right ? RequestRefusal::stopping : RequestRefusal::no_right;
+    }
+    template <class Op>
+    void run_old(Turn& turn, uint32_t tag, const Op& op);
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
     void announce(Turn& turn, const protocol::NodeRequest& request);

@@ -225,7 +225,7 @@ void NodeStats::append_groups(NodeSeconds, std::string& text) const {
 
 void NodeStats::each_of_right(FunctionRef<void(const ServingRightRow&, uint64_t)> visit) const {
     if (right_ == nullptr || !right_->is_limited()) return;
-    const ServingRightNow moment{*right_, boottime_ns()};
+    const ServingRightNow moment{*right_, boottime_ns(), list_->newest()};
     for (const ServingRightRow& row : serving_right_rows) visit(row, row.of(moment));
 }
 

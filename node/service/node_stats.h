@@ -19,6 +19,7 @@
 #include "base/stat_row.h"
 #include "fabric/peer_tls.h"
 #include "node/service/authentication.h"
+#include "node/service/list_epoch.h"
 #include "node/service/service_counters.h"
 #include "node/service/serving_right.h"
 #include "node/store/node.h"
@@ -178,7 +179,7 @@ class NodeStats {
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
     void include(const KeyRing& keys) { keys_ = &keys; }
-    void include(const ServingRight& right) { right_ = &right; }
+    void include(const ServingRight& right, const ListEpoch& list) { right_ = &right, list_ = &list; }
 
     // False: unknown group. Two more groups are for farctl. "prefix TOKEN PREFIX" has the PrefixCount that the token names;
     // the token `deleted` names the last delete of the prefix. "key_sample" has keys in use. Throws std::bad_alloc.
@@ -223,6 +224,7 @@ class NodeStats {
     std::vector<const ServiceCounters*> counters_;
     const KeyRing* keys_ = nullptr;  // set before any thread reads, as is right_
     const ServingRight* right_ = nullptr;
+    const ListEpoch* list_ = nullptr;
 };
 
 // Of each size class in use, with its number as a further label (node/service/node_metrics.cc).

@@ -266,6 +266,7 @@ void NodeService::take(const Frame& frame) {
             break;
         case FrameKind::pong: error = protocol::parse_pong(frame, connection_.limits, read); break;
         case FrameKind::goodbye: error = goodbye(frame); break;
+        case FrameKind::epoch: connection_.epoch = protocol::epoch_of(frame); break;
         case FrameKind::lease_returns: error = lease_returns(frame); break;
         case FrameKind::welcome:
         case FrameKind::refuse:

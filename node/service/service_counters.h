@@ -48,6 +48,7 @@ namespace farcached::node {
     X(waits_for_sublease, "requests that waited until no proxy could READ the key's value on the node of spill_to")   \
     X(cmd_stats, "requests for statistics")                                                                         \
     X(requests_refused, "valid requests that were not executed")                                                    \
+    X(requests_old_list, "requests not executed because the proxy's list of nodes is older than another one's")     \
     X(values_received, "values received completely, in pieces or by READ")                                          \
     X(values_fetched, "of these, values READ from the proxy's memory")                                              \
     X(values_unfetched, "values lent by the proxy but requested in pieces")                                         \

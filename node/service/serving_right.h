@@ -48,10 +48,11 @@ class alignas(64) ServingRight {
     std::atomic<uint64_t> serves_until_ns_{UINT64_MAX};
 };
 
-// At a time on CLOCK_BOOTTIME; shown while is_limited().
+// At a time on CLOCK_BOOTTIME; shown while is_limited(). epoch: ListEpoch::newest().
 struct ServingRightNow {
     const ServingRight& right;
     uint64_t now_ns;
+    uint64_t epoch;
 };
 using ServingRightRow = StatRow<uint64_t (*)(const ServingRightNow&)>;
 inline constexpr ServingRightRow serving_right_rows[] = {
@@ -59,6 +60,8 @@ inline constexpr ServingRightRow serving_right_rows[] = {
      [](const ServingRightNow& at) { return uint64_t(at.right.serves(at.now_ns)); }, StatKind::gauge},
     {"right_left_ms", "milliseconds left of the right to read the node's memory one-sided",
      [](const ServingRightNow& at) { return uint64_t(at.right.left_ms(at.now_ns).value_or(0)); }, StatKind::gauge},
+    {"list_epoch", "newest epoch of a list of nodes that the node knows of: a revision of etcd",
+     [](const ServingRightNow& at) { return at.epoch; }, StatKind::gauge},
 };
 
 }  // namespace farcached::node

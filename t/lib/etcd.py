@@ -158,7 +158,7 @@ def cluster(count, *args):
 
 class Relay:
     """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
-    request for that path comes, before it is forwarded."""
+    request for that path comes, before it is forwarded. close(), open(): connections are refused in between."""
 
     def __init__(self, port):
         self.target = port
@@ -166,6 +166,7 @@ class Relay:
         self.port = self.listener.getsockname()[1]
         self.budget = None
         self.cuts = 0
+        self.closed = False
         self.path, self.call = None, None
         self.lock = threading.Lock()
         self.wake = os.pipe()
@@ -185,6 +186,13 @@ class Relay:
     def cut(self, after):
         with self.lock:
             self.budget = after
+
+    def close(self):
+        self.closed = True
+        os.write(self.wake[1], b"c")
+
+    def open(self):
+        self.closed = False
 
     def before(self, path, call):
         with self.lock:
@@ -210,11 +218,16 @@ class Relay:
         while True:
             ready, _, _ = select.select([self.listener, self.wake[0], *pairs], [], [])
             if self.wake[0] in ready:
-                break
+                if os.read(self.wake[0], 1) != b"c":
+                    break
+                for one in list(pairs):
+                    if one in pairs:
+                        drop(one)
+                continue
             if self.listener in ready:
                 client = self.listener.accept()[0]
                 server = socket.socket()
-                if server.connect_ex(("127.0.0.1", self.target)) == 0:
+                if not self.closed and server.connect_ex(("127.0.0.1", self.target)) == 0:
                     pairs[client], pairs[server] = (server, False), (client, True)
                 else:
                     client.close()

@@ -120,7 +120,7 @@ void kinds_by_sender_and_moment() {
     const FrameLimits greeting_node{Sender::node, false, frame_bytes_lowest, 0};
     auto accepted = [](const FrameLimits& limits) {
         std::string kinds;
-        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::grant); kind++) {
+        for (uint16_t kind = 1; kind <= uint16_t(FrameKind::epoch); kind++) {
             FrameParse parse = parse_frame(header(200, kind, 1), limits);
             if (parse.error != FrameError::kind_unexpected)
                 kinds += frame_kind_name(FrameKind(kind)), kinds += " ";
@@ -129,7 +129,7 @@ void kinds_by_sender_and_moment() {
     };
     tap::is(accepted(greeting_proxy), "hello proof ", "a proxy greets");
     tap::is(accepted(greeting_node), "welcome refuse challenge ", "a node answers");
-    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report grant ",
+    tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report grant epoch ",
             "what a proxy sends then");
     tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported ", "what a node sends then");
     note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));

@@ -332,6 +332,8 @@ inline std::string read_frame(const Frame& frame, const FrameLimits& limits) {
             return text + read_proof(frame);
         case FrameKind::grant:
             return text + Words()("bytes", frame.body).take();
+        case FrameKind::epoch:
+            return text + Words()("epoch", epoch_of(frame)).take();
     }
     return text + "?";
 }

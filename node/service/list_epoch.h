@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ListEpoch: the newest list of nodes that a node knows of, and which keys are its own by that list (S17). A farcached that does not
+// see etcd may still choose nodes by an older list. Its requests for keys that moved away are not executed.
+//
+// Owner: the ServiceShared of all connections. Any thread; one lock, which only requests of an older list take.
+//
+// E1  An epoch is the revision of etcd at the last change of the list. A proxy names the one of its list before the requests for
+//     which it chose this node by that list. 0: its list has none (--node, DNS, or etcd lost its data), and nothing is refused.
+// E2  A proxy with a newer list tells the node the keys that are its own now (`keep`), before it uses another node for the keys that
+//     moved away. From then on requests of an older epoch are executed only for keys that are still the node's own.
+// E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "base/broken.h"
+#include "protocol/owned_keys.h"
+
+namespace farcached::node {
+
+class ListEpoch {
+  public:
+    // The node's record has this revision, since the last call with another one. It may be lower than earlier ones if etcd lost its
+    // data. 0: there is none yet.
+    void registered(uint64_t revision) {
+        std::lock_guard hold(lock_);
+        if (std::exchange(record_, revision) == revision) return;
+        own_.reset();
+        epoch_.store(revision, std::memory_order_release);
+    }
+    // A proxy's list of that epoch gives the node these keys.
+    void kept(uint64_t epoch, std::shared_ptr<const protocol::OwnedKeys> own) {
+        std::lock_guard hold(lock_);
+        if (epoch < newest()) return;
+        own_ = std::move(own);
+        epoch_.store(epoch, std::memory_order_release);
+    }
+
+    uint64_t newest() const { return epoch_.load(std::memory_order_acquire); }
+    // named: a proxy's.
+    bool is_old(uint64_t named) const { return named != 0 && named < newest(); }
+    // Has the key another home, by a newer list than the proxy's?
+    bool moved_away(uint64_t named, std::string_view key) const {
+        if (!is_old(named)) [[likely]] return false;
+        if constexpr (broken::build)
+            if (broken::s17_take_old_epoch) return false;
+        std::lock_guard hold(lock_);
+        return own_ == nullptr || !own_->owns(key);
+    }
+
+  private:
+    std::atomic<uint64_t> epoch_{0};
+    mutable std::mutex lock_;
+    uint64_t record_ = 0;
+    std::shared_ptr<const protocol::OwnedKeys> own_;  // nullptr: not known (E3)
+};
+
+}  // namespace farcached::node

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A farcached that does not see etcd any more keeps its list of nodes. Nodes execute none of its requests for keys that moved to
+another node since (node/service/list_epoch.h, S17)."""
+import contextlib
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import etcd as etcd_servers  # noqa: E402
+from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
+from daemon import is_sanitized, run_binary  # noqa: E402
+from etcd import Etcd, Relay  # noqa: E402
+from farcached import Daemon, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+if b"without libcurl" in run_binary("--version-full")[1]:
+    tap.skip_all("built without libcurl")
+if not etcd_servers.is_available():
+    tap.skip_all("etcd is not installed")
+TTL = 5 if is_sanitized() else 2  # seconds
+KEYS = ["key-%d" % i for i in range(60)]
+CHANGES = ["set %s 0 0 300000\r\n" + "x" * 300_000, "delete %s", "incr %s 1", "mg %s N60 v", "gat 60 %s"]  # a value in pieces, ...
+
+
+class Fleet:
+    """Nodes a and b; proxies `new` and `old`, which reaches etcd over a relay."""
+
+    def __init__(self, stack, etcd, prefix, faults=None):
+        self.stack, self.faults, self.source = stack, faults, etcd.source(prefix=prefix)
+        self.relay = stack.enter_context(Relay(etcd.port))
+        self.nodes = {name: self.node(name) for name in "ab"}
+        table = Table()
+        stack.callback(table.unlink)
+        urls = {"new": self.source, "old": "etcd://127.0.0.1:%d%s" % (self.relay.port, prefix)}
+        self.daemons = {name: stack.enter_context(Daemon("--discover", url, "-o", table.options(), threads=2))
+                        for name, url in urls.items()}
+        self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
+        for name in urls:
+            self.until_list(name, "ab")
+
+    def node(self, name):
+        args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
+        return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
+
+    def until_list(self, name, names):
+        shown = until(lambda: nodes_shown(self.daemons[name]), lambda shown: set(shown) == set(names) and all_up(shown))
+        assert set(shown) == set(names), (name, shown)
+
+    def stored(self, name, key, value):
+        """What is said in the end: a node registers, or a link begins."""
+        return until(lambda: self.clients[name].set(key, value), lambda said: said == "STORED")
+
+    def counted(self, node, counter):
+        return int(self.daemons["new"].stats("node " + node)[counter])
+
+
+def first_word(client, command):
+    client.send(command.encode() + b"\r\n")
+    return client.line().decode().split()[0]
+
+
+def answers(client, keys, value):
+    return {client.set(key, value).split(" ")[0] for key in keys}
+
+
+def moved_keys(fleet, names):
+    """Keys with that home in the list of the newer proxy."""
+    found = []
+    for key in KEYS:
+        before = {name: fleet.counted(name, "cmd_set") for name in names}
+        assert fleet.stored("new", key, "probe") == "STORED", key
+        found += [(key, name) for name in names if fleet.counted(name, "cmd_set") > before[name]]
+    return found
+
+
+def joins(etcd):
+    """Node c joins while proxy `old` does not see it."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/joins")
+        new, old = fleet.clients["new"], fleet.clients["old"]
+        tap.is_({fleet.stored("new", key, "one") for key in KEYS}, {"STORED"}, "keys are stored at two nodes")
+        tap.is_({old.get(key) for key in KEYS}, {b"one"}, "both farcached read them")
+        fleet.relay.close()
+        fleet.nodes["c"] = fleet.node("c")
+        fleet.until_list("new", "abc")
+        homes = dict(moved_keys(fleet, "abc"))
+        moved, kept = ([key for key in KEYS if (homes[key] == "c") == at_c] for at_c in (True, False))
+        tap.ok(moved and kept, "one more node joins, and one farcached does not see it", len(moved), len(kept))
+        tap.is_(answers(new, KEYS, "two"), {"STORED"}, "the other stores all keys")
+        tap.is_({old.get(key) for key in moved}, {None}, "a farcached with the old list misses keys that moved")
+        tap.is_(answers(old, moved, "three"), {"SERVER_ERROR"}, "and cannot store them")
+        tap.is_({first_word(old, form % moved[0]) for form in CHANGES}, {"SERVER_ERROR", "EN", "END"}, "nor change them in another way")
+        tap.is_({new.get(key) for key in KEYS}, {b"two"}, "so nothing is lost")
+        tap.is_({old.get(key) for key in kept}, {b"two"}, "it reads the others")
+        tap.is_(answers(old, kept, "four"), {"STORED"}, "and stores them")
+        tap.is_({new.get(key) for key in kept}, {b"four"}, "which the other sees")
+        refused = sum(fleet.counted(name, "requests_old_list") for name in "ab")
+        tap.is_(refused, 2 * len(moved) + len(CHANGES), "the nodes counted the refused requests")
+        epochs = [fleet.counted(name, "list_epoch") for name in "abc"]
+        tap.ok(epochs[0] == epochs[1] >= epochs[2] > 0, "and show the newest epoch", epochs)
+        fleet.relay.open()
+        fleet.until_list("old", "abc")
+        tap.is_({fleet.stored("old", key, "five") for key in KEYS}, {"STORED"}, "it sees etcd again, and stores all keys")
+        tap.is_({new.get(key) for key in KEYS}, {b"five"}, "which the other sees")
+
+
+def restarts(etcd):
+    """Node a restarts, so it does not know which keys are its own."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/restarts")
+        old = fleet.clients["old"]
+        fleet.relay.close()
+        fleet.nodes["a"].stop()
+        fleet.nodes["a"].start()
+        tap.is_({fleet.stored("new", key, "one") for key in KEYS}, {"STORED"}, "a node restarts, and stores")
+        said = [until(lambda key=key: old.set(key, "two").split(" ")[0], bool) for key in KEYS]
+        tap.ok("SERVER_ERROR" in said and "STORED" in said, "an earlier list is of no use for it, but for the other node")
+        fleet.relay.open()
+        tap.is_({fleet.stored("old", key, "three") for key in KEYS}, {"STORED"}, "a newer one is")
+        tap.is_({fleet.clients["new"].get(key) for key in KEYS}, {b"three"}, "and all farcached see the same")
+
+
+def is_broken(etcd):
+    """Returns whether a client reads a value that is older than an acknowledged one."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/broken", faults=Faults("", "S17_EPOCH"))
+        fleet.relay.close()
+        fleet.nodes["c"] = fleet.node("c")
+        fleet.until_list("new", "abc")
+        old, new = fleet.clients["old"], fleet.clients["new"]
+        old_values = []
+        for key in KEYS:
+            old.set(key, "one")
+            if fleet.stored("new", key, "two") == "STORED":
+                old_values.append(old.get(key) == b"one")
+        return any(old_values)
+
+
+def main():
+    with Etcd() as etcd:
+        joins(etcd)
+        restarts(etcd)
+        tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
