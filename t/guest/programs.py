@@ -20,7 +20,8 @@ def main():
         done = subprocess.run([os.path.join(os.environ["abs_top_builddir"], "t", program)], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=deadline() * 5)
         count = relay(program, program, done.stdout.decode("latin-1"))
-        tap.ok(count > 0 and done.returncode == 0, "%s ran to its end" % program, "exit status %d" % done.returncode)
+        tap.ok(count > 0 and done.returncode == 0, "%s ran to its end" % program,
+               "exit status %d" % done.returncode, done.stdout[-300:])
         tap.is_(resources(), before, "%s leaves no queue pair and no memory registered" % program)
     tap.done()
 

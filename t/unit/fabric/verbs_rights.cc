@@ -297,12 +297,12 @@ void keys_of_before(Place& place, bool windows) {
 // A node by hand that knows the key of what a proxy lends.
 void lent_memory(Place& place) {
     RawNode node(place);
-    End client;
+    VerbsDevices devices(with_windows(false));
     std::vector<uint64_t> lent(lent_words, 7);
+    End client;
     VerbsMemories memories{{}, Pair::memory_of(lent)};
     memories.withholds = true;
     VerbsWelcome welcome = good_welcome();
-    VerbsDevices devices(with_windows(false));
     client.channel = value_of(connect_verbs(node.address, devices, memories, client));
     pollfd knock{node.events->fd, POLLIN, 0};
     pump({&client}, [&] { return poll(&knock, 1, 0) == 1; });
@@ -315,6 +315,8 @@ void lent_memory(Place& place) {
     const auto registered = value_of(device->registered(memories.lent, VerbsAccess::remote_read));
     const auto work = access_to(IBV_WR_RDMA_READ, uint64_t((*registered)->addr), (*registered)->rkey);
     is_granted(tries_by(*node.queue, work), false, "the node's READ of lent memory before the proxy's grant");
+    client.channel.reset();
+    nothing_dies(devices);
 }
 
 // ---- the attributes of a queue pair -----------------------------------------------------------------------
