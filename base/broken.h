@@ -159,6 +159,7 @@ BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a cop
 BROKEN("S17_EPOCH", s17_take_old_epoch)     // a node executes requests of a list of nodes that is older than another's
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence
 BROKEN("S19_MOVED", s19_keep_moved)         // a changed list of nodes leaves items of keys that it gives to other nodes
+BROKEN("S19_EARLY", s19_move_early)         // a moved key is used at its new node before the former one has deleted it
 BROKEN("S18", s18_ignore_versions)          // peers of an older version read one-sided
 
 #undef BROKEN

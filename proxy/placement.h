@@ -80,6 +80,8 @@ class Placement {
 
     // Of each node, the keys whose place leads to it. Empty: under `random` that is any key.
     std::vector<protocol::OwnedKeys> owned() const;
+    // Has each request any node, instead of each key one?
+    bool is_by_chance() const { return by_chance_ && nodes_ > 1; }
 
     // ---- to explain where a key goes ----------------------------------------------------------------------
     const PlacementOptions& options() const { return options_; }

@@ -78,11 +78,26 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
     out_ = false;
     for (size_t i = 0; i < seen_.size(); i++) {
         out_ |= seen_[i].state == FenceState::out;
-        peers[i]->follow(seen_[i].state, seen_[i].takes_guests);
+        peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes && seen_[i].lost);
         if (seen_[i].rejoined) shared_.nodes.rejoined(peers[i]->node());
         if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), options);
     }
+    follow_moving(peers);
     if (attended.changed) wake_others();
+}
+
+void Fencer::follow_moving(Peers peers) {
+    bool moving = false, lost = false;
+    moves_ = false;
+    for (const Fences::Seen& seen : seen_) {
+        const bool moves = seen.state == FenceState::moving || seen.deletes;
+        moves_ = moves_ || moves;
+        moving = moving || (moves && !seen.lost);
+        lost = lost || (seen.deletes && seen.lost);
+    }
+    if (std::exchange(shared_.moving, moving) == moving || moving) return;
+    for (const auto& peer : peers)
+        if (OwnLink* link = peer->own()) link->follow_moving(lost);
 }
 
 void Fencer::stop() noexcept {

@@ -76,6 +76,8 @@ class Fencer final : private proxy::ReplySink {
 
     // Is a node out of use?
     bool anything_out() const { return out_; }
+    // Do keys move (F7)?
+    bool anything_moves() const { return moves_; }
     // Is a request for a key of `own`, chosen for `peer`, diverted?
     static bool is_diverted(const LinkPeer& own, const LinkPeer& peer) { return &own != &peer && own.is_out(); }
     // Before such a request is sent: records a mutation, and caps its expiry. Throws std::bad_alloc.
@@ -122,6 +124,7 @@ class Fencer final : private proxy::ReplySink {
     void answered(proxy::Ticket ticket, proxy::Answer&) override { one_ended(ticket, true); }
     void failed(proxy::Ticket ticket, const proxy::Failed&) override { one_ended(ticket, false); }
     void wake_others();
+    void follow_moving(Peers peers);
 
     LinkShared& shared_;
     proxy::ReplySink& tickets_;
@@ -136,6 +139,7 @@ class Fencer final : private proxy::ReplySink {
     uint64_t again_at_ns_ = UINT64_MAX;
     bool unsettled_ = false;
     bool out_ = false;
+    bool moves_ = false;
 };
 
 }  // namespace farcached::daemon

@@ -54,14 +54,17 @@ class LinkPeer {
     }
     uint32_t place() const { return place_; }
     // Its node's state of the rejoin fence, as this worker follows it. takes_guests: of diverted keys.
-    void follow(FenceState fence, bool takes_guests) {
+    // loses_moved: it has no connection, and may have items of keys that moved away.
+    void follow(FenceState fence, bool takes_guests, bool loses_moved) {
         takes_guests_ = takes_guests;
+        loses_moved_ = loses_moved;
         if (fence == fence_) return;
         fence_ = fence;
         if (own() != nullptr) own()->follow(fence);
     }
-    // Keys may be sent to it; while it is joining, their requests wait there.
-    bool takes_keys() const { return fence_ == FenceState::in_use || fence_ == FenceState::joining; }
+    // Keys may be sent to it; while it is joining or moving, some requests wait there.
+    bool takes_keys() const { return fence_ != FenceState::leaving && fence_ != FenceState::out; }
+    bool loses_moved() const { return loses_moved_; }
     bool is_out() const { return fence_ == FenceState::out; }
     bool takes_guests() const { return takes_guests_; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
@@ -106,6 +109,7 @@ class LinkPeer {
     bool started_ = false;     // false: the connection before it must end first (M6)
     bool is_touched_ = false;
     bool takes_guests_ = true;
+    bool loses_moved_ = false;
     FenceState fence_ = FenceState::in_use;
     uint64_t leaves_by_ns_ = UINT64_MAX;
     Link link_;

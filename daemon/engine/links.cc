@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "protocol/layout.h"
@@ -203,10 +204,36 @@ LinkPeer* Links::choose(std::string_view key) {
     chance_ ^= chance_ >> 17;
     chance_ ^= chance_ << 5;
     const proxy::Placement& placement = *set_->placement;
+    if (fencer_->anything_moves() && may_be_elsewhere(key)) [[unlikely]] return nullptr;
     if (placement.size() == 1) return usable(0);
     const uint32_t spot = placement.spot_of(key, chance_);
     LinkPeer* peer = usable(placement.node_at(spot));
     return peer != nullptr || !set_->options.failover ? peer : choose_elsewhere(spot);
+}
+
+const OneNode& Links::own_node(std::string_view key) const {
+    return list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)]->node();
+}
+
+bool Links::has_moved(std::string_view key) const {
+    if constexpr (broken::build)
+        if (broken::s19_move_early) return false;
+    const OneNode& own = own_node(key);
+    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) { return places.home(key) != &own; });
+}
+
+// Is the key's former home in use by others, perhaps, and cannot be told to delete it (F7)?
+bool Links::may_be_elsewhere(std::string_view key) const {
+    if constexpr (broken::build)
+        if (broken::s19_move_early) return false;
+    const OneNode& own = own_node(key);
+    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
+        const OneNode* const home = places.home(key);
+        if (home == &own) return false;
+        return std::ranges::any_of(list_, [home](const auto& peer) {
+            return peer->loses_moved() && (home == nullptr || &peer->node() == home);
+        });
+    });
 }
 
 // The first node of the walk that is not out of use, unless it has stale guests (S19).
@@ -277,6 +304,7 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
+    if (fencer_->anything_moves()) [[unlikely]] options.moved = has_moved(op.key.bytes);
     if (fencer_->anything_out()) [[unlikely]] {
         LinkPeer* own = diverted_from(*peer, op.key.bytes);
         if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));

@@ -35,12 +35,13 @@ void PostponedRequests::add(const Op& op, proxy::AskOptions options, proxy::Repl
     waiting_[added.options.session % waiting_.size()]++;
 }
 
-void PostponedRequests::send() {
+void PostponedRequests::send(bool holds_moved) {
     std::bitset<std::tuple_size_v<decltype(waiting_)>> put_off;  // session numbers
     for_room_ = false;
     for (Place at = list_.begin(); at != list_.end();) {
         const size_t session = at->options.session % put_off.size();
-        const proxy::SubmitResult submitted = put_off[session] ? proxy::SubmitResult::ordered : ask(*at);
+        const bool waits = put_off[session] || (holds_moved && at->options.moved);
+        const proxy::SubmitResult submitted = waits ? proxy::SubmitResult::ordered : ask(*at);
         if (submitted == proxy::SubmitResult::busy) return wait_for_room();
         if (submitted == proxy::SubmitResult::ordered) {
             put_off.set(session);
@@ -71,6 +72,18 @@ void PostponedRequests::fail(uint64_t before_ns) {
     while (!empty() && deadline_ns() <= before_ns) {
         fail(list_.front(), why);
         erase(list_.begin());
+    }
+    if (empty()) for_room_ = false;
+}
+
+void PostponedRequests::fail_moved() {
+    for (Place at = list_.begin(); at != list_.end();) {
+        const Place next = std::next(at);
+        if (at->options.moved) {
+            fail(*at, proxy::AskFailure::node_down);
+            erase(at);
+        }
+        at = next;
     }
     if (empty()) for_room_ = false;
 }
@@ -139,12 +152,19 @@ void OwnLink::publish() {
 void OwnLink::withdraw() {
     show(LentLink::State::starting);
     if (holds()) postponed_.fail(UINT64_MAX);
+    postponed_.fail_moved();
     fence_ = FenceState::in_use;
 }
 
 void OwnLink::follow(FenceState next) {
     fence_ = next;
     if (next == FenceState::leaving || next == FenceState::out) postponed_.fail(UINT64_MAX);
+    retry_ = true;
+    peer_.touch();
+}
+
+void OwnLink::follow_moving(bool lost) {
+    if (lost) postponed_.fail_moved();
     retry_ = true;
     peer_.touch();
 }
@@ -237,7 +257,7 @@ void OwnLink::map(const fabric::RegionView* region) {
 // ---- mapped memory ----------------------------------------------------------------------------------
 
 proxy::LocalGet* OwnLink::mapped_memory(uint64_t hash, uint64_t session) {
-    if (mapped_ == nullptr || holds() || postponed_.any_of(session)) return nullptr;
+    if (mapped_ == nullptr || holds() || fence_ == FenceState::moving || postponed_.any_of(session)) return nullptr;
     if (!link_.requests().read_in_order(hash, session)) return nullptr;
     if (link_.clock().may_read(shared_.now())) return &memory_;
     link_.count_right_over();
@@ -269,7 +289,7 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         constexpr bool has_key = requires { op.key; };
         if (!link_.up() || (holds() && has_key)) {
             postponed_.wait_for_room();
-        } else if (!postponed_.must_queue(options.session)) {
+        } else if (!postponed_.must_queue(options.session) && !(options.moved && holds_moved())) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
                 if (options.value == nullptr && link_.requests().value_follows(op)) options.value = own_value(op);
             link_.requests().name_epoch(shared_.epoch());
@@ -314,7 +334,7 @@ void OwnLink::ask_postponed() {
     if (!retry_) return;
     retry_ = false;
     if (!reachable()) return postponed_.fail(UINT64_MAX);
-    if (!holds() && link_.up()) postponed_.send();
+    if (!holds() && link_.up()) postponed_.send(holds_moved());
 }
 
 void OwnLink::flush() {

@@ -44,7 +44,10 @@ class PostponedRequests {
     // Throws std::bad_alloc, and then has changed nothing.
     template <class Op>
     void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
-    void send();
+    // holds_moved: those of keys that moved wait on.
+    void send(bool holds_moved);
+    // Fails those of keys that moved.
+    void fail_moved();
     // Fails those whose deadline is at or before this time; UINT64_MAX: all.
     void fail(uint64_t before_ns);
     // UINT64_MAX: none.
@@ -88,7 +91,7 @@ class OwnLink final : private proxy::LinkEvents {
     // While up().
     const protocol::Welcome& welcome() const { return link_.welcome(); }
     // Requests that borrowers chose it for.
-    bool takes_letters() const { return reachable() && (fence_ == FenceState::in_use || holds()); }
+    bool takes_letters() const { return reachable() && fence_ != FenceState::leaving && fence_ != FenceState::out; }
     bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
     uint64_t next_tick_ns();
@@ -100,6 +103,8 @@ class OwnLink final : private proxy::LinkEvents {
     void withdraw();
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
+    // LinkShared::moving has changed. lost: the former home of some of the keys whose requests wait has no connection.
+    void follow_moving(bool lost);
 
     // ---- one key
     // The mapped memory that the session's get may read now (M4); nullptr: none.
@@ -135,7 +140,9 @@ class OwnLink final : private proxy::LinkEvents {
 
   private:
     bool has_right();
-    bool holds() const { return fence_ == FenceState::joining; }  // requests of keys wait
+    bool holds() const { return fence_ == FenceState::joining; }  // all requests of keys wait
+    // Requests of keys that moved do (Fences, F7).
+    bool holds_moved() const { return holds() || fence_ == FenceState::moving || shared_.moving; }
     void ready();
     // Is this the link to that run of a node, and may new READs go there?
     bool reads_from(uint64_t incarnation) const;

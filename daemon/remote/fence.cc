@@ -110,7 +110,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
 // By a worker whose link is up. While out, after every worker's earlier requests (F4).
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
     if (!seen.up || fence.killing || now_ns < fence.retry_at_ns) return false;
-    if (fence.shown.state == FenceState::joining) return fence.kept != nullptr || !fence.stale.empty();
+    if (waits(fence)) return fence.kept != nullptr || !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
         if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
         for (size_t i = 0; i < taken_.size(); i++)
@@ -175,6 +175,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
         case FenceState::leaving: return all_took(fence.state_since) && put_out(fence);
         case FenceState::out: return advance_out(fence, seen, now_ns);
         case FenceState::joining:
+        case FenceState::moving:
             if (wants_out(fence, seen.drained) && (fence.was_out || (failover && all_took(fence.state_since))))
                 return put_out(fence);
             if constexpr (broken::build)
@@ -188,7 +189,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
 void Fences::begin_kill(Seen& seen, uint64_t now_ns) noexcept {
     Fence& fence = *seen.fence;
     if (!may_kill(fence, seen, now_ns)) return;
-    if (fence.shown.state == FenceState::joining && fence.kept != nullptr) {
+    if (waits(fence) && fence.kept != nullptr) {
         seen.kill.what = Kill::What::moved;
         seen.kill.kept = fence.kept;
         fence.killing = true;
@@ -242,6 +243,8 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         seen.takes_guests = !fence.tainted;
+        seen.deletes = deletes(fence);
+        seen.lost = wants_out(fence, /* drained= */ false);
         const uint64_t again_ns = again_at_ns(seen, now_ns);
         attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
         attended.again_at_ns = std::min(attended.again_at_ns, again_ns);
@@ -296,8 +299,8 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const std::string> k
         if (fence.kept != nullptr) fence.stale.become_all();  // two changes, and the node has not answered yet
         fence.kept = std::move(kept);
     }
-    const bool is_used = fence.shown.state == FenceState::in_use || fence.shown.state == FenceState::joining;
-    if (joins && is_used) enter(fence, FenceState::joining);
+    const bool is_used = fence.shown.state == FenceState::in_use || waits(fence);
+    if (joins && is_used) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
@@ -305,7 +308,7 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const std::string> k
 
 bool Fences::deletes_moved(const Fence& fence) const {
     std::lock_guard hold(lock_);
-    return fence.kept != nullptr;
+    return deletes(fence);
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {

@@ -3,7 +3,7 @@
 // makes the node's own item of the key stale, and leaves an item at the gutter that is stale once the node is in use again (a
 // guest). A Fence is the state of one node, shared by all workers.
 //
-//   in_use --another division of the keys (F7)--> joining
+//   in_use <--another division of the keys (F7)--> moving
 //   in_use --failover, and a link is down or the node is drained--> leaving --every worker has stopped to use it--> out
 //     ^                                                                                                              |
 //     |                                 all links up, not drained, no request under way, first deletes acknowledged  |
@@ -26,10 +26,12 @@
 //     then on its item counts only if it is a known guest: in this outage the gutter has acknowledged a set or a delete of the
 //     key. Until then a get misses, and a delete goes before a mutation that depends on the present item. GuestMarks bounds the
 //     known guests. A new set of nodes clears them.
-// F7  When the set of nodes is replaced by one that divides the keys in another way, each node of both is `joining` until it has
+// F7  When the set of nodes is replaced by one that divides the keys in another way, each node of both is `moving` until it has
 //     deleted all items but those of keys that both give it. So it has no item from before another node had the key, nor one that a
-//     request of the former set left there. A node that returns to the set deletes all. A node that is new to it joins when every
-//     worker has taken the set.
+//     request of the former set left there. A node that returns to the set deletes all. A node that is new to it is `moving` until
+//     every worker has taken the set. Requests for keys that moved wait until no node is `moving` that has a connection. If their
+//     former home is in the set and has none, it may still serve others that have the former set: these keys are unavailable
+//     until it has deleted them, too. Other keys' requests go on.
 #pragma once
 
 #include <array>
@@ -143,6 +145,8 @@ class Fences {
         // Set by attend():
         FenceState state = FenceState::in_use;
         bool takes_guests = true;
+        bool deletes = false;                // items of keys that moved away may still be there (F7)
+        bool lost = false;                   // a worker has no connection
         bool rejoined = false;               // in use again, by this call
         Kill kill = {};                      // to be done by this worker; killed() ends it
     };
@@ -175,7 +179,7 @@ class Fences {
     bool knows(const Fence& own, const Guest& guest) const;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     void list(Fence& fence, bool joins, std::shared_ptr<const std::string> kept) noexcept;
-    // Is the node not in use yet because of that?
+    // Are items to be deleted there because of that?
     bool deletes_moved(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.
@@ -184,6 +188,13 @@ class Fences {
 
   private:
     bool all_took(uint64_t generation) const;
+    // Do requests for some keys wait for the node?
+    static bool waits(const Fence& fence) {
+        return fence.shown.state == FenceState::joining || fence.shown.state == FenceState::moving;
+    }
+    static bool deletes(const Fence& fence) {
+        return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
+    }
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
     bool enter(Fence& fence, FenceState next);

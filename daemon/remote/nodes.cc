@@ -186,27 +186,38 @@ bool Nodes::is_member(const OneNode& node) const {
                        [&](const NodeSet::Member& member) { return member.one.get() == &node; });
 }
 
-bool Nodes::is_settled() const {
+// lost: also without the deletes of nodes that have no connection.
+bool Nodes::is_settled(bool lost) const {
     std::lock_guard hold(lock_);
     return set_ == nullptr || std::ranges::none_of(set_->members, [&](const NodeSet::Member& member) {
-        return !member.one->told_down && fences_.deletes_moved(member.one->fence);
+        return (lost || !member.one->told_down) && fences_.deletes_moved(member.one->fence);
     });
 }
 
-void Nodes::use(std::shared_ptr<const NodeSet> set) {
-    for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
+std::vector<FormerPlaces> Nodes::former_of(const NodeSet& last) const {
+    std::vector<FormerPlaces> former;
+    if (!is_settled(/* lost= */ true)) former = last.former;
+    FormerPlaces& places = former.emplace_back(FormerPlaces{last.placement, {}});
+    for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
+    return former;
+}
+
+void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
+    for (uint32_t ms = 0; ms < settle_ms && !is_settled(/* lost= */ false); ms++) usleep(1000);
+    const auto set = std::make_shared<NodeSet>(*prepared);  // all that can fail comes first
     std::vector<MovedKeys::Change> changes;
-    if (const std::shared_ptr<const NodeSet> last = this->set(); last != nullptr) {  // all that can fail comes first
+    if (const std::shared_ptr<const NodeSet> last = this->set(); last != nullptr) {
         {
             std::lock_guard hold(lock_);
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
+        set->former = former_of(*last);
     }
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
-    const std::shared_ptr<const NodeSet> before = std::exchange(set_, std::move(set));
+    const std::shared_ptr<const NodeSet> before = std::exchange(set_, set);
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
     for (const NodeSet::Member& member : before->members) {

@@ -108,6 +108,18 @@ struct NodeOptions {
     }
 };
 
+// Where keys were by an earlier set of nodes.
+struct FormerPlaces {
+    std::shared_ptr<const proxy::Placement> placement;
+    std::vector<std::shared_ptr<OneNode>> nodes;
+
+    // nullptr: at any of them.
+    const OneNode* home(std::string_view key) const {
+        if (placement->is_by_chance()) return nullptr;
+        return nodes[nodes.size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get();
+    }
+};
+
 // The configuration at one moment. Nodes are numbered from 0, as in the placement.
 struct NodeSet {
     struct Member {
@@ -117,6 +129,7 @@ struct NodeSet {
     NodeOptions options;
     std::vector<Member> members;
     std::shared_ptr<const proxy::Placement> placement;
+    std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     std::shared_ptr<const std::atomic<uint64_t>> epoch;  // as in Found; nullptr: none
 };
 
@@ -157,9 +170,9 @@ class Nodes final : public NodesView {
     // key: that connections prove. If it differs, they end after their last reply, and new ones prove the new key.
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up,
                      std::shared_ptr<const protocol::AuthKey> key = nullptr);
-    // Makes the set current. Does not notify workers. Before it waits for nodes that still delete items for the set before (Fences,
+    // Makes the set current, with its former places. Does not notify workers. Before it waits for nodes that still delete items for the set before (Fences,
     // F7), for settle_ms at most: requests that wait for such a node fail if its link is replaced.
-    void use(std::shared_ptr<const NodeSet> set);
+    void use(std::shared_ptr<const NodeSet> prepared);
 
     // ---- for workers' backends, any thread ------------------------------------------------------
     std::shared_ptr<const NodeSet> set() const;
@@ -211,7 +224,8 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
-    bool is_settled() const;
+    bool is_settled(bool lost) const;
+    std::vector<FormerPlaces> former_of(const NodeSet& last) const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;

@@ -10,9 +10,9 @@
 
 namespace farcached::daemon {
 
-enum class FenceState : uint8_t { in_use, leaving, out, joining };
+enum class FenceState : uint8_t { in_use, leaving, out, joining, moving };
 constexpr std::string_view fence_state_name(FenceState state) {
-    constexpr std::string_view names[] = {"in_use", "leaving", "out", "joining"};
+    constexpr std::string_view names[] = {"in_use", "leaving", "out", "joining", "moving"};
     return names[size_t(state)];
 }
 

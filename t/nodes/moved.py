@@ -89,8 +89,43 @@ def moves(folder, title, over, options, faults=None):
         return old
 
 
+def former_home_stands_still(folder, faults=None):
+    """Node a cannot delete what moved, and another farcached still reads it there. Returns the old values that it read."""
+    with contextlib.ExitStack() as stack:
+        table = Table()
+        stack.callback(table.unlink)
+        addresses, nodes = {}, {}
+        for name in "abc":
+            path = os.path.join(folder, "still" + name)
+            node = stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "--shm", path, "-m", "16", "-t", "1", "--name", name))
+            addresses[name], nodes[name] = "shm:" + path, node
+        first, late = (Proxy(stack, folder, "still" + name, addresses, table, ",node_timeout_ms=300", faults) for name in "pq")
+        tap.is_(first.store("one"), {"STORED"}, "keys are stored at two nodes")
+        at_a = [key for key in KEYS if late.daemon.stats("route " + key)["node"] == "a"]
+        late.values()
+        with nodes["a"].stopped():
+            first.use("a", "b", "c")
+            until(lambda: nodes_shown(first.daemon)["a"]["state"], lambda state: state != "up")
+            said = {key: first.client.set(key, "two") for key in KEYS}
+            moved = [key for key in at_a if first.daemon.stats("route " + key)["node"] == "c"]
+            acknowledged = {key for key, what in said.items() if what == "STORED"}
+            old = {key for key in acknowledged if late.client.get(key) == b"one" and key in moved}
+            if faults is None:
+                tap.ok(moved and not acknowledged & set(moved), "keys that moved from a node that stands still are unavailable")
+                others = {key for key in KEYS if key not in at_a and first.daemon.stats("route " + key)["node"] == "c"}
+                tap.ok(others and others <= acknowledged, "those that moved from another one are not")
+        if faults is None:
+            for key in KEYS:
+                until(lambda key=key: first.client.set(key, "three"), lambda what: what == "STORED")
+            tap.is_({key: late.client.get(key) for key in moved}, dict.fromkeys(moved), "it goes on, and has deleted them")
+            tap.is_({first.client.get(key) for key in KEYS}, {b"three"}, "all keys are stored")
+        return old
+
+
 with tempfile.TemporaryDirectory() as folder:
     for title, over, options in (("mapped", "shm", ""), ("pointers", "shm", ",no_local_read"), ("tcp", "tcp", "")):
         tap.is_(moves(folder, title, over, options), set(), title + ": no old value is seen")
     tap.ok(moves(folder, "broken", "shm", "", Faults("", "S19_MOVED")) - {None}, "S19 broken: old values are seen")
+    tap.is_(former_home_stands_still(folder), set(), "no change is acknowledged while others read what was before")
+    tap.ok(former_home_stands_still(folder, Faults("", "S19_EARLY")), "S19_EARLY broken: old values are seen")
 tap.done()
