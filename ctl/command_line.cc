@@ -142,7 +142,7 @@ constexpr OptionRow options_table[] = {
     {"json", "", [](Options& o, const char*) -> const char* { o.json = true; return nullptr; },
      "print JSON; top: a line for each interval"},
     {"wide", "", [](Options& o, const char*) -> const char* { o.wide = true; return nullptr; },
-     "also the incarnations of nodes", Command::status},
+     "also the incarnations of nodes, and the keys that prove proxies to them", Command::status},
     {"interval", "<seconds>", [](Options& o, const char* text) { return set_seconds(o.interval_ms, text); },
      "interval in seconds, 0.1 to 3600 (default: 2)", Command::top},
     {"once", "", [](Options& o, const char*) -> const char* { o.once = true; return nullptr; },

@@ -35,7 +35,7 @@ std::string uptime_of(const Stats& stats) {
 
 std::string nodes_text(const Survey& survey, Look look) {
     std::vector<std::string> columns = {"NODE", "STATE", "ADDRESS", ">MEMORY", ">ITEMS", ">HITS", ">UPTIME"};
-    if (look.wide) columns.emplace_back("INCARNATION");
+    if (look.wide) columns.insert(columns.end(), {"INCARNATION", "KEY"});
     TextTable table(std::move(columns));
     for (const NodeFacts& node : survey.nodes) {
         const bool known = !node.stats.empty();
@@ -43,7 +43,9 @@ std::string nodes_text(const Survey& survey, Look look) {
             node.name, node.state(), node.address, known ? memory_of(node.stats) : "-",
             or_dash(node.stats.number("curr_items")),
             known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)};
-        if (look.wide) cells.push_back(node.incarnation.empty() ? "-" : node.incarnation);
+        if (look.wide) {
+            for (const std::string& one : {node.incarnation, node.key}) cells.push_back(one.empty() ? "-" : one);
+        }
         table.add(std::move(cells));
     }
     constexpr size_t state_column = 1;
@@ -221,6 +223,7 @@ Json node_of(const NodeFacts& node) {
             {"state", node.state()},
             {"address", node.address},
             {"incarnation", node.incarnation},
+            {"key", node.key},
             {"uptime_s", json_of(node.stats.number("uptime"))},
             {"memory_bytes", json_of(node.stats.number("bytes"))},
             {"memory_limit_bytes", json_of(node.stats.number("limit_maxbytes"))},

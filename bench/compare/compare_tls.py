@@ -4,6 +4,7 @@
 The clients are processes of Python, which keep a server busy for a part of the time. So the throughput is theirs: the CPU time and
 the latency of the server's plain clients are the results. This file is also the program of these clients.
 """
+import contextlib
 import json
 import os
 import re
@@ -90,7 +91,8 @@ class TlsLoad:
     def measure(self, contestant, workload, seconds, warmup):
         size = self.sizes[workload.name]
         if workload.rate is not None:
-            with Clients(self.cpus, "paced", contestant.tls_port, seconds + warmup) as clients:
+            with last_cpu_for(self.plain, contestant, self.cpus) as others, \
+                    Clients(others, "paced", contestant.tls_port, seconds + warmup) as clients:
                 clients.go()
                 return self.plain.measure(contestant, workload, seconds, warmup)
         if size is not None:
@@ -100,6 +102,29 @@ class TlsLoad:
             clients.go()
             count = clients.result()
             return measured(count, seconds, contestant, before, cpu_of(contestant), (None, None, None), 1.0)
+
+
+@contextlib.contextmanager
+def last_cpu_for(load, contestant, cpus):
+    """Gives a CPU to the load alone if servers and clients share all: it polls, so it would wait for the server's threads instead
+    of for their replies. The value: CPUs of the other clients."""
+    if contestant.cpus != cpus or len(cpus) < 2:
+        yield cpus
+        return
+    last = {max(cpus)}
+    before, load.cpus = load.cpus, last
+    pin_threads(contestant.pid, cpus - last)
+    try:
+        yield cpus - last
+    finally:
+        pin_threads(contestant.pid, cpus)
+        load.cpus = before
+
+
+def pin_threads(pid, cpus):
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with contextlib.suppress(ProcessLookupError):  # that has ended
+            os.sched_setaffinity(int(thread), cpus)
 
 
 class Clients:

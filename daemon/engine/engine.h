@@ -33,6 +33,10 @@ namespace farcached {
 class Recorder;
 }
 
+namespace farcached::fabric {
+struct SocketAddress;
+}
+
 namespace farcached::daemon {
 
 class DiskGets;
@@ -130,6 +134,7 @@ struct Context {
     WarmUp* warm = nullptr;          // null: no warm_from; else every session has a ReplyQueue
     size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
     const Permissions* permissions = nullptr;   // null: every client may use all commands; changes by a reload
+    const fabric::SocketAddress* sender = nullptr;  // of the datagram under execution
 
     // True: SessionMemory has room for `bytes` of a client's buffer, if need be after other sessions ended.
     bool has_room(size_t bytes) const;

@@ -11,9 +11,10 @@ namespace farcached::daemon {
 
 namespace {
 
-// As in the lines of connections: "127.0.0.1:40950". A datagram's socket has no peer.
-std::string client_of(const SessionState& session) {
-    return session.datagram ? "udp" : fabric::peer_of(session.fd);
+// As in the lines of connections: "127.0.0.1:40950"; of a datagram "udp:127.0.0.1:40950".
+std::string client_of(const Context& context, const SessionState& session) {
+    if (!session.datagram) return fabric::peer_of(session.fd);
+    return context.sender != nullptr ? "udp:" + fabric::to_string(*context.sender) : "udp";
 }
 
 Counter& counter_of(WorkerCounters& counters, CommandClass which) {
@@ -47,7 +48,7 @@ void note_refusal(Context& context, const SessionState& session, const protocol:
     const bool watched = context.watch.wants(watch_refusals);
     if (!watched && !process::is_said(process::Level::notice)) return;
     try {
-        const std::string peer = client_of(session);
+        const std::string peer = client_of(context, session);
         const std::string_view identity = session.rights.identity(), name = command_class_name(which);
         if (watched) context.watch.refusal(refusal_line(identity, name, needs.command, peer, session.fd));
         if (context.permissions != nullptr)

@@ -41,8 +41,8 @@ void append_error(OutBuffer& out, std::string_view text) {
 
 // The reply's source address: where the request arrived, on any interface for IPv4.
 void turn_around(const msghdr& head, DatagramEnds& ends) {
-    ends.peer_bytes = std::min<socklen_t>(head.msg_namelen, sizeof ends.peer);
-    std::memcpy(&ends.peer, head.msg_name, ends.peer_bytes);
+    ends.peer.size = std::min<socklen_t>(head.msg_namelen, sizeof ends.peer.storage);
+    std::memcpy(&ends.peer.storage, head.msg_name, ends.peer.size);
     ends.here_bytes = 0;
     const cmsghdr* const control = CMSG_FIRSTHDR(&head);
     if (control == nullptr || head.msg_controllen > ends.here.size()) return;
@@ -69,11 +69,17 @@ class Bound {
     const size_t before_;
 };
 
-// G6. As long as it lives no engine ends a session.
+// G6. As long as it lives no engine ends a session, and refusals show the datagram's sender.
 class EndsNoSession {
   public:
-    explicit EndsNoSession(Context& context) : context_(context), room_(std::exchange(context.room, nullptr)) {}
-    ~EndsNoSession() { context_.room = room_; }
+    EndsNoSession(Context& context, const Datagram& datagram)
+        : context_(context), room_(std::exchange(context.room, nullptr)) {
+        context_.sender = &datagram.ends.peer;
+    }
+    ~EndsNoSession() {
+        context_.room = room_;
+        context_.sender = nullptr;
+    }
     EndsNoSession(const EndsNoSession&) = delete;
     EndsNoSession& operator=(const EndsNoSession&) = delete;
 
@@ -221,7 +227,7 @@ void Datagrams::execute(Datagram& datagram, std::string_view input) {
         context_.latencies->begin_batch(datagram.socket->fd, input);
     const size_t room = datagram.reply_max - std::min(datagram.reply_max, datagram.out.leaves());
     const Bound bound(context_.out_bytes_max, room + 1);
-    const EndsNoSession ends_none(context_);
+    const EndsNoSession ends_none(context_, datagram);
     auto* const engine = datagram.binary ? run_binary : run_text;
     const Progress progress = engine(context_, datagram.state, input, out_, live_.requests_per_event);
     CHECK(progress.consumed <= input.size());
@@ -259,7 +265,7 @@ void Datagrams::tell_unfinished(const Datagram& datagram, std::string_view rest)
 }
 
 void Datagrams::deliver(Datagram& datagram) {
-    const EndsNoSession ends_none(context_);
+    const EndsNoSession ends_none(context_, datagram);
     const bool emitted = within_memory(datagram, [&] {
         datagram.replies->emit(out_);
         datagram.out.empty() ? datagram.out.swap(out_) : datagram.out.take(out_);
@@ -375,8 +381,8 @@ void Datagrams::send_all(const Datagram& datagram, std::string_view reply) {
             head = {};
             head.msg_iov = parts[ready].data();
             head.msg_iovlen = parts[ready].size();
-            head.msg_name = ends.peer_bytes != 0 ? &ends.peer : nullptr;
-            head.msg_namelen = ends.peer_bytes;
+            head.msg_name = ends.peer.size != 0 ? ends.peer.get() : nullptr;
+            head.msg_namelen = ends.peer.size;
             head.msg_control = ends.here_bytes != 0 ? ends.here.data() : nullptr;
             head.msg_controllen = ends.here_bytes;
         }

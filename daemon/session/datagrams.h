@@ -46,6 +46,7 @@
 #include "daemon/engine/session_memory.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
+#include "fabric/socket.h"
 #include "protocol/binary.h"
 
 namespace farcached::daemon {
@@ -61,8 +62,7 @@ struct UdpSocket {
 
 // The two ends of a datagram: a reply leaves from the address that the request was sent to.
 struct DatagramEnds {
-    sockaddr_storage peer{};
-    socklen_t peer_bytes = 0;
+    fabric::SocketAddress peer;
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(in6_pktinfo))> here{};  // an IP_PKTINFO, or none
     size_t here_bytes = 0;
 };

@@ -185,13 +185,13 @@ def sockets(folder):
         tap.is_(store(d.operator), "STORED", "the operator's socket is not bound")
         tap.is_(d.operator.ask("flush_all"), "OK", "in nothing")
     with Served(folder, "-U", "-1", "-p", "-1", permissions=table(anonymous="read")) as d:
-        port = d.udp_port if hasattr(d, "udp_port") else int(d.operator.stats("settings")["udpport"])
-        if port > 0:
-            with UdpClient(port) as u:
-                tap.is_((u.ask(b"get a\r\n"), u.ask(b"set a 0 0 1\r\n1\r\n")), (b"END\r\n", DENIED.encode() + b"\r\n"),
-                        "UDP is anonymous")
-                d.change("")
-                tap.is_(u.ask(b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n", "and follows a reload")
+        with UdpClient(dict(d.ports)["UDP INET"]) as u, Client(d.admin) as w:
+            w.ask("watch refusals")
+            tap.is_((u.ask(b"get a\r\n"), u.ask(b"set a 0 0 1\r\n1\r\n")), (b"END\r\n", DENIED.encode() + b"\r\n"),
+                    "UDP is anonymous")
+            tap.like(w.line().decode(), "command=set client=udp:127.0.0.1:%d " % u.socket.getsockname()[1], "with its address")
+            d.change("")
+            tap.is_(u.ask(b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n", "and follows a reload")
     with Served(folder, permissions=table(other="read")) as d, d.client() as c:
         tap.is_((c.ask("get a"), c.ask("version")), (DENIED, "VERSION 1.6.45"), "without a row and * a client may do nothing")
 

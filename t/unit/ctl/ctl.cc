@@ -165,6 +165,7 @@ Survey two_nodes() {
     a.name = "a";
     a.address = "shm:/run/a.sock";
     a.incarnation = "0000000000000012";
+    a.key = "proxy key k";
     a.seen = {{"/p", "up", "", 4, 4}, {"/q", "down", "it was silent", 4, 0}};
     a.hits_unseen = 60;
     a.stats = stats({{"uptime", "100"}, {"bytes", "1024"}, {"limit_maxbytes", "67108864"}, {"curr_items", "3"},
@@ -203,8 +204,9 @@ void test_show() {
     tap::is(status_text({}), "", "no statistics, no text");
     tap::is(status_text({}, {}, {"too many", "queue pairs"}), "too many\nqueue pairs\n", "warnings are lines");
     const std::string wide = status_text(survey, {.wide = true}), coloured = status_text(survey, {.colour = true});
-    tap::ok(wide.find("UPTIME  INCARNATION\n") != std::string::npos && wide.find("1m40s  0000000000000012\n") != std::string::npos,
-            "--wide: incarnations");
+    tap::ok(wide.find("UPTIME  INCARNATION       KEY\n") != std::string::npos &&
+                wide.find("1m40s  0000000000000012  proxy key k\n") != std::string::npos,
+            "--wide: incarnations and keys");
     tap::ok(coloured.starts_with("\x1b[1mNODE  STATE    ADDRESS ") &&
                 coloured.find("a     \x1b[33mmixed\x1b[0m    shm:/run/a.sock  1K of 64M") != std::string::npos,
             "in colours the columns stand where they stood");

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/engine/passwords.h"
+#include "fabric/socket.h"
 #include "t/lib/tap.h"
 #include "t/unit/daemon/binary_fixture.h"
 #include "t/unit/daemon/text_fixture.h"
@@ -163,9 +164,12 @@ void test_watch() {
     watch.want(daemon::watch_refusals);
     note_refusal(context, t.session, needs);
     t.session.datagram = true;
+    const auto sender = fabric::numeric_address("127.0.0.1", 40950);
+    context.sender = &*sender;
     note_refusal(context, t.session, {"flush_all", a});
-    tap::is(watch.lines, "type=refused identity=a%20b class=write command=delete client=unix cfd=7\n"
-                         "type=refused identity=a%20b class=admin command=flush_all client=udp cfd=7\n", "their lines");
+    tap::is(watch.lines,
+            "type=refused identity=a%20b class=write command=delete client=unix cfd=7\n"
+            "type=refused identity=a%20b class=admin command=flush_all client=udp:127.0.0.1:40950 cfd=7\n", "their lines");
 }
 
 void test_binary() {
