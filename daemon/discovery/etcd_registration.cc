@@ -247,6 +247,7 @@ void EtcdRegistration::revoke() {
         return;
     }
     right_.leaves();
+    record_revision_ = INT64_MAX;  // the list of every proxy is older
     show_right();
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);

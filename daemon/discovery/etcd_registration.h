@@ -41,7 +41,7 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
     };
-    // After each change. revision: of the record, by etcd; 0: none yet.
+    // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
     using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;
     // keys: the key of the record is this with the member's name behind it. member.ttl_s: of the lease. show_right: called by this
     // object's thread; empty for a farcached. Throws std::bad_alloc.

@@ -79,7 +79,7 @@ class RegistrationRight {
     // Requests were executed without a registration since the items were dropped.
     bool served_unregistered() const { return reads_until_ns_ == 0 && alive_until_ns_ != 0; }
 
-    // The node is about to end its registration: proxies that still have it in their lists are served.
+    // The node is about to end its registration: proxies that still have it in their lists, without an epoch, are served.
     void leaves() {
         alive_until_ns_ = serves_until_ns();
         reads_until_ns_ = 0;

@@ -132,7 +132,8 @@ void ask_moved(const LinkPeer& peer, const std::string& kept, const NodeOptions&
     protocol::FlushOp op;
     const bool is_old = welcome.version < protocol::version_with_right;
     if (is_old && !keeps_nothing(kept)) return;
-    if (!is_old && kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept;
+    const bool fits = kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max;
+    if (!is_old && fits) op.kept = kept;
     ask(op);
 }
 

@@ -170,8 +170,8 @@ class Nodes final : public NodesView {
     // key: that connections prove. If it differs, they end after their last reply, and new ones prove the new key.
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up,
                      std::shared_ptr<const protocol::AuthKey> key = nullptr);
-    // Makes the set current, with its former places. Does not notify workers. Before it waits for nodes that still delete items for the set before (Fences,
-    // F7), for settle_ms at most: requests that wait for such a node fail if its link is replaced.
+    // Makes the set current, with its former places. Does not notify workers. Before it waits for nodes that still delete items for
+    // the set before (Fences, F7), for settle_ms at most: requests that wait for such a node fail if its link is replaced.
     void use(std::shared_ptr<const NodeSet> prepared);
 
     // ---- for workers' backends, any thread ------------------------------------------------------

@@ -67,26 +67,6 @@ struct Execution::Turn {
     }
 };
 
-// Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
-class Execution::Change {
-  public:
-    Change() = default;
-    ~Change() {
-        if (node_ != nullptr) node_->change_over(key_hash_);
-    }
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
-
-    void begin(Node& node, uint64_t key_hash) {
-        node_ = &node;
-        key_hash_ = key_hash;
-    }
-
-  private:
-    Node* node_ = nullptr;
-    uint64_t key_hash_ = 0;
-};
-
 // The replies of requests that execute at that time.
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
     const Connection& to = connection_;

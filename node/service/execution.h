@@ -121,7 +121,25 @@ class Execution final : private AwayValues::Asker {
                    const Place& place);
     void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
     void sublease_ended() override;
-    class Change;
+    // Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
+    class Change {
+      public:
+        Change() = default;
+        ~Change() {
+            if (node_ != nullptr) node_->change_over(key_hash_);
+        }
+        Change(const Change&) = delete;
+        Change& operator=(const Change&) = delete;
+
+        void begin(Node& node, uint64_t key_hash) {
+            node_ = &node;
+            key_hash_ = key_hash;
+        }
+
+      private:
+        Node* node_ = nullptr;
+        uint64_t key_hash_ = 0;
+    };
     bool must_wait(const protocol::NodeRequest& request, Change& change);
     void await_end(const protocol::Key& key, const Place& place, uint64_t until_ns);
     bool awaits_end(const protocol::Key& key);

@@ -89,7 +89,8 @@ def joins(etcd):
         tap.is_(answers(new, KEYS, "two"), {"STORED"}, "the other stores all keys")
         tap.is_({old.get(key) for key in moved}, {None}, "a farcached with the old list misses keys that moved")
         tap.is_(answers(old, moved, "three"), {"SERVER_ERROR"}, "and cannot store them")
-        tap.is_({first_word(old, form % moved[0]) for form in CHANGES}, {"SERVER_ERROR", "EN", "END"}, "nor change them in another way")
+        tap.is_({first_word(old, form % moved[0]) for form in CHANGES}, {"SERVER_ERROR", "EN", "END"},
+                "nor change them in another way")
         tap.is_({new.get(key) for key in KEYS}, {b"two"}, "so nothing is lost")
         tap.is_({old.get(key) for key in kept}, {b"two"}, "it reads the others")
         tap.is_(answers(old, kept, "four"), {"STORED"}, "and stores them")

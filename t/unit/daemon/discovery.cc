@@ -126,6 +126,14 @@ void test_board() {
     tap::is(board.latest()->revision, 2u, "an equal list keeps its revision");
     board.answered(list({"10.0.0.2"}), 78);
     tap::is(board.latest()->revision, 78u, "a source's own revision");
+    tap::ok(board.latest()->epoch == nullptr, "but it has no epoch");
+    board.answered(list({"10.0.0.3"}), 79, 5);
+    const auto third = board.latest();
+    board.answered(list({"10.0.0.3"}), 80, 7);
+    tap::is(third->epoch->load(), 7u, "a list's epoch rises without another list");
+    board.set_epoch(8);
+    board.answered(list({"10.0.0.4"}), 81, 9);
+    tap::ok(third->epoch->load() == 8 && board.latest()->epoch->load() == 9, "until there is a newer list");
 }
 
 // The source ends while its look-up waits for a server that is silent.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/layout.h"
+#include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
 #include "t/unit/protocol/frame_random.h"
@@ -132,6 +133,59 @@ void proxy_of_before() {
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
+std::string refusal(const Answer& answer) {
+    const auto* refused = std::get_if<RefusedReply>(&answer.reply.op);
+    return std::string(refused == nullptr ? "done" : request_refusal_name(refused->reason));
+}
+
+// Of a node with the keys that begin with `k`, by a list of epoch 20 (ListEpoch).
+void old_lists() {
+    ServedNode served;
+    steady_ns = 500'000'000'000;
+    served.shared.right.limit();
+    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
+    Proxy late(served), now(served), without(served);
+    const auto name = [](Proxy& proxy, uint64_t epoch) {
+        OutBuffer out;
+        append_epoch(out, epoch);
+        proxy.give(out);
+    };
+    name(late, 9);
+    name(now, 10);
+    tap::is(refusal(late.ask(set_of("k", "1"))), "done", "before it registers, a node knows no list");
+    served.shared.list.registered(10);
+    tap::is(refusal(late.ask(set_of("k", "2"))) + refusal(now.ask(set_of("k", "2"))), "old_listdone",
+            "registered, it refuses a list of before");
+    const Answer& missed = late.ask(get_of("k"));
+    tap::ok(missed.value.empty() && refusal(missed) == "done" && missed.now.right_ms == 0u,
+            "its gets miss, and it has no right to read");
+    tap::is(refusal(late.ask(set_of("k", std::string(100'000, 'v')))), "old_list", "no value in pieces is stored");
+    tap::is(without.ask(get_of("k")).value, "2", "a proxy without epochs is served");
+    OwnedKeys all, none;
+    all.modulus = 1;
+    FlushOp keep;
+    const std::string all_kept = kept_text({{all, all}}), none_kept = kept_text({{all, none}});
+    keep.kept = all_kept;
+    name(now, 20);
+    now.ask(keep);
+    tap::is(late.ask(get_of("k")).value, "2", "keys that are still the node's own are served for any list");
+    keep.kept = none_kept;
+    late.ask(keep);
+    tap::is(now.ask(get_of("k")).value, "", "an older list can delete");
+    tap::is(refusal(late.ask(set_of("k", "3"))), "done", "but tells nothing");
+    name(now, 21);
+    now.ask(keep);
+    name(late, 20);
+    tap::is(refusal(late.ask(set_of("k", "4"))) + refusal(now.ask(set_of("k", "4"))), "old_listdone", "a newer one does");
+    name(late, 0);
+    tap::is(refusal(late.ask(set_of("k", "5"))), "done", "an epoch can end");
+    served.shared.list.registered(5);
+    name(late, 6);
+    tap::is(refusal(late.ask(set_of("k", "6"))), "done", "etcd without its data begins anew");
+    tap::is(served.counters.requests_old_list.get(), 4u, "each refused request is counted");
+    tap::is(late.trouble + now.trouble, "", "no frame is wrong");
+}
+
 // S17: a member of a fleet tells the rest of its right, grants no longer leases, and executes nothing without one.
 void serving_right() {
     constexpr uint64_t ms = 1'000'000;
@@ -142,11 +196,6 @@ void serving_right() {
     wants.want_grant = true;
     Proxy proxy(served);
     tap::is(proxy.welcome.now.right_ms.value_or(1), 0u, "a node that is not registered has no right");
-    using Refused = RefusedReply;
-    const auto refusal = [](const Answer& answer) {
-        const auto* refused = std::get_if<Refused>(&answer.reply.op);
-        return std::string(refused == nullptr ? "done" : request_refusal_name(refused->reason));
-    };
     tap::is(refusal(proxy.ask(set_of("k", "value"), wants)), "no_right", "and stores nothing");
     tap::is(refusal(proxy.ask(set_of("k", std::string(100'000, 'v')), wants)), "no_right", "nor a value in pieces");
     tap::is(refusal(proxy.ask(get_of("k"), wants)) + refusal(proxy.ask(FlushOp())), "no_rightno_right", "nor gets, nor flushes");
@@ -497,6 +546,7 @@ int main() {
     proxy_of_before();
     clock_by_version();
     serving_right();
+    old_lists();
     bad_ones();
     noise();
     announced_values();

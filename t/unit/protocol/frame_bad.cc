@@ -102,7 +102,7 @@ void headers_that_cannot_be() {
     tap::is(said(UINT32_MAX, FrameKind::chunk, 0, from_proxy), "!frame_too_long",
             "the longest possible");
     tap::is(said(0, FrameKind(0), 0, from_proxy), "!kind_unknown", "no kind");
-    tap::is(said(0, FrameKind(19), 0, from_proxy), "!kind_unknown", "one kind too many");
+    tap::is(said(0, FrameKind(20), 0, from_proxy), "!kind_unknown", "one kind too many");
     tap::is(said(0, FrameKind(0xffff), 0, from_proxy), "!kind_unknown", "the last kind");
     tap::is(said(16, FrameKind::requests, 0, from_proxy), "!count_wrong", "no requests");
     tap::is(said(0, FrameKind::ping, 1, from_proxy), "!count_wrong", "a ping with an entry");

@@ -123,6 +123,7 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
     }
     append_pong(out, 90, sender == Sender::node ? NodeReading{12345, 678'901} : NodeReading());
     if (sender == Sender::proxy) {
+        append_epoch(out, 0x0102030405060708);
         FrameWriter writer(out, frame_bytes_default);
         writer.begin(FrameKind::lease_returns, 91);
         writer.add(LeaseReturnRecord{4096, layout::generation_max, 3, 0});
