@@ -97,6 +97,7 @@ void Requests::open(const protocol::Welcome& welcome, fabric::Channel& channel) 
     one_sided_ = protocol::reads_one_sided(welcome.version);
     version_ = welcome.version;
     hash_seed_ = welcome.hash_seed;
+    named_epoch_ = 0;
     channel_ = &channel;
     progress_ns_ = 0;
     frames_.emplace(welcome.frame_bytes_max, welcome.credits);
@@ -214,6 +215,7 @@ SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& 
     Op there = op;
     to_node_times(there, clock_);
     if (!follows.empty()) frames_->reserve_following();
+    name_epoch(options.epoch);
     FramesOut::Place place;
     if (!frames_->add(there, with, place)) return busy();
     const size_t bytes = protocol::request_bytes(there, with) + follows.size();

@@ -87,13 +87,6 @@ class Requests {
     uint64_t deadline_ns(const AskOptions& options) const {
         return put_off(options.deadline_ns, options.patience_ns, progress_ns_);
     }
-    // Tells the node the epoch of the list by which it is chosen for later requests (protocol::EpochRecord), if it knows epochs.
-    // Throws std::bad_alloc.
-    void name_epoch(uint64_t epoch) {
-        if (epoch == named_epoch_ || !accepting_ || version_ < protocol::version_with_epoch) [[likely]] return;
-        protocol::append_epoch(frames_->behind_requests(sizeof(protocol::FrameHeader) + sizeof(protocol::EpochRecord)), epoch);
-        named_epoch_ = epoch;
-    }
     // Detaches the sink: its requests continue, and their answers are discarded.
     void forget_sink(const ReplySink& sink);
     uint32_t under_way() const { return exchanges_.live() + reads_.live(); }
@@ -149,6 +142,12 @@ class Requests {
     SubmitResult ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
     template <class Op>
     SubmitResult write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
+    // Of the next request, if the node knows epochs. Throws std::bad_alloc.
+    void name_epoch(uint64_t epoch) {
+        if (epoch == named_epoch_ || version_ < protocol::version_with_epoch) [[likely]] return;
+        protocol::append_epoch(frames_->behind_requests(sizeof(protocol::FrameHeader) + sizeof(protocol::EpochRecord)), epoch);
+        named_epoch_ = epoch;
+    }
     SubmitResult busy();
     bool reads_possible() const { return one_sided_ && channel_->can_read(); }
     bool pointers_possible() const { return pointers_.enabled() && reads_possible(); }

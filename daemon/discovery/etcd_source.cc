@@ -159,6 +159,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool lost_history = range->revision < book_.revision();
     const bool was_behind = std::exchange(behind, newest > book_.newest() || range->count != book_.keys());
     if (lost_history || (behind && was_behind)) return Next::range;
+    if (!behind) book_.is_complete(range->revision);
     confirm();
     return Next::go_on;
 }

@@ -69,6 +69,7 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     const bool lost_history = revision_ != 0 && (range.revision < revision_ || range.cluster != cluster_);
     revision_ = range.revision;
     cluster_ = range.cluster;
+    complete_ = range.revision;
     newest_ = range.revision;
     keys_ = range.count;
     std::vector<std::string> present;
@@ -89,6 +90,7 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
 MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     Complaints complaints;
     for (const EtcdEvent& event : watched.events) {
+        complete_ = std::max(complete_, event.at.mod_revision);
         if (!event.deleted) {
             keys_ += event.at.created ? 1 : 0;
             put(event.at, complaints);
@@ -106,7 +108,7 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
 // While members are held (B2), revisions of before and after mix.
 uint64_t MemberBook::epoch() const {
     const bool mixed = std::ranges::any_of(members_, [](const auto& one) { return one.second.leaves_ns != 0; });
-    return mixed ? 0 : uint64_t(last_change_);
+    return mixed ? 0 : uint64_t(complete_);
 }
 
 std::optional<uint64_t> MemberBook::next_ns() const {

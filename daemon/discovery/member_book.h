@@ -49,8 +49,10 @@ class MemberBook {
     // The revision of the last change of a key that is known here: of those that etcd has, and of deletions that a watch told, or a
     // range showed. It does not fall while etcd keeps its data.
     int64_t last_change() const { return last_change_; }
-    // Of the list (Found::epoch).
+    // Of the list (Found::epoch): the book has all changes up to that revision of etcd.
     uint64_t epoch() const;
+    // It has all up to this one.
+    void is_complete(int64_t revision) { complete_ = std::max(complete_, revision); }
     // Of the keys that etcd has, as last told; those of skipped members, too.
     int64_t keys() const { return keys_; }
     uint64_t skipped() const { return skipped_; }
@@ -76,7 +78,7 @@ class MemberBook {
     Complaints left_out_lines_;
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
-    int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0;
+    int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0, complete_ = 0;
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
 };

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "process/node_time.h"
-#include "protocol/owned_keys.h"
 
 namespace farcached::daemon {
 
@@ -53,7 +52,7 @@ bool cap_expiry(protocol::ArithOp& op, NodeSeconds limit) {
 
 // ---- states -----------------------------------------------------------------------------------------
 
-void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
+void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
     CHECK(peers.size() <= seen_.capacity());
     shared_.links_changed = false;
     unsettled_ = false;
@@ -70,7 +69,7 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
         seen.busy = !peer->has_answered() || std::ranges::any_of(leaving, is_before);
         seen.drained = peer->node().drained.load(std::memory_order_relaxed);
     }
-    const bool failover = options.failover && peers.size() > 1;
+    const bool failover = set.options.failover && peers.size() > 1;
     const Fences::Attended attended = fences().attend(shared_.number, seen_, failover, shared_.now());
     generation_ = attended.generation;
     again_at_ns_ = attended.again_at_ns;
@@ -78,9 +77,9 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeOptions& options) {
     out_ = false;
     for (size_t i = 0; i < seen_.size(); i++) {
         out_ |= seen_[i].state == FenceState::out;
-        peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes && seen_[i].lost);
+        peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes, seen_[i].lost);
         if (seen_[i].rejoined) shared_.nodes.rejoined(peers[i]->node());
-        if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), options);
+        if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, set.epoch_now());
     }
     follow_moving(peers);
     if (attended.changed) wake_others();
@@ -116,30 +115,24 @@ void Fencer::wake_others() {
 
 namespace {
 
-bool keeps_nothing(const std::string& kept) {
-    const auto keys = protocol::parse_kept(kept);
-    return kept.empty() || (keys.has_value() && keys->lists.front().none());
-}
-
 // A node that cannot be told which keys it keeps is flushed. A reader stores nothing anywhere, and an older node does not know the
 // request: its items stay (docs/fleet.md).
 template <class Ask>
-void ask_moved(const LinkPeer& peer, const std::string& kept, const NodeOptions& options, Ask&& ask) {
+void ask_moved(const LinkPeer& peer, const Kept& kept, const NodeOptions& options, Ask&& ask) {
     const protocol::Welcome& welcome = peer.own()->welcome();
     const bool reads_only = options.key != nullptr && options.key->role() == protocol::AuthRole::reader;
     if (reads_only) return;
     constexpr size_t head_bytes_max = 1024;
     protocol::FlushOp op;
     const bool is_old = welcome.version < protocol::version_with_right;
-    if (is_old && !keeps_nothing(kept)) return;
-    const bool fits = kept.size() <= protocol::kept_bytes_max && kept.size() + head_bytes_max <= welcome.frame_bytes_max;
-    if (!is_old && fits) op.kept = kept;
+    if (is_old && !kept.nothing) return;
+    if (!is_old && kept.text.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept.text;
     ask(op);
 }
 
 }  // namespace
 
-void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options) {
+void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options, uint64_t epoch) {
     const uint64_t number = ++next_work_;
     Work* work = nullptr;
     try {
@@ -154,6 +147,7 @@ void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options) {
     // A large node walks for long over its leased items, in steps.
     with.patience_ns = work->kill.what == Kill::What::moved ? std::max(options.timeout_ns, moved_ns) : options.timeout_ns;
     with.deadline_ns = shared_.now() + with.patience_ns;
+    with.epoch = work->kill.kept != nullptr ? work->kill.kept->epoch_now() : epoch;
     const auto ask = [&](const auto& op) {
         const bool sent = peer.own()->ask_now(op, with, *this);
         sent ? work->unanswered++ : work->done = false;

@@ -67,7 +67,7 @@ class Fencer final : private proxy::ReplySink {
     // Room for so many peers. Throws std::bad_alloc.
     void reserve(size_t peers) { seen_.reserve(peers); }
     // Not within a submission. leaving: other links of these nodes.
-    void attend(Peers peers, Peers leaving, const NodeOptions& options);
+    void attend(Peers peers, Peers leaving, const NodeSet& set);
     // When attend() is due without an event, on boottime_ns(); UINT64_MAX: never.
     uint64_t again_at_ns() const { return shared_.links_changed ? 0 : again_at_ns_; }
     void again() { unsettled_ = true; }
@@ -119,10 +119,13 @@ class Fencer final : private proxy::ReplySink {
     Diverted diverted(proxy::Ticket ticket);
     NodeSeconds node_seconds() const;
     uint64_t guests_until_ns(uint32_t ttl_s);
-    void begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options);
+    void begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options, uint64_t epoch);
     void one_ended(proxy::Ticket ticket, bool done) noexcept;
     void answered(proxy::Ticket ticket, proxy::Answer&) override { one_ended(ticket, true); }
-    void failed(proxy::Ticket ticket, const proxy::Failed&) override { one_ended(ticket, false); }
+    // A node that executes nothing for an older list has deleted the key when it moved away.
+    void failed(proxy::Ticket ticket, const proxy::Failed& failed) override {
+        one_ended(ticket, failed.refusal == protocol::RequestRefusal::old_list);
+    }
     void wake_others();
     void follow_moving(Peers peers);
 

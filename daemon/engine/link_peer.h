@@ -54,16 +54,20 @@ class LinkPeer {
     }
     uint32_t place() const { return place_; }
     // Its node's state of the rejoin fence, as this worker follows it. takes_guests: of diverted keys.
-    // loses_moved: it has no connection, and may have items of keys that moved away.
-    void follow(FenceState fence, bool takes_guests, bool loses_moved) {
+    // deletes, lost: as in Fences::Seen.
+    void follow(FenceState fence, bool takes_guests, bool deletes, bool lost) {
         takes_guests_ = takes_guests;
-        loses_moved_ = loses_moved;
+        moves_ = (deletes && !lost) || fence == FenceState::moving;
+        loses_moved_ = deletes && lost;
         if (fence == fence_) return;
         fence_ = fence;
         if (own() != nullptr) own()->follow(fence);
     }
     // Keys may be sent to it; while it is joining or moving, some requests wait there.
     bool takes_keys() const { return fence_ != FenceState::leaving && fence_ != FenceState::out; }
+    // It deletes items of keys that moved away, or waits for workers that have the set before (F7).
+    bool moves() const { return moves_; }
+    // It may have such items, and has no connection.
     bool loses_moved() const { return loses_moved_; }
     bool is_out() const { return fence_ == FenceState::out; }
     bool takes_guests() const { return takes_guests_; }
@@ -109,7 +113,7 @@ class LinkPeer {
     bool started_ = false;     // false: the connection before it must end first (M6)
     bool is_touched_ = false;
     bool takes_guests_ = true;
-    bool loses_moved_ = false;
+    bool moves_ = false, loses_moved_ = false;
     FenceState fence_ = FenceState::in_use;
     uint64_t leaves_by_ns_ = UINT64_MAX;
     Link link_;

@@ -64,8 +64,6 @@ class LinkShared {
     fabric::BufferPool landing, lending;
     std::vector<LinkPeer*> touched;  // to be flushed at the end of the tick; there is room for all
     uint32_t mapped = 0;             // connections with mapped memory
-    uint64_t epoch() const { return list_epoch == nullptr ? 0 : list_epoch->load(std::memory_order_acquire); }
-    std::shared_ptr<const std::atomic<uint64_t>> list_epoch;  // of the set of nodes that the worker has taken
     bool moving = false;             // a node with a connection is `moving`, or deletes items of keys that moved away (Fences, F7)
     bool links_changed = false;      // one went up or down since the last Fencer::attend()
     std::vector<OwnLink*> own_links;  // all of this worker

@@ -106,7 +106,6 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
         list_.push_back(make_peer(*set_, i));
         list_.back()->take_place(i);
     }
-    shared_.list_epoch = set_->epoch;
     shared_.touched.reserve(list_.size());
     fencer_->reserve(list_.size());
     letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
@@ -156,7 +155,8 @@ void Links::end_tick() {
 // A newer set comes first: a node joins for it, and requests of the former set do not wait for that.
 void Links::attend() {
     if (take_newer()) return;
-    fencer_->attend(list_, leaving_, set_->options);
+    if (shared_.nodes.set() != set_) return;  // no memory: it has not taken the set, and tries again
+    fencer_->attend(list_, leaving_, *set_);
     take_newer();  // it came in between, and counts as taken
 }
 
@@ -211,28 +211,26 @@ LinkPeer* Links::choose(std::string_view key) {
     return peer != nullptr || !set_->options.failover ? peer : choose_elsewhere(spot);
 }
 
-const OneNode& Links::own_node(std::string_view key) const {
-    return list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)]->node();
+// Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
+bool Links::waits_to_move(std::string_view key) const {
+    return moves(key, [](const LinkPeer& home) { return home.moves(); });
 }
 
-bool Links::has_moved(std::string_view key) const {
-    if constexpr (broken::build)
-        if (broken::s19_move_early) return false;
-    const OneNode& own = own_node(key);
-    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) { return places.home(key) != &own; });
-}
-
-// Is the key's former home in use by others, perhaps, and cannot be told to delete it (F7)?
+// May others still use the key's former home, which cannot be told to delete it (F7)?
 bool Links::may_be_elsewhere(std::string_view key) const {
+    return moves(key, [](const LinkPeer& home) { return home.loses_moved(); });
+}
+
+// Has the key another home than before, and is that so for one of both?
+template <class Is>
+bool Links::moves(std::string_view key, Is&& is) const {
     if constexpr (broken::build)
         if (broken::s19_move_early) return false;
-    const OneNode& own = own_node(key);
+    if (set_->placement->is_by_chance()) return false;
+    const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        const OneNode* const home = places.home(key);
-        if (home == &own) return false;
-        return std::ranges::any_of(list_, [home](const auto& peer) {
-            return peer->loses_moved() && (home == nullptr || &peer->node() == home);
-        });
+        const auto is_so = [&](const auto& peer) { return is(*peer) && (peer.get() == &own || places.may_have(peer->node(), key)); };
+        return (places.placement == nullptr || !places.may_have(own.node(), key)) && std::ranges::any_of(list_, is_so);
     });
 }
 
@@ -274,6 +272,8 @@ SubmitResult Links::ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::A
         first.session = options.session;
         first.deadline_ns = options.deadline_ns;
         first.patience_ns = options.patience_ns;
+        first.epoch = options.epoch;
+        first.moved = options.moved;
         gutter.ask(clear, std::move(first), fencer_->clears());
     }
     return gutter.ask(op, std::move(options), *plan.sink);
@@ -289,6 +289,7 @@ proxy::AskOptions Links::options(Ticket ticket) {
     options.ticket = ticket;
     options.session = shared_.pool.session_of(ticket);
     options.patience_ns = set_->options.timeout_ns;
+    options.epoch = set_->epoch_now();
     options.deadline_ns = now() + options.patience_ns;
     return options;
 }
@@ -304,7 +305,7 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    if (fencer_->anything_moves()) [[unlikely]] options.moved = has_moved(op.key.bytes);
+    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes);
     if (fencer_->anything_out()) [[unlikely]] {
         LinkPeer* own = diverted_from(*peer, op.key.bytes);
         if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
@@ -498,11 +499,10 @@ void Links::take() {
     }
     list_ = std::move(list);
     set_ = std::move(next);
-    shared_.list_epoch = set_->epoch;
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
     for (auto& peer : leaving_) peer->touch();
     retire();
-    fencer_->attend(list_, leaving_, set_->options);
+    fencer_->attend(list_, leaving_, *set_);
 }
 
 std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {

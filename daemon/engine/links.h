@@ -105,9 +105,10 @@ class Links {
     proxy::AskOptions options(Ticket ticket);
     LinkPeer* usable(uint32_t place);
     LinkPeer* choose_elsewhere(uint32_t spot);
-    const OneNode& own_node(std::string_view key) const;
-    bool has_moved(std::string_view key) const;
+    bool waits_to_move(std::string_view key) const;
     bool may_be_elsewhere(std::string_view key) const;
+    template <class Is>
+    bool moves(std::string_view key, Is&& is) const;
     void attend();
     LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
     bool has_guest(const LinkPeer& peer, std::string_view key);

@@ -33,6 +33,7 @@ template <class Op>
 void PostponedRequests::add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
     const Postponed& added = list_.emplace_back(op, std::move(options), sink);
     waiting_[added.options.session % waiting_.size()]++;
+    if (added.options.moved) moved_deadline_ns_ = std::min(moved_deadline_ns_, added.options.deadline_ns);
 }
 
 void PostponedRequests::send(bool holds_moved) {
@@ -56,7 +57,6 @@ void PostponedRequests::send(bool holds_moved) {
 proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
     proxy::SubmitResult submitted = proxy::SubmitResult::down;
     try {
-        requests_.name_epoch(shared_.epoch());
         submitted = std::visit(
             [&](const auto& op) { return submit(requests_, op, request.options, *request.sink, shared_.now()); }, request.op);
     } catch (const std::bad_alloc&) {  // L1, as in OwnLink::ask()
@@ -69,19 +69,23 @@ proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
 
 void PostponedRequests::fail(uint64_t before_ns) {
     const auto why = before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out;
-    while (!empty() && deadline_ns() <= before_ns) {
+    while (!empty() && deadline_of(list_.front()) <= before_ns) {
         fail(list_.front(), why);
         erase(list_.begin());
     }
+    if (moved_deadline_ns_ <= before_ns) fail_moved(before_ns, why);
     if (empty()) for_room_ = false;
 }
 
-void PostponedRequests::fail_moved() {
+void PostponedRequests::fail_moved(uint64_t before_ns, proxy::AskFailure why) {
+    moved_deadline_ns_ = UINT64_MAX;
     for (Place at = list_.begin(); at != list_.end();) {
         const Place next = std::next(at);
-        if (at->options.moved) {
-            fail(*at, proxy::AskFailure::node_down);
+        if (at->options.moved && at->options.deadline_ns <= before_ns) {
+            fail(*at, why);
             erase(at);
+        } else if (at->options.moved) {
+            moved_deadline_ns_ = std::min(moved_deadline_ns_, at->options.deadline_ns);
         }
         at = next;
     }
@@ -292,7 +296,6 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         } else if (!postponed_.must_queue(options.session) && !(options.moved && holds_moved())) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
                 if (options.value == nullptr && link_.requests().value_follows(op)) options.value = own_value(op);
-            link_.requests().name_epoch(shared_.epoch());
             const proxy::SubmitResult submitted = submit(link_.requests(), op, options, sink, shared_.now());
             peer_.touch();
             if (submitted == proxy::SubmitResult::accepted) return SubmitResult::later;
@@ -318,7 +321,6 @@ template SubmitResult OwnLink::ask(protocol::StatsOp&, proxy::AskOptions, proxy:
 template <class Op>
 bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {
     try {
-        link_.requests().name_epoch(shared_.epoch());
         if (link_.requests().ask(op, options, sink) != proxy::SubmitResult::accepted) return false;
     } catch (const std::bad_alloc&) {
         return false;

@@ -29,7 +29,8 @@ namespace farcached::daemon {
 // R1  The requests of a session leave in the order in which they were added. While one waits for room or the connection, all
 //     new ones queue behind it; one that waits for its session delays that session only (M1).
 // R2  A request owns what its views show (OwnedRequest).
-// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker.
+// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker. Replies
+//     do not put off the deadline of one of a key that moved: that one does not wait for its turn.
 class PostponedRequests {
   public:
     // Both outlive this.
@@ -46,12 +47,12 @@ class PostponedRequests {
     void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
     // holds_moved: those of keys that moved wait on.
     void send(bool holds_moved);
-    // Fails those of keys that moved.
-    void fail_moved();
+    // Fails those of keys that moved, as fail().
+    void fail_moved(uint64_t before_ns = UINT64_MAX, proxy::AskFailure why = proxy::AskFailure::node_down);
     // Fails those whose deadline is at or before this time; UINT64_MAX: all.
     void fail(uint64_t before_ns);
     // UINT64_MAX: none.
-    uint64_t deadline_ns() const { return empty() ? UINT64_MAX : requests_.deadline_ns(list_.front().options); }
+    uint64_t deadline_ns() const { return empty() ? UINT64_MAX : std::min(deadline_of(list_.front()), moved_deadline_ns_); }
 
   private:
     struct Postponed : OwnedRequest {
@@ -65,10 +66,14 @@ class PostponedRequests {
     proxy::SubmitResult ask(const Postponed& request);
     static void fail(const Postponed& request, proxy::AskFailure why);
     Place erase(Place at);
+    uint64_t deadline_of(const Postponed& request) const {
+        return request.options.moved ? request.options.deadline_ns : requests_.deadline_ns(request.options);
+    }
 
     LinkShared& shared_;
     proxy::Requests& requests_;
     bool for_room_ = false;  // one waits for room or the connection
+    uint64_t moved_deadline_ns_ = UINT64_MAX;  // of the first one of a key that moved
     std::list<Postponed> list_;  // a list: they cannot move
     std::array<uint32_t, 256> waiting_{};  // by session number
 };

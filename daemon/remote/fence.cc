@@ -110,7 +110,8 @@ bool Fences::enter(Fence& fence, FenceState next) {
 // By a worker whose link is up. While out, after every worker's earlier requests (F4).
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
     if (!seen.up || fence.killing || now_ns < fence.retry_at_ns) return false;
-    if (waits(fence)) return fence.kept != nullptr || !fence.stale.empty();
+    if (fence.kept != nullptr) return true;
+    if (waits(fence)) return !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
         if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
         for (size_t i = 0; i < taken_.size(); i++)
@@ -189,7 +190,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
 void Fences::begin_kill(Seen& seen, uint64_t now_ns) noexcept {
     Fence& fence = *seen.fence;
     if (!may_kill(fence, seen, now_ns)) return;
-    if (waits(fence) && fence.kept != nullptr) {
+    if (fence.kept != nullptr) {
         seen.kill.what = Kill::What::moved;
         seen.kill.kept = fence.kept;
         fence.killing = true;
@@ -293,7 +294,7 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-void Fences::list(Fence& fence, bool joins, std::shared_ptr<const std::string> kept) noexcept {
+void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
         if (fence.kept != nullptr) fence.stale.become_all();  // two changes, and the node has not answered yet
@@ -309,6 +310,11 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const std::string> k
 bool Fences::deletes_moved(const Fence& fence) const {
     std::lock_guard hold(lock_);
     return deletes(fence);
+}
+
+bool Fences::moves(const Fence& fence) const {
+    std::lock_guard hold(lock_);
+    return deletes(fence) || fence.shown.state == FenceState::moving;
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {

@@ -3,7 +3,7 @@
 // makes the node's own item of the key stale, and leaves an item at the gutter that is stale once the node is in use again (a
 // guest). A Fence is the state of one node, shared by all workers.
 //
-//   in_use <--another division of the keys (F7)--> moving
+//   in_use --another division of the keys (F7)--> moving --deleted what moved, and every worker has the new set--> in_use
 //   in_use --failover, and a link is down or the node is drained--> leaving --every worker has stopped to use it--> out
 //     ^                                                                                                              |
 //     |                                 all links up, not drained, no request under way, first deletes acknowledged  |
@@ -93,12 +93,21 @@ class GuestMarks {
     std::unique_ptr<Set[]> sets_;  // nullptr: none
 };
 
+// What a node may keep when the list of nodes changes (MovedKeys).
+struct Kept {
+    std::string text;  // of protocol::KeptKeys: first the keys of the former list, then those of the new one; empty: it is not known
+    bool nothing = false;
+    std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;  // of the new list, as in NodeSet
+
+    uint64_t epoch_now() const { return epoch == nullptr ? 0 : epoch->load(std::memory_order_acquire); }
+};
+
 // Items to delete at a node: of these keys, or all (flush).
 struct Kill {
     static constexpr size_t keys_max = 512;
 
     enum class What : uint8_t { none, moved, stale, guests } what = What::none;
-    std::shared_ptr<const std::string> kept;  // moved: all but these, a text of protocol::KeptKeys
+    std::shared_ptr<const Kept> kept;  // moved: all but these
     bool flush = false;
     std::vector<std::string> keys;
 };
@@ -121,7 +130,7 @@ class Fence {
     uint64_t run;                 // a number of this time in use, or out of use; no other fence has it
     GuestMarks known;             // guests of its keys, by their gutter's `run` (F6)
     KeySet stale, guests;
-    std::shared_ptr<const std::string> kept;  // F7: not deleted yet are all items but these; nullptr: nothing
+    std::shared_ptr<const Kept> kept;         // F7: not deleted yet are all items but these; nullptr: nothing
     bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
@@ -178,9 +187,11 @@ class Fences {
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
-    void list(Fence& fence, bool joins, std::shared_ptr<const std::string> kept) noexcept;
+    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
     // Are items to be deleted there because of that?
     bool deletes_moved(const Fence& fence) const;
+    // That, or does another worker have the set before?
+    bool moves(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.
     void killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept;

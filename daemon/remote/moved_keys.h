@@ -15,13 +15,14 @@
 
 namespace farcached::daemon {
 
+struct Kept;
 struct NodeSet;
 
 class MovedKeys {
   public:
     struct Change {
         bool joins = false;
-        std::shared_ptr<const std::string> kept = nullptr;  // a text of protocol::KeptKeys; empty: nothing; nullptr: all
+        std::shared_ptr<const Kept> kept = nullptr;  // nullptr: all
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);

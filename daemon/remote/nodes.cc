@@ -186,24 +186,31 @@ bool Nodes::is_member(const OneNode& node) const {
                        [&](const NodeSet::Member& member) { return member.one.get() == &node; });
 }
 
-// lost: also without the deletes of nodes that have no connection.
-bool Nodes::is_settled(bool lost) const {
+bool Nodes::is_settled() const {
     std::lock_guard hold(lock_);
     return set_ == nullptr || std::ranges::none_of(set_->members, [&](const NodeSet::Member& member) {
-        return (lost || !member.one->told_down) && fences_.deletes_moved(member.one->fence);
+        return !member.one->told_down && fences_.deletes_moved(member.one->fence);
     });
 }
 
+// Those of before that still count, and those of the last set. The oldest ones are joined to one.
 std::vector<FormerPlaces> Nodes::former_of(const NodeSet& last) const {
+    const auto moves = [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); };
     std::vector<FormerPlaces> former;
-    if (!is_settled(/* lost= */ true)) former = last.former;
-    FormerPlaces& places = former.emplace_back(FormerPlaces{last.placement, {}});
+    if (std::ranges::any_of(last.members, moves)) former = last.former;
+    FormerPlaces& places = former.emplace_back();
+    if (!last.placement->is_by_chance()) places.placement = last.placement;
     for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
+    if (former.size() <= FormerPlaces::places_max) return former;
+    former[1].placement = nullptr;
+    for (const auto& node : former[0].nodes)
+        if (!former[1].may_have(*node, {})) former[1].nodes.push_back(node);
+    former.erase(former.begin());
     return former;
 }
 
 void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
-    for (uint32_t ms = 0; ms < settle_ms && !is_settled(/* lost= */ false); ms++) usleep(1000);
+    for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
     const auto set = std::make_shared<NodeSet>(*prepared);  // all that can fail comes first
     std::vector<MovedKeys::Change> changes;
     if (const std::shared_ptr<const NodeSet> last = this->set(); last != nullptr) {
@@ -471,7 +478,7 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
     shown.fence = fences_.shown(one.fence);
-    const bool in_use = shown.fence.state == FenceState::in_use;
+    const bool in_use = shown.fence.state == FenceState::in_use || shown.fence.state == FenceState::moving;
     shown.state = shown.links_up == 0 ? NodeState::down : in_use ? NodeState::up : NodeState::fenced;
     if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;

@@ -10,6 +10,7 @@
 //     connections changed. The counters of removed nodes are kept in a sum.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -110,13 +111,16 @@ struct NodeOptions {
 
 // Where keys were by an earlier set of nodes.
 struct FormerPlaces {
-    std::shared_ptr<const proxy::Placement> placement;
+    static constexpr size_t places_max = 8;
+
+    std::shared_ptr<const proxy::Placement> placement;  // nullptr: each key may have been at any of the nodes
     std::vector<std::shared_ptr<OneNode>> nodes;
 
-    // nullptr: at any of them.
-    const OneNode* home(std::string_view key) const {
-        if (placement->is_by_chance()) return nullptr;
-        return nodes[nodes.size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get();
+    // May the key have been there?
+    bool may_have(const OneNode& node, std::string_view key) const {
+        if (placement == nullptr)
+            return std::ranges::any_of(nodes, [&](const auto& one) { return one.get() == &node; });
+        return nodes[nodes.size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get() == &node;
     }
 };
 
@@ -131,6 +135,8 @@ struct NodeSet {
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     std::shared_ptr<const std::atomic<uint64_t>> epoch;  // as in Found; nullptr: none
+
+    uint64_t epoch_now() const { return epoch == nullptr ? 0 : epoch->load(std::memory_order_acquire); }
 };
 
 // How this process and its nodes know each other.
@@ -224,7 +230,7 @@ class Nodes final : public NodesView {
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
-    bool is_settled(bool lost) const;
+    bool is_settled() const;
     std::vector<FormerPlaces> former_of(const NodeSet& last) const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>

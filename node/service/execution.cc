@@ -377,11 +377,12 @@ bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
 // False: all items are to go, as this process cannot tell which keys these are, or too many lists wait for a sweep.
 bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     auto kept = protocol::parse_kept(text);
+    const bool has_epoch = connection_.epoch != 0 && connection_.shared.right.is_limited();
+    if (!kept.has_value() && has_epoch) connection_.shared.list.kept(connection_.epoch, nullptr);
     if (!kept.has_value()) return false;
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
-    if (connection_.epoch != 0 && connection_.shared.right.is_limited())
-        connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});
+    if (has_epoch) connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});
     return begin(turn, tag, {{}, keys});
 }
 
@@ -530,7 +531,7 @@ void Execution::sublease_ended() {
         }
         waiting.op.key = node_.key(waiting.key);
         waiting.op.value = waiting.value;
-        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op});
+        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op, connection_.epoch});
     }
 }
 
@@ -573,7 +574,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::whole:
             if (!turn.serves)
                 refuse(turn, id.tag, no_right());
-            else if (connection_.chosen_by_old_list(ended.op.key.bytes))
+            else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes))
                 run_old(turn, id.tag, ended.op);
             else if (postpone(id, ended.op, change))
                 return turn.replies.end();

@@ -53,6 +53,7 @@ ReceivedValues::Announced ReceivedValues::announce(const RequestId& id, const pr
     incoming.op = std::get<protocol::StoreOp>(request.op);
     incoming.key = incoming.op.key.bytes;
     incoming.op.lease = lease;
+    incoming.epoch = connection_.epoch;
     incoming.progress.total = request.value_bytes;
     incoming.too_large = connection_.shared.node.too_large(incoming.key.size(), request.value_bytes);
     const bool allowed = connection_.may(request.op);
@@ -171,7 +172,7 @@ void ReceivedValues::end(Incomings::iterator found, bool abandoned, std::string_
         incoming.op.key.bytes = incoming.key;  // hashed at the announcement
         incoming.op.value = value;
     }
-    over(found->first, {how, incoming.refusal, incoming.op});
+    over(found->first, {how, incoming.refusal, incoming.op, incoming.epoch});
     if (incoming.admitted) bytes_ -= incoming.progress.total;
     uncharge(incoming);
     incoming_.erase(found);

@@ -57,6 +57,7 @@ class ReceivedValues {
         enum class How : uint8_t { abandoned, too_large, refused, whole } how;
         protocol::RequestRefusal refusal;  // if refused
         const protocol::StoreOp& op;       // with key and value if whole
+        uint64_t epoch;                    // Connection::epoch at the announcement
     };
     using Over = FunctionRef<void(const RequestId&, const Ended&)>;
     // What a frame, or the completion of a READ, brings. An error: a protocol violation.
@@ -76,6 +77,7 @@ class ReceivedValues {
         bool too_large = false;  // accepted, but the reply is too_large
         bool fetching = false;   // a READ is under way
         uint64_t since_ms = 0;   // time of the announcement
+        uint64_t epoch = 0;
         uint64_t charged = 0;    // bytes of the value in the budget
         std::unique_ptr<char[]> value;  // allocated with the first piece
         protocol::ValueProgress progress;

@@ -326,7 +326,7 @@ void another_division() {
     Worker one{w, 0}, two{w, 1};
     for (const bool failover : {false, true}) {
         one.failover = two.failover = failover;
-        const auto text = std::make_shared<const std::string>("kept");
+        const auto text = std::make_shared<const Kept>(Kept{"kept"});
         tap::ok(one.attend() == "in_use" && two.attend() == "in_use", "a node is in use");
         w.fences.list(w.a, true, text);
         tap::ok(w.fences.deletes_moved(w.a), "its keys are others");
@@ -338,9 +338,9 @@ void another_division() {
         tap::is(one.attend(), "moving", "until it has done so");
         w.wait();
         tap::ok(one.attend() == "moving" && one.at_a.what == What::moved, "it is told again");
-        w.fences.list(w.a, true, std::make_shared<const std::string>("next"));
+        w.fences.list(w.a, true, std::make_shared<const Kept>(Kept{"next"}));
         one.acknowledge();
-        tap::ok(one.attend() == "moving" && *one.at_a.kept == "next", "if its keys changed meanwhile, again");
+        tap::ok(one.attend() == "moving" && one.at_a.kept->text == "next", "if its keys changed meanwhile, again");
         one.acknowledge();
         one.attend();
         tap::ok(one.at_a.what == What::stale && one.at_a.flush, "and it is flushed, as it had not answered in between");
