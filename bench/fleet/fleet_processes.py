@@ -21,7 +21,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(os.path.dirname(HERE), "compare"), os.path.join(os.path.dirname(os.path.dirname(HERE)), "t", "lib")]
-from compare_servers import Failed, Process, as_whom, child_setup, port_in, stats  # noqa: E402, F401
+from compare_servers import Failed, Process, as_whom, child_setup, machine, port_in, stats  # noqa: E402, F401
 from tap_output import tap  # noqa: E402
 from etcd import Etcd, encoded, is_available  # noqa: E402, F401
 
