@@ -73,8 +73,9 @@ def join(fleet):
         fleet.wait_for_node(name)
         seen.join(60)
         return seen.at
-    at = []
+    at, cpu = [], cpu_of(fleet)
     numbers, _ = rates(fleet.etcd, JOIN_S, lambda: at.append(work()))
+    numbers.update({kind: now - cpu[kind] for kind, now in cpu_of(fleet).items()})
     for label, port in fleet.ports.items():
         connection = Connection(port)
         until(lambda c=connection: b"nodes_in_use %d\r" % count in c.ask(b"stats discovery"), "%s uses the list" % label)
@@ -123,6 +124,8 @@ def scale(build, etcd, sizes, joins):
         print("  a join: watch messages %s, events %s, put %s" % tuple(
             median_and_range([numbers[name] for numbers in row["join"]], digits)
             for name, digits in (("watch", 0), ("events", 0), ("put", 0))))
+        print("  CPU seconds in %d s from the join on: nodes %s, proxies %s" % (JOIN_S, *(
+            median_and_range([numbers[name] for numbers in row["join"]]) for name in ("nodes", "proxies"))))
         print("  until the list is in use, ms: median proxy %s, last proxy %s" % tuple(
             median_and_range([1e3 * s for s in row[name]], 0) for name in ("until_median_s", "until_last_s")), flush=True)
     return rows
