@@ -2,8 +2,8 @@
 """How long a node's keys are without an answer when the node is killed, stands still, or is stopped.
 
 For each proxy a client repeats a get, and another one a set, of keys of the node. Each sends its next request 2 ms after a reply. The
-outage is the longest time between two good replies in a row: from the request of the first one to the reply of the second one. A
-get's value or END is a good reply, and a set's STORED. The node is started again before the next round.
+outage is the longest time between two good replies in a row. A get's value or END is a good reply, and a set's STORED. etcd is asked
+every 10 ms how long it has the node's record. The node is started again before the next round.
 """
 import os
 import signal
@@ -24,7 +24,7 @@ class Probe(threading.Thread):
     def __init__(self, port, request, good):
         super().__init__(daemon=True)
         self.connection, self.request, self.good = Connection(port), request, good
-        self.replies = []  # (sent, received, reply)
+        self.replies = []  # (sent, received, reply), times in seconds
         self.over = False
 
     def run(self):
@@ -39,19 +39,16 @@ class Probe(threading.Thread):
         self.join()
         self.connection.close()
 
-    def good_replies(self):
-        return [(sent, received) for sent, received, reply in self.replies if reply.startswith(self.good)]
-
     def outage_s(self):
-        times = self.good_replies()
-        return max((later[1] - earlier[0] for earlier, later in zip(times, times[1:])), default=float("inf"))
+        times = [received for _, received, reply in self.replies if reply.startswith(self.good)]
+        return max((later - earlier for earlier, later in zip(times, times[1:])), default=float("inf"))
 
     def bad_replies(self):
         return sum(not reply.startswith(self.good) for _, _, reply in self.replies)
 
 
 def round_of(fleet, victim, keys, event):
-    """{(proxy, command): (outage in seconds, bad replies)} of one outage."""
+    """{(proxy, command): (outage in seconds, bad replies)} of one outage, and {"record": seconds until etcd has none}."""
     probes = {}
     for label, port in fleet.ports.items():
         probes[label, "get"] = Probe(port, b"get " + keys[0].encode(), (b"VALUE", b"END"))
@@ -59,7 +56,10 @@ def round_of(fleet, victim, keys, event):
     for probe in probes.values():
         probe.start()
     time.sleep(BEFORE_S)
+    begin = time.monotonic()
     fleet.nodes[victim].process.send_signal(EVENTS[event])
+    until(lambda: victim not in fleet.registered(), "etcd has no record of %s" % victim, pause_s=0.01)
+    record_s = time.monotonic() - begin
     gone_everywhere(fleet, victim)
     time.sleep(AFTER_S)
     for probe in probes.values():
@@ -71,7 +71,7 @@ def round_of(fleet, victim, keys, event):
         fleet.launch_node(victim)
         fleet.wait_for_node(victim)
     fleet.until_up()
-    return {which: (probe.outage_s(), probe.bad_replies()) for which, probe in probes.items()}
+    return {"record": record_s, **{which: (probe.outage_s(), probe.bad_replies()) for which, probe in probes.items()}}
 
 
 def gone_everywhere(fleet, victim):
@@ -99,8 +99,8 @@ def measure(build, etcd, event, ttl_s, rounds, into):
 
 def outages(build, etcd, ttls, rounds):
     """Prints a table, and returns its rows."""
-    print("## Outages: longest time without a good reply, s: median (range) of %d; in front of it the bad replies' median\n" % rounds)
-    print("| event | member_ttl, s | proxy | get | set |\n|---|---|---|---|---|")
+    print("## Outages: longest time without a good reply, s, and bad replies: median (range) of %d\n" % rounds)
+    print("| event | member_ttl, s | in etcd, s | proxy | get | set |\n|---|---|---|---|---|---|")
     rows = []
     for event in EVENTS:
         found = {ttl_s: [] for ttl_s in ttls}
@@ -113,12 +113,12 @@ def outages(build, etcd, ttls, rounds):
             if any(isinstance(result, Exception) for result in results):
                 raise Failed("%s, member_ttl %d: %s" % (event, ttl_s, results[-1]))
             for label in PROXIES:
-                row = {"event": event, "ttl_s": ttl_s, "proxy": label}
+                row = {"event": event, "ttl_s": ttl_s, "proxy": label, "record": [result["record"] for result in results]}
                 for command in ("get", "set"):
                     row[command] = [result[label, command][0] for result in results]
                     row[command + "_bad"] = [result[label, command][1] for result in results]
                 rows.append(row)
-                print("| %s | %d | %s | %s | %s |" % (event, ttl_s, label, *(
+                print("| %s | %d | %s | %s | %s | %s |" % (event, ttl_s, median_and_range(row["record"]), label, *(
                     "%s; %s bad" % (median_and_range(row[c]), median_and_range(row[c + "_bad"], 0)) for c in ("get", "set"))),
                     flush=True)
     return rows

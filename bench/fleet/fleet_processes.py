@@ -51,14 +51,14 @@ class Connection:
         self.socket.close()
 
 
-def until(look, what, seconds=WAIT_S):
+def until(look, what, seconds=WAIT_S, pause_s=0.05):
     """The first true result of look()."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         seen = look()
         if seen:
             return seen
-        time.sleep(0.05)
+        time.sleep(pause_s)
     raise Failed("not within %d s: %s" % (seconds, what))
 
 
