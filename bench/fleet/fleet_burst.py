@@ -2,8 +2,7 @@
 """The share of keys that stays when many nodes join within a second.
 
 Four nodes have all keys. Then further ones start together. Each proxy takes several lists one after the other, and tells all nodes
-of each. Afterwards a client reads a sample of the keys. Ideal is the share of the old nodes in all nodes; the ring's places of nodes
-make it vary.
+of each. Afterwards a client reads a sample of the keys. Ideal is the share of the old nodes in all nodes; the ring makes it vary.
 """
 import os
 import subprocess

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a node's keys are without an answer when the node is killed, stands still, or is stopped.
 
-For each proxy a client repeats a get, and another one a set, of keys of the node. Each sends its next request 2 ms after a reply. The
-outage is the longest time between two good replies in a row. A get's value or END is a good reply, and a set's STORED. etcd is asked
-every 10 ms how long it has the node's record. The node is started again before the next round.
+For each proxy a client repeats a get, and another one a set, of keys of the node. Each sends its next request 2 ms after a reply.
+The outage is the longest time between two good replies in a row. A get's value or END is a good reply, and a set's STORED. etcd is
+asked every 10 ms how long it has the node's record. The node is started again before the next round.
 """
 import os
 import signal
@@ -104,7 +104,8 @@ def outages(build, etcd, ttls, rounds):
     rows = []
     for event in EVENTS:
         found = {ttl_s: [] for ttl_s in ttls}
-        threads = [threading.Thread(target=measure, args=(build, etcd, event, ttl_s, rounds, into)) for ttl_s, into in found.items()]
+        threads = [threading.Thread(target=measure, args=(build, etcd, event, ttl_s, rounds, into))
+                   for ttl_s, into in found.items()]
         for thread in threads:
             thread.start()
         for thread in threads:

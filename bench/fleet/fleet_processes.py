@@ -6,7 +6,7 @@
         port = fleet.start_proxy("failover")
         fleet.until_up()
 
-Each fleet has a prefix of its own in etcd, so several share one etcd. All processes end with the `with` block, or with this process.
+Each fleet has a prefix of its own in etcd, so several share one etcd. All processes end with the `with` block, or with this one.
 """
 import os
 import re

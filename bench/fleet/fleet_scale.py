@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests to etcd, and the time until every proxy uses a new list, in fleets of several sizes. All nodes and proxies are processes.
+"""Requests to etcd, and the time until every proxy uses a new list, in fleets of several sizes. All are processes.
 
-A node joins when the fleet is at rest: another farnode process. The time until a proxy uses the list runs from the moment at which
-etcd did not have the node's record yet (it is asked each millisecond), up to the proxy's log line of the list, which it writes when it takes the list into use. `stats discovery`
-confirms that. Times of the log have the kernel's resolution, 4 ms.
+A node joins when the fleet is at rest: another farnode process. The time until a proxy uses the list begins when etcd did not have
+the node's record yet (it is asked each millisecond). It ends with the proxy's log line of the list, which the proxy writes when it
+takes the list into use. `stats discovery` confirms that. Times of the log have the kernel's resolution, 4 ms.
 """
 import os
 import re
