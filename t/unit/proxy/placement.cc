@@ -346,7 +346,7 @@ void test_joins_of_a_large_fleet() {
         }
     }
     const double share = double(moved) / joins / double(keys.size()) * (size + 1);
-    tap::ok(share > 0.95 && share < 1.05, "a 101st node takes " + std::to_string(share) + " of its ideal share, in the mean of 100");
+    tap::ok(share > 0.95 && share < 1.05, "a 101st node takes " + std::to_string(share) + " of its ideal share, mean of 100 joins");
     tap::is(moved_between, 0u, "no key moves between the others");
 }
 
