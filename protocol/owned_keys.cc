@@ -72,6 +72,7 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
     KeptKeys both;
     for (const KeptKeys* const part : {&one, &other}) {
         for (const OwnedKeys& list : part->lists) {
+            if (list.modulus == 0 && list.arcs.empty()) return KeptKeys{{OwnedKeys()}};  // no key, whatever the others have
             const auto same = std::ranges::find_if(both.lists, [&](const OwnedKeys& at) {
                 return at == list || (at.place == list.place && at.modulus == 0 && list.modulus == 0);
             });

@@ -76,6 +76,9 @@ void by_both() {
     tap::ok(!kept_by_both({{even}}, {{third}}).has_value(), "two moduli are not");
     tap::ok(!kept_by_both({{even, third}}, {{one}}).has_value(), "nor are remainders and a ring");
     tap::ok(!kept_by_both({{md5}}, {{one}}).has_value(), "nor are rings of two hashes");
+    md5.arcs.clear();
+    const KeptKeys none = {{OwnedKeys()}};
+    tap::ok(kept_by_both({{even, third}}, {{md5}}) == none && kept_by_both({{md5, one}}, {{even}}) == none, "none is none with all");
 }
 
 }  // namespace
