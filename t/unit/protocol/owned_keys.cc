@@ -78,7 +78,7 @@ void by_both() {
     tap::ok(!kept_by_both({{md5}}, {{one}}).has_value(), "nor are rings of two hashes");
     md5.arcs.clear();
     const KeptKeys none = {{OwnedKeys()}};
-    tap::ok(kept_by_both({{even, third}}, {{md5}}) == none && kept_by_both({{md5, one}}, {{even}}) == none, "none with all is none");
+    tap::ok(kept_by_both({{even, third}}, {{md5}}) == none && kept_by_both({{md5, one}}, {{even}}) == none, "none with all: none");
 }
 
 }  // namespace
