@@ -142,6 +142,7 @@ EXTRA_DIST += \
 	bench/charts/capacity-cx3-30.svg \
 	bench/charts/capacity-cx5-50.svg \
 	bench/charts/capacity-cx5-800.svg \
+	bench/charts/fleet-join.svg \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
@@ -153,6 +154,12 @@ EXTRA_DIST += \
 	bench/charts/rpc-figure-8.svg \
 	bench/charts/rpc-figure-9.svg \
 	bench/charts/tiers.svg \
+	bench/fleet/figures \
+	bench/fleet/fleet_burst.py \
+	bench/fleet/fleet_join.py \
+	bench/fleet/fleet_outage.py \
+	bench/fleet/fleet_processes.py \
+	bench/fleet/fleet_scale.py \
 	bench/hitratio/hitratio_cluster.py \
 	bench/hitratio/latencies \
 	bench/hitratio/processes \

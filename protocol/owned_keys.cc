@@ -40,6 +40,21 @@ bool take_list(wire::Cursor& at, OwnedKeys& keys) {
     return true;
 }
 
+using Arcs = std::vector<OwnedKeys::Arc>;
+
+Arcs common(const Arcs& one, const Arcs& other) {
+    Arcs both;
+    for (auto a = one.begin(), b = other.begin(); a != one.end() && b != other.end();) {
+        const uint32_t first = std::max(a->first, b->first), last = std::min(a->last, b->last);
+        if (first <= last) both.push_back({first, last});
+        if (a->last < b->last)
+            ++a;
+        else
+            ++b;
+    }
+    return both;
+}
+
 }  // namespace
 
 bool OwnedKeys::owns(std::string_view key) const {
@@ -51,6 +66,24 @@ bool OwnedKeys::owns(std::string_view key) const {
 
 bool KeptKeys::keeps(std::string_view key) const {
     return std::ranges::all_of(lists, [key](const OwnedKeys& list) { return list.owns(key); });
+}
+
+std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other) {
+    KeptKeys both;
+    for (const KeptKeys* const part : {&one, &other}) {
+        for (const OwnedKeys& list : part->lists) {
+            if (list.modulus == 0 && list.arcs.empty()) return KeptKeys{{OwnedKeys()}};  // no key, whatever the others have
+            const auto same = std::ranges::find_if(both.lists, [&](const OwnedKeys& at) {
+                return at == list || (at.place == list.place && at.modulus == 0 && list.modulus == 0);
+            });
+            if (same == both.lists.end())
+                both.lists.push_back(list);
+            else if (same->modulus == 0)
+                same->arcs = common(same->arcs, list.arcs);
+        }
+    }
+    if (both.lists.size() > std::max(one.lists.size(), other.lists.size())) return {};
+    return both;
 }
 
 std::string kept_text(const KeptKeys& kept) {

@@ -34,9 +34,13 @@ bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order) {
     const auto known = std::ranges::find_if(moved_, [&](const AwayKeys& away) { return *away.kept == *kept; });
     if (known != moved_.end()) {
         known->last = {floor, order};
-    } else {
-        if (moved_.size() >= moved_max) return false;
+    } else if (moved_.size() < moved_max) {
         moved_.push_back({kept, {floor, order}});
+    } else {
+        // Many nodes join one by one: the last two become one, which hides items of both up to the later floor.
+        std::optional<protocol::KeptKeys> both = protocol::kept_by_both(*moved_.back().kept, *kept);
+        if (!both.has_value()) return false;
+        moved_.back() = {std::make_shared<const protocol::KeptKeys>(*std::move(both)), {floor, order}};
     }
     floor_ = std::max(floor_, floor);
     return true;

@@ -35,10 +35,11 @@ namespace farcached::node {
 class HiddenPrefixes {
   public:
     static constexpr size_t prefixes_max = 1024;  // waiting to be swept
-    static constexpr size_t moved_max = 8;        // the same
+    static constexpr size_t moved_max = 8;        // the same; further ones of a ring are joined with the last of them
     using Moved = std::shared_ptr<const protocol::KeptKeys>;
 
-    // Neither floor nor order decreases from call to call; each order is new. False: the prefix is new and the table is full.
+    // Neither floor nor order decreases from call to call; each order is new. False: the prefix is new and the table is full, or
+    // the moved keys cannot be described with the last ones.
     // Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
     bool hide(const Moved& kept, uint64_t floor, uint64_t order);

@@ -139,6 +139,32 @@ void moved_keys() {
     tap::ok(delete_moved(cache, part_of(200, 1)), "which ends it");
 }
 
+// Each list gives the node a smaller part of the ring, as when nodes join one by one faster than the crawler sweeps.
+void many_joins() {
+    node::Node cache(with_memory(8));
+    const auto key_of = [](int i) { return "key" + std::to_string(i); };
+    for (int i = 0; i < 1000; i++) set(cache, key_of(i), "v");
+    std::shared_ptr<const protocol::KeptKeys> kept;
+    constexpr uint32_t joins = 4 * node::HiddenPrefixes::moved_max;
+    for (uint32_t join = 0; join < joins; join++) {
+        protocol::OwnedKeys keys;
+        keys.arcs = {{join, 1000}, {UINT32_MAX / 2 + (join << 24), UINT32_MAX - (join << 24)}};
+        kept = std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{keys}});
+        CHECK(delete_moved(cache, kept));
+    }
+    const auto wrong = [&] {
+        int count = 0;
+        for (int i = 0; i < 1000; i++) count += get(cache, key_of(i)) != kept->keeps(key_of(i));
+        return count;
+    };
+    tap::is(wrong(), 0, "many lists in a row: what all of them give to the node stays, and no more");
+    for (int i = 0; i < 1000; i++) set(cache, key_of(i), "new");
+    sweep(cache);
+    int there = 0;
+    for (int i = 0; i < 1000; i++) there += reads(cache, key_of(i));
+    tap::is(there, 1000, "what is stored afterwards stays");
+}
+
 void several() {
     node::Node cache(with_memory(8));
     set(cache, "a1", "v");
@@ -437,6 +463,7 @@ void a_count_lets_sweeps_pass() {
 int main() {
     what_goes_and_what_stays();
     moved_keys();
+    many_joins();
     several();
     deletes_are_counted();
     overlapping_deletes_are_counted();

@@ -61,10 +61,31 @@ void keeps() {
     tap::ok(none.owns("k") && none.owns(""), "the whole ring has all");
 }
 
+void by_both() {
+    OwnedKeys one, other;
+    one.arcs = {{0, 10}, {20, 30}, {40, 50}, {60, UINT32_MAX}};
+    other.arcs = {{5, 25}, {30, 30}, {31, 45}, {70, 80}, {90, UINT32_MAX}};
+    const auto both = kept_by_both({{one}}, {{other}});
+    const std::vector<OwnedKeys::Arc> want = {{5, 10}, {20, 25}, {30, 30}, {40, 45}, {70, 80}, {90, UINT32_MAX}};
+    tap::ok(both.has_value() && both->lists.size() == 1 && both->lists[0].arcs == want, "two rings: the common parts");
+    tap::ok(kept_by_both({{one, other}}, {{one}}) == both, "two lists are one with the others");
+    tap::ok(kept_by_both({{one}}, {{OwnedKeys()}})->lists[0].arcs.empty(), "nothing with none");
+    OwnedKeys even, third = some().lists[1], md5 = some().lists[0];
+    even.modulus = 2;
+    tap::ok(kept_by_both({{even}}, {{even}}) == KeptKeys{{even}}, "equal ones are one");
+    tap::ok(!kept_by_both({{even}}, {{third}}).has_value(), "two moduli are not");
+    tap::ok(!kept_by_both({{even, third}}, {{one}}).has_value(), "nor are remainders and a ring");
+    tap::ok(!kept_by_both({{md5}}, {{one}}).has_value(), "nor are rings of two hashes");
+    md5.arcs.clear();
+    const KeptKeys none = {{OwnedKeys()}};
+    tap::ok(kept_by_both({{even, third}}, {{md5}}) == none && kept_by_both({{md5, one}}, {{even}}) == none, "none with all: none");
+}
+
 }  // namespace
 
 int main() {
     whole_and_damaged();
     keeps();
+    by_both();
     return tap::done();
 }

@@ -325,6 +325,31 @@ void test_joins() {
     }
 }
 
+// Each of 100 nodes joins a fleet of 100 alone.
+void test_joins_of_a_large_fleet() {
+    constexpr uint32_t joins = 100, size = 100;
+    std::mt19937 random(15);
+    const std::vector<std::string> keys = random_keys(random, 20000);
+    std::vector<PlacementNode> nodes;
+    for (uint32_t i = 0; i < size; i++) nodes.push_back({"node" + std::to_string(i), "", 1});
+    const PlacementOptions options = {Distribution::ketama, KeyHash::automatic, ""};
+    const Snapshot before = made(nodes, options);
+    nodes.emplace_back();
+    uint64_t moved = 0, moved_between = 0;
+    for (uint32_t joined = 0; joined < joins; joined++) {
+        nodes.back() = {"new" + std::to_string(joined), "", 1};
+        const Snapshot now = made(nodes, options);
+        for (const std::string& key : keys) {
+            const uint32_t node = now->node_of(key, 0);
+            moved += node == size;
+            moved_between += node != size && node != before->node_of(key, 0);
+        }
+    }
+    const double share = double(moved) / joins / double(keys.size()) * (size + 1);
+    tap::ok(share > 0.95 && share < 1.05, "a 101st node takes " + std::to_string(share) + " of its ideal share, mean of 100 joins");
+    tap::is(moved_between, 0u, "no key moves between the others");
+}
+
 // The point reported for a place is the first that is not before it, or, behind the last, the first of all.
 void test_points() {
     std::mt19937 random(12);
@@ -551,6 +576,7 @@ int main() {
     test_owned();
     test_removal();
     test_joins();
+    test_joins_of_a_large_fleet();
     test_walk();
     test_points();
     test_ends_of_the_ring();

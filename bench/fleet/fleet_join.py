@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The hit ratio of each second around a join, beside a fleet without one.
+
+A fleet of four nodes holds all keys. One client program, with several connections, reads keys at a steady rate by a zipf
+distribution, and stores each key that it misses (farbench load). After 10 s a fifth node joins. The proxy's counters are read each
+second. All fleets run at the same time: nodes have other names in each, so they are rounds with other rings.
+"""
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from fleet_processes import Failed, Fleet, HERE, child_setup, median_and_range, stats
+
+sys.path.append(os.path.dirname(HERE))
+import chart  # noqa: E402
+
+NODES, JOIN_AT_S, AFTER_S = 4, 10, 60
+KEYS, RATE, CONNECTIONS = 20_000, 1000, 8
+
+
+class Round:
+    """One fleet with its load. joins: whether the fifth node starts."""
+
+    def __init__(self, stack, build, etcd, name, joins, seed):
+        self.joins, self.name = joins, name
+        self.fleet = stack.enter_context(Fleet(build, etcd, name, ttl_s=10, megabytes=64))
+        self.fleet.start_nodes(NODES)
+        self.fleet.launch_proxy("proxy")
+        self.port = self.fleet.wait_for_proxy("proxy")
+        self.fleet.until_up()
+        self.result = os.path.join(self.fleet.folder, "load.json")
+        self.command = [os.path.join(build, "farbench"), "load", "--port", str(self.port), "--threads", "1", "--connections",
+                        str(CONNECTIONS), "--ratio", "0:1", "--keys", str(KEYS), "--distribution", "zipf", "--fill-misses",
+                        "--seed", str(seed)]
+        self.load = None
+        self.counts = []  # (time, hits, misses)
+
+    def fill(self):
+        words = ["--preload", "--requests", "1", "--connections", "1"]
+        done = subprocess.run([*self.command, *words], capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise Failed("farbench load: " + (done.stdout + done.stderr)[-500:])
+
+    def start(self):
+        words = ["--rate", str(RATE), "--seconds", str(JOIN_AT_S + AFTER_S + 3), "--json", self.result]
+        self.load = subprocess.Popen([*self.command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True, preexec_fn=child_setup(None))
+
+    def sample(self):
+        shown = stats(self.port, seconds=30)
+        self.counts.append((time.monotonic(), int(shown["get_hits"]), int(shown["get_misses"])))
+
+    def ratios(self):
+        """[hit ratio of each second]"""
+        return [(b[1] - a[1]) / max(1, b[1] - a[1] + b[2] - a[2]) for a, b in zip(self.counts, self.counts[1:])]
+
+    def end(self):
+        """Errors of the load."""
+        out = self.load.communicate(timeout=60)[0]
+        if self.load.returncode != 0:
+            raise Failed("farbench load: " + out[-500:])
+        with open(self.result) as file:
+            return json.load(file)
+
+
+def joins(build, etcd, rounds):
+    """Prints a table; returns {"join": [ratios of a round], "none": [...]} for the chart."""
+    with contextlib.ExitStack() as stack:
+        every = [Round(stack, build, etcd, "%s%d" % (word, number), word == "join", number + 1)
+                 for number in range(rounds) for word in ("join", "none")]
+        try:
+            for one in every:
+                one.fill()
+            for one in every:
+                one.start()
+            watch(every)
+            errors = {one.name: one.end().get("errors", 0) for one in every}
+        finally:
+            for one in every:
+                if one.load and one.load.poll() is None:
+                    one.load.send_signal(signal.SIGKILL)
+                    one.load.wait()
+    found = {word: [one.ratios() for one in every if one.joins == (word == "join")] for word in ("join", "none")}
+    show(found, errors, rounds)
+    return found
+
+
+def watch(every):
+    """Samples each second. The fifth nodes start between two samples."""
+    begin = time.monotonic()
+    for second in range(JOIN_AT_S + AFTER_S + 1):
+        time.sleep(max(0.0, begin + second - time.monotonic()))
+        for one in every:
+            one.sample()
+        if second == JOIN_AT_S:
+            for one in every:
+                if one.joins:
+                    one.fleet.launch_node("%s-n%d" % (one.name, NODES))
+
+
+def show(found, errors, rounds):
+    print("\n## Hit ratio around a join: %d nodes and a fifth, %d keys, %d gets/s, zipf 0.99; median (range) of %d fleets\n" % (
+        NODES, KEYS, RATE, rounds))
+    print("| seconds after the join | join | none |\n|---|---|---|")
+    spans = [(-JOIN_AT_S, 0)] + [(second, second + 1) for second in range(10)] + [(10, 20), (20, 30), (30, 60)]
+    for first, last in spans:
+        cells = [median_and_range([statistics.mean(ratios[JOIN_AT_S + first:JOIN_AT_S + last]) for ratios in found[word]], 3)
+                 for word in ("join", "none")]
+        print("| %d to %d | %s | %s |" % (first, last, *cells))
+    lost = [sum(1 - ratio for ratio in ratios[JOIN_AT_S:]) * RATE for ratios in found["join"]]
+    print("\nMisses in the minute after the join: %s, of %d gets; errors of the loads: %s" % (
+        median_and_range(lost, 0), RATE * AFTER_S, sum(errors.values())))
+
+
+def draw(found, path):
+    """The median of each second, and the range as a band."""
+    def line(word, color):
+        seconds = list(zip(*found[word]))
+        at = [second - JOIN_AT_S + 0.5 for second in range(len(seconds))]
+        return chart.Line(word, [(x, statistics.median(ys)) for x, ys in zip(at, seconds)], color, dots=False,
+                          band=[(x, min(ys), max(ys)) for x, ys in zip(at, seconds)])
+    panel = chart.Panel("", [line("join", "red"), line("none", "blue")],
+                        lambda xs: chart.Axis("seconds after the start of the fifth node", -JOIN_AT_S, AFTER_S,
+                                              ticks=list(range(-JOIN_AT_S, AFTER_S + 1, 10))), "hit ratio", high=1.02)
+    chart.figure(path, "Hit ratio around a join", "four nodes and a fifth; median of the fleets, and their range", [panel], 1)
