@@ -213,24 +213,32 @@ LinkPeer* Links::choose(std::string_view key) {
 
 // Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
 bool Links::waits_to_move(std::string_view key) const {
-    return moves(key, [](const LinkPeer& home) { return home.moves(); });
+    return any_moved_from(key, [](const LinkPeer& own, const LinkPeer* former) {
+        return own.moves() || (former != nullptr && former->moves());
+    });
 }
 
 // May others still use the key's former home, which cannot be told to delete it (F7)?
 bool Links::may_be_elsewhere(std::string_view key) const {
-    return moves(key, [](const LinkPeer& home) { return home.loses_moved(); });
+    return any_moved_from(key, [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
 }
 
-// Has the key another home than before, and is that so for one of both?
+// Of the key's present home and each former one, if that is another; nullptr: it is no longer in the set.
 template <class Is>
-bool Links::moves(std::string_view key, Is&& is) const {
+bool Links::any_moved_from(std::string_view key, Is&& is) const {
     if constexpr (broken::build)
         if (broken::s19_move_early) return false;
     if (set_->placement->is_by_chance()) return false;
     const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        const auto is_so = [&](const auto& peer) { return is(*peer) && (peer.get() == &own || places.may_have(peer->node(), key)); };
-        return (places.placement == nullptr || !places.may_have(own.node(), key)) && std::ranges::any_of(list_, is_so);
+        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
+        bool listed = false;
+        for (const auto& peer : list_) {
+            if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
+            listed = true;
+            if (is(own, peer.get())) return true;
+        }
+        return !listed && is(own, nullptr);
     });
 }
 

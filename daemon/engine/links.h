@@ -108,7 +108,7 @@ class Links {
     bool waits_to_move(std::string_view key) const;
     bool may_be_elsewhere(std::string_view key) const;
     template <class Is>
-    bool moves(std::string_view key, Is&& is) const;
+    bool any_moved_from(std::string_view key, Is&& is) const;
     void attend();
     LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
     bool has_guest(const LinkPeer& peer, std::string_view key);

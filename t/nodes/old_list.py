@@ -110,6 +110,7 @@ def restarts(etcd):
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, etcd, "/restarts")
         old = fleet.clients["old"]
+        tap.is_({fleet.stored("old", key, "zero") for key in KEYS}, {"STORED"}, "a farcached has named its list to both nodes")
         fleet.relay.close()
         fleet.nodes["a"].stop()
         fleet.nodes["a"].start()

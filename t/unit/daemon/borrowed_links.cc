@@ -335,8 +335,14 @@ void stuck() {
     tap::is(shared.server.node.requests, before, "they are not sent afterwards");
     borrower.set("k", "2");
     tap::is(shared.answers(borrower), "stored ", "when it runs again it serves");
+}
+
+void slow() {
+    Shared shared;
+    shared.until_up();
+    Side& borrower = *shared.borrower;
     shared.stands_still = true;
-    borrower.set("k", "3");
+    borrower.set("k", "1");
     const uint64_t several_ns = boottime_ns() + 40'000'000;
     while (boottime_ns() < several_ns) shared.tick();
     shared.stands_still = false;
@@ -585,6 +591,7 @@ int main() {
     crowded();
     late();
     stuck();
+    slow();
     stops();
     reloads();
     node_returns();

@@ -434,9 +434,30 @@ void a_former_owner() {
     tap::is(desk.answers(), "miss 2 ", "with what did not change");
 }
 
+// Its keys move to the other one. It still has its connection, so it is told to delete them.
+void a_drained_node_is_told() {
+    Desk desk;
+    desk.settings.failover = true;
+    desk.settings.distribution = farcached::Distribution::ketama_weighted;
+    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
+    desk.reload();
+    const auto state = [&](size_t i) { return desk.nodes->all()[i].state; };
+    tap::ok(desk.until([&] { return state(0) == daemon::NodeState::up && state(1) == daemon::NodeState::up; }), "two nodes are up");
+    desk.nodes->drain("a", true);
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].fence.state == daemon::FenceState::out; }), "one is drained");
+    desk.settings.nodes[1].weight = 5;
+    desk.reload();
+    std::string want;
+    for (int i = 0; i < 64; i++) desk.set("k" + std::to_string(i), "1"), want += "stored ";
+    tap::is(desk.answers(), want, "keys that move away from it are stored at the other one");
+    desk.nodes->drain("a", false);
+    tap::ok(desk.until([&] { return state(0) == daemon::NodeState::up; }), "it is used again");
+}
+
 }  // namespace
 
 int main() {
+    a_drained_node_is_told();
     a_former_owner();
     a_node_is_fenced();
     no_memory_to_send();
