@@ -31,8 +31,8 @@ struct FoundNode {
 struct Found {
     std::vector<FoundNode> nodes;  // at least one; sorted by name
     uint64_t revision = 0;         // of the source, or counted here from 1
-    // The newest revision of etcd at which this was the list, as far as known. It rises while this is the newest list. 0: the list has
-    // no place in an order that all farcached share. nullptr: the source has no order.
+    // The newest revision of etcd at which this was the list, as far as known. It rises while this is the newest list. 0: the list
+    // has no place in an order that all farcached share. nullptr: the source has no order.
     std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;
 };
 

@@ -29,8 +29,8 @@ namespace farcached::daemon {
 // R1  The requests of a session leave in the order in which they were added. While one waits for room or the connection, all
 //     new ones queue behind it; one that waits for its session delays that session only (M1).
 // R2  A request owns what its views show (OwnedRequest).
-// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker. Replies
-//     do not put off the deadline of one of a key that moved: that one does not wait for its turn.
+// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker.
+//     Replies do not put off the deadline of one of a key that moved: that one does not wait for its turn.
 class PostponedRequests {
   public:
     // Both outlive this.

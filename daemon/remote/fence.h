@@ -95,7 +95,7 @@ class GuestMarks {
 
 // What a node may keep when the list of nodes changes (MovedKeys).
 struct Kept {
-    std::string text;  // of protocol::KeptKeys: first the keys of the former list, then those of the new one; empty: it is not known
+    std::string text;  // of protocol::KeptKeys: first the former list's keys, then the new one's; empty: it is not known
     bool nothing = false;
     std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;  // of the new list, as in NodeSet
 

@@ -58,4 +58,18 @@ std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const Node
     return changes;
 }
 
+std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
+    std::vector<FormerPlaces> former;
+    if (moves) former = last.former;
+    FormerPlaces& places = former.emplace_back();
+    if (!last.placement->is_by_chance()) places.placement = last.placement;
+    for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
+    if (former.size() <= FormerPlaces::places_max) return former;
+    former[1].placement = nullptr;
+    for (const auto& node : former[0].nodes)
+        if (!former[1].may_have(*node, {})) former[1].nodes.push_back(node);
+    former.erase(former.begin());
+    return former;
+}
+
 }  // namespace farcached::daemon

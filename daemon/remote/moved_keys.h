@@ -15,6 +15,7 @@
 
 namespace farcached::daemon {
 
+struct FormerPlaces;
 struct Kept;
 struct NodeSet;
 
@@ -30,5 +31,9 @@ class MovedKeys {
   private:
     std::set<std::string> departed_;  // addresses of those that an earlier list had
 };
+
+// Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones
+// are joined to one. Throws std::bad_alloc.
+std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
 
 }  // namespace farcached::daemon

@@ -193,20 +193,8 @@ bool Nodes::is_settled() const {
     });
 }
 
-// Those of before that still count, and those of the last set. The oldest ones are joined to one.
-std::vector<FormerPlaces> Nodes::former_of(const NodeSet& last) const {
-    const auto moves = [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); };
-    std::vector<FormerPlaces> former;
-    if (std::ranges::any_of(last.members, moves)) former = last.former;
-    FormerPlaces& places = former.emplace_back();
-    if (!last.placement->is_by_chance()) places.placement = last.placement;
-    for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
-    if (former.size() <= FormerPlaces::places_max) return former;
-    former[1].placement = nullptr;
-    for (const auto& node : former[0].nodes)
-        if (!former[1].may_have(*node, {})) former[1].nodes.push_back(node);
-    former.erase(former.begin());
-    return former;
+bool Nodes::moves(const NodeSet& set) const {
+    return std::ranges::any_of(set.members, [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); });
 }
 
 void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
@@ -219,7 +207,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
-        set->former = former_of(*last);
+        set->former = former_places(*last, moves(*last));
     }
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)

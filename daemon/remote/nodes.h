@@ -231,7 +231,7 @@ class Nodes final : public NodesView {
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
     bool is_settled() const;
-    std::vector<FormerPlaces> former_of(const NodeSet& last) const;
+    bool moves(const NodeSet& set) const;
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;

@@ -65,7 +65,8 @@ def scripts():
 
 def check_imports():
     paths = list(scripts())
-    own = {os.path.splitext(os.path.basename(path))[0] for path in paths}
+    library = os.path.join(os.path.dirname(BENCH), "t", "lib")
+    own = {os.path.splitext(os.path.basename(path))[0] for path in (*paths, *os.listdir(library))}
     foreign = set()
     for path in paths:
         with open(path) as file:
@@ -75,7 +76,7 @@ def check_imports():
                 foreign |= {"%s: %s" % (path, name) for name in names
                             if name.split(".")[0] not in sys.stdlib_module_names and name not in own}
     tap.ok(len(paths) > 15, "the scripts of bench/", *paths)
-    tap.is_(sorted(foreign), [], "import the standard library alone")
+    tap.is_(sorted(foreign), [], "import the standard library and the project's modules alone")
 
 
 def luminance(color):
