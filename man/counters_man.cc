@@ -109,6 +109,9 @@ void farnode_rows() {
     rows("general and leases", node::lease_rows);
     rows("general, summed over size classes, and classes", node::class_sum_rows);
     rows("classes", node::class_rows);
+    heading("proxies");
+    row(node::proxies_left_out_name, node::proxies_left_out_help);
+    rows("proxies: of each process, as name@host:pid:name", node::proxy_rows);
     rows("transport", fabric::ChannelCounters::rows());
     heading("connections: ends, by reason");
     reasons("end_", node::service_end_name, node::service_end_help);
