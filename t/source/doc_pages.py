@@ -40,6 +40,7 @@ fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
 node/disk/disk_statistics.h node/peer/peer_statistics.h node/service/node_metrics.cc node/service/node_stats.cc
 node/service/node_stats.h node/service/service_counters.h node/service/serving_right.h node/service/proxy_book.h
+daemon/stats/members_shown.h
 base/stat_row.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/meta.cc protocol/op.h protocol/source_reply.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h
