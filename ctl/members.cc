@@ -119,10 +119,10 @@ std::string members_text(const Members& members, std::time_t now, Look look) {
     constexpr size_t state_column = 4;
     for (const MemberNode& one : members.nodes)
         nodes.add({one.name, one.address, or_dash(one.zone), or_dash(one.version), one.state,
-                   one.uptime_s ? since(now, *one.uptime_s) : "-", ctl::or_dash(one.epoch)});
+                   one.uptime_s ? since(now, *one.uptime_s) : "-", or_dash(one.epoch)});
     TextTable proxies({"PROXY", "HOST", ">PID", ">NODES", "SINCE", "EPOCH"});
     for (const MemberProxy& one : members.proxies)
-        proxies.add({one.name, or_dash(one.host), ctl::or_dash(one.pid), std::to_string(one.nodes.size()),
+        proxies.add({one.name, or_dash(one.host), or_dash(one.pid), std::to_string(one.nodes.size()),
                      since(now, one.connected_s), epochs_of(one)});
     TextTable farcached({"FOR CLIENTS"});
     for (const std::string& one : members.farcached) farcached.add({one});

@@ -382,7 +382,7 @@ def has_console():
 
 def test_console():
     status, _, err = farctl(*at("absent"))
-    tap.ok(status == 64 and err.startswith("farctl: no command given; commands: status, top,"),
+    tap.ok(status == 64 and err.startswith("farctl: no command given; commands: status, members, top,"),
            "no command, no terminal: help", err)
     if not has_console():
         return tap.skip("the console", "farctl is built without libedit")
