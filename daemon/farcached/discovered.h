@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Discovered: the nodes that a source lists (--discover), and which of its lists is in use.
 //
-// Owner: main, which makes it in the final process. Any thread may call state(), in_use(), list_in_use() and each(); main's thread alone the rest.
+// Owner: main, which makes it in the final process. Any thread may call state(), in_use(), list_in_use() and each();
+// main's thread alone the rest.
 // D1  A list that cannot be used is refused, and the one before stays in use. It is tried again, until it can be used or a newer
 //     one is there.
 #pragma once

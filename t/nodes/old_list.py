@@ -35,7 +35,8 @@ class Fleet:
         table = Table()
         stack.callback(table.unlink)
         urls = {"new": self.source, "old": "etcd://127.0.0.1:%d%s" % (self.relay.port, prefix)}
-        self.daemons = {name: stack.enter_context(Daemon("--discover", url, "--admin", path_of(name), "-o", table.options(), threads=2))
+        self.daemons = {name: stack.enter_context(Daemon("--discover", url, "--admin", path_of(name), "-o", table.options(),
+                                                          threads=2))
                         for name, url in urls.items()}
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
         for name in urls:
@@ -81,7 +82,8 @@ def check_members(fleet):
     """While proxy `old` has an older list."""
     pids = {name: fleet.daemons[name].pid for name in ("new", "old")}
     book = fleet.daemons["new"].stats("node a proxies")
-    epochs = {name: {int(value) for stat, value in book.items() if stat.endswith(":%d:epoch_highest" % pids[name])} for name in pids}
+    epochs = {name: {int(value) for stat, value in book.items() if stat.endswith(":%d:epoch_highest" % pid)}
+              for name, pid in pids.items()}
     newest = {fleet.counted("a", "list_epoch")}
     tap.ok(epochs["new"] == newest and epochs["old"] and max(epochs["old"]) < max(newest), "a node shows the epochs of both", book)
     shown = asked("members", *at("new"))

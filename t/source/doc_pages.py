@@ -28,7 +28,7 @@ bench/transport/rpc_report.cc bench/transport/transport_report.cc base/broken.h 
 base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/addresses.h conf/option.cc
 ctl/command_line.cc ctl/command_line.h ctl/doctor.cc ctl/machine.cc ctl/plan_text.cc ctl/server.h ctl/format.cc
-ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h
+ctl/members.cc ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h
 daemon/farcached/admin.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_auth.cc
 daemon/engine/text_store.cc daemon/farcached/http_pages.cc
