@@ -35,6 +35,15 @@ constexpr CommandRow commands[] = {
      "INDEX and TWO-SIDED are the shares of gets that the proxy\n"
      "answered from mapped memory, by a remote pointer, by the node's\n"
      "index, and by a request to the node."},
+    {Command::members, "members", "", 0, 0,
+     "the fleet: nodes and the proxies that are connected to them,\n"
+     "since when, and the epochs of their lists of nodes",
+     "SINCE is the start of a node, and the first connection of a\n"
+     "proxy. EPOCH is the revision of etcd at the last change of the\n"
+     "list: of a node the newest that it knows of, of a proxy what it\n"
+     "named with its requests. behind: it named none as new as the\n"
+     "newest: it has an older list, or has sent no request since.\n"
+     "FOR CLIENTS are the farcached of `config get cluster`."},
     {Command::top, "top", "", 0, 0,
      "the same per second, live; keys select the column that nodes\n"
      "are sorted by, r reverses, q quits",

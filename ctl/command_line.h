@@ -15,7 +15,7 @@ namespace farcached::ctl {
 constexpr const char* socket_by_default = "/run/farcached/admin.sock";
 
 enum class Command : uint8_t {
-    status, top, stats, route, hotkeys, slowlog, pointers, leases, doctor, drain, undrain, reload, delete_prefix, help
+    status, members, top, stats, route, hotkeys, slowlog, pointers, leases, doctor, drain, undrain, reload, delete_prefix, help
 };
 
 struct Options {

@@ -16,6 +16,8 @@ ctl_libctl_a_SOURCES = \
 	ctl/format.h \
 	ctl/machine.cc \
 	ctl/machine.h \
+	ctl/members.cc \
+	ctl/members.h \
 	ctl/plan.cc \
 	ctl/plan.h \
 	ctl/plan_text.cc \

@@ -22,6 +22,7 @@
 #include "ctl/console.h"
 #include "ctl/doctor.h"
 #include "ctl/format.h"
+#include "ctl/members.h"
 #include "ctl/plan.h"
 #include "ctl/prefix.h"
 #include "ctl/queue_pairs.h"
@@ -89,6 +90,14 @@ int run_status(Servers& servers, const Options& options) {
     const std::vector<std::string> warnings = queue_pair_warnings(survey, read_machine("").devices);
     print(options.json ? dump(json_of(survey), false) : status_text(survey, look_of(options), warnings));
     return complain(survey.failures);
+}
+
+int run_members(Servers& servers, const Options& options) {
+    std::vector<Failure> failures;
+    const Members members = take_members(servers, failures);
+    if (members.nodes.empty() && failures.empty()) failures.push_back({"no nodes are configured, so there are no members"});
+    print(options.json ? dump(json_of(members, failures), false) : members_text(members, std::time(nullptr), look_of(options)));
+    return complain(failures);
 }
 
 // The groups of a daemon, or of a node: "a, b, c". Empty: it does not tell.
@@ -422,6 +431,7 @@ int run_top(Servers& servers, const Options& options) {
 int run_command(const Options& options, Servers& servers) {
     switch (options.command) {
         case Command::status: return run_status(servers, options);
+        case Command::members: return run_members(servers, options);
         case Command::top: return run_top(servers, options);
         case Command::stats: return run_stats(servers, options);
         case Command::route: return run_route(servers, options);

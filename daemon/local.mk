@@ -154,6 +154,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/hot_keys.h \
 	daemon/stats/latency.cc \
 	daemon/stats/latency.h \
+	daemon/stats/members_shown.cc \
+	daemon/stats/members_shown.h \
 	daemon/stats/metrics.cc \
 	daemon/stats/metrics.h \
 	daemon/stats/own_stats.h \

@@ -7,6 +7,7 @@
 
 #include "base/stat_row.h"
 #include "daemon/discovery/shown.h"
+#include "daemon/stats/members_shown.h"
 #include "daemon/stats/own_stats.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
@@ -78,6 +79,11 @@ void farcached_rows() {
     rows("stats slabs: per size class", daemon::ClassCounters::rows());
     rows("stats nodes: of each, as node:name", daemon::node_shown_rows);
     rows("stats discovery, with --discover", daemon::discovery_rows);
+    heading("stats members");
+    row(daemon::members_source_name, daemon::members_source_help);
+    row(daemon::members_epoch_name, daemon::members_epoch_help);
+    row(daemon::member_farcached_name, daemon::member_farcached_help);
+    rows("stats members: of each node, as node:name", daemon::member_rows);
     rows("stats leases: sums over nodes, and of each as node:name", node::lease_rows);
     rows("stats latency: get and set, each as verb_way:name; ways are local, one_sided, index and two_sided",
          daemon::latency_rows);
@@ -109,6 +115,9 @@ void farnode_rows() {
     rows("general and leases", node::lease_rows);
     rows("general, summed over size classes, and classes", node::class_sum_rows);
     rows("classes", node::class_rows);
+    heading("proxies");
+    row(node::proxies_left_out_name, node::proxies_left_out_help);
+    rows("proxies: of each process, as name@host:pid:name", node::proxy_rows);
     rows("transport", fabric::ChannelCounters::rows());
     heading("connections: ends, by reason");
     reasons("end_", node::service_end_name, node::service_end_help);

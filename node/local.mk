@@ -43,6 +43,8 @@ node_libnode_a_SOURCES = \
 	node/service/node_stats.h \
 	node/service/ousting.cc \
 	node/service/ousting.h \
+	node/service/proxy_book.cc \
+	node/service/proxy_book.h \
 	node/service/report_quota.cc \
 	node/service/report_quota.h \
 	node/service/reports.cc \

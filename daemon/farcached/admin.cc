@@ -8,7 +8,9 @@
 #include "base/limits.h"
 #include "base/node_clock.h"
 #include "daemon/farcached/discovered.h"
+#include "daemon/remote/cluster_view.h"
 #include "daemon/stats/dump.h"
+#include "daemon/stats/members_shown.h"
 #include "daemon/stats/server_view.h"
 #include "node/service/node_stats.h"
 #include "process/log.h"
@@ -207,6 +209,8 @@ std::span<const AdminImpl::Group> AdminImpl::groups() {
          [](AdminImpl& admin, Told, Out out) { write_nodes(out, admin.sample("")); }, Group::Needs::nodes},
         {"discovery", "the source of the list of nodes (--discover)", "",
          [](AdminImpl& admin, Told, Out out) { write_each(*admin.options_.discovered, out); }, Group::Needs::discovery},
+        {"members", "the list of nodes in use, with zones, versions and its epoch, and the list of farcached", "",
+         [](AdminImpl& admin, Told, Out out) { admin.write_members_group(out); }, Group::Needs::nodes},
         {"leases", "leases of all nodes", "leases",
          [](AdminImpl& admin, Told told, Out out) {
              const Numbers now = admin.numbers(told);
@@ -255,6 +259,16 @@ void AdminImpl::write_sizes_group(StatWriter out) const {
         write_sizes(out, embedded_->node, server_.now());
     else
         out.text("sizes_status", "disabled");
+}
+
+void AdminImpl::write_members_group(StatWriter out) const {
+    const Discovered* discovered = options_.discovered;
+    const std::string source = discovered == nullptr ? "static" : discovered->state().source;
+    const auto found = discovered == nullptr ? nullptr : discovered->list_in_use();
+    const auto list = options_.cluster == nullptr ? nullptr : options_.cluster->list();
+    std::string_view cluster = list == nullptr ? std::string_view() : list->text;
+    cluster.remove_prefix(std::min(cluster.size(), cluster.find('\n')));  // its version
+    write_members(out, *server_.nodes(), source, found.get(), cluster);
 }
 
 void AdminImpl::write_groups(StatWriter out) const {

@@ -28,6 +28,7 @@
 
 namespace farcached::daemon {
 
+class ClusterView;  // daemon/remote/cluster_view.h
 class Discovered;  // daemon/farcached/discovered.h
 class TlsKeys;  // daemon/session/tls.h
 
@@ -110,6 +111,7 @@ struct AdminOptions {
     const process::Reloader* reloader = nullptr;  // `stats config`; nullptr: no such group
     TlsKeys* keys = nullptr;         // `refresh_certs`; nullptr: no TLS
     const Discovered* discovered = nullptr;  // `stats discovery`; nullptr: no --discover
+    const ClusterView* cluster = nullptr;    // `stats members`; nullptr: clients get no list
 };
 
 class AdminImpl final : public Admin {
@@ -149,6 +151,7 @@ class AdminImpl final : public Admin {
     void write_general_group(std::string_view told, StatWriter out) const;
     void write_sizes_group(StatWriter out) const;
     void write_groups(StatWriter out) const;
+    void write_members_group(StatWriter out) const;
     // `stats route KEY`. words: from `route` on. False: not a valid key.
     bool write_route_of(const LineWords& words, StatWriter out);
     // `stats node NAME [GROUP]`. words: from `node` on.

@@ -127,8 +127,8 @@ void Discovered::use(std::shared_ptr<const Found> found) {
         std::lock_guard hold(lock_);
         in_use_.revision = found->revision;
         in_use_.nodes = found->nodes.size();
+        used_.swap(found);
     }
-    used_ = std::move(found);
 }
 
 void Discovered::refuse(const Found& found, const std::vector<std::string>& reasons) {
@@ -140,6 +140,11 @@ void Discovered::refuse(const Found& found, const std::vector<std::string>& reas
     std::lock_guard hold(lock_);
     in_use_.refused++;
     in_use_.refusal = why;
+}
+
+std::shared_ptr<const Found> Discovered::list_in_use() const {
+    std::lock_guard hold(lock_);
+    return used_;
 }
 
 ListInUse Discovered::in_use() const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Discovered: the nodes that a source lists (--discover), and which of its lists is in use.
 //
-// Owner: main, which makes it in the final process. Any thread may call state(), in_use() and each(); main's thread alone the rest.
+// Owner: main, which makes it in the final process. Any thread may call state(), in_use(), list_in_use() and each();
+// main's thread alone the rest.
 // D1  A list that cannot be used is refused, and the one before stays in use. It is tried again, until it can be used or a newer
 //     one is there.
 #pragma once
@@ -52,6 +53,8 @@ class Discovered {
     void refuse(const Found& found, const std::vector<std::string>& reasons);
 
     SourceState state() const { return source_->state(); }
+    // nullptr: none yet.
+    std::shared_ptr<const Found> list_in_use() const;
     ListInUse in_use() const;
     // The values of discovery_rows.
     void each(FunctionRef<void(std::string_view name, std::string_view value)> visit) const;
@@ -63,9 +66,9 @@ class Discovered {
     const uint32_t timeout_s_;
     process::LimitedLines lines_;
     std::unique_ptr<Source> source_;
-    std::shared_ptr<const Found> used_;  // nullptr: none yet
     mutable std::mutex lock_;
-    ListInUse in_use_;  // under lock_
+    std::shared_ptr<const Found> used_;  // nullptr: none yet; main's thread writes it under lock_
+    ListInUse in_use_;                   // under lock_
 };
 
 }  // namespace farcached::daemon

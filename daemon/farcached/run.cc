@@ -378,6 +378,7 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     shown.reloader = &reloader;
     shown.keys = &files.keys;
     shown.discovered = discovered;
+    shown.cluster = &cluster;
     AdminImpl admin(embedded.get(), server, watch, engine, shown);
 
     if (nodes != nullptr) {

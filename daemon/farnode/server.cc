@@ -45,6 +45,7 @@ FarnodeServer::FarnodeServer(Node& node, NodeStats& stats, const NodeFacts& fact
     }
     stats.include(counters_);
     stats.include(shared_.keys);
+    stats.include(shared_.proxies);
     stats.include(shared_.right, shared_.list);
 }
 

@@ -18,6 +18,7 @@
 #include "node/service/list_epoch.h"
 #include "node/service/node_stats.h"
 #include "node/service/ousting.h"
+#include "node/service/proxy_book.h"
 #include "node/service/report_quota.h"
 #include "node/service/service_counters.h"
 #include "node/service/serving_right.h"
@@ -98,6 +99,7 @@ struct ServiceShared {
     KeyRing keys{};  // of proxies
     ServingRight right{};
     ListEpoch list{};
+    ProxyBook proxies{};
 };
 
 struct Connection {

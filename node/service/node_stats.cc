@@ -100,6 +100,8 @@ std::span<const NodeStats::Group> NodeStats::groups() {
         {"all", "general and classes: the source of a proxy's memcached statistics", &NodeStats::append_all},
         {"connections", "ends of connections, by reason", &NodeStats::append_connections},
         {"keys", "open connections by role and name of the key that the proxy proved (--auth-key-file)", &NodeStats::append_keys},
+        {"proxies", "connected proxies by process, each as NAME@HOST:PID:name, and the epochs of their lists of nodes",
+         &NodeStats::append_proxies},
         {"transport", "traffic of connections: bytes, and RDMA work requests", &NodeStats::append_transport},
         {"groups", "this list, each with a 1", &NodeStats::append_groups},
     };
@@ -213,6 +215,14 @@ void NodeStats::append_connections(NodeSeconds, std::string& text) const {
 
 void NodeStats::append_keys(NodeSeconds, std::string& text) const {
     if (keys_ != nullptr) keys_->each_in_use([&](const std::string& key, uint64_t count) { line(text, key, count); });
+}
+
+void NodeStats::append_proxies(NodeSeconds now, std::string& text) const {
+    if (proxies_ == nullptr) return;
+    line(text, proxies_left_out_name, proxies_->left_out());
+    proxies_->each(now, [&](const std::string& process, const ProxyShown& shown) {
+        for (const auto& row : proxy_rows) line(text, process + ":" + std::string(row.name), row.of(shown));
+    });
 }
 
 void NodeStats::append_transport(NodeSeconds, std::string& text) const {

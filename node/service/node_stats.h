@@ -20,6 +20,7 @@
 #include "fabric/peer_tls.h"
 #include "node/service/authentication.h"
 #include "node/service/list_epoch.h"
+#include "node/service/proxy_book.h"
 #include "node/service/service_counters.h"
 #include "node/service/serving_right.h"
 #include "node/store/node.h"
@@ -179,6 +180,7 @@ class NodeStats {
     // Called before any connection is served; the counters outlive this.
     void include(const ServiceCounters& counters) { counters_.push_back(&counters); }
     void include(const KeyRing& keys) { keys_ = &keys; }
+    void include(const ProxyBook& proxies) { proxies_ = &proxies; }
     void include(const ServingRight& right, const ListEpoch& list) { right_ = &right, list_ = &list; }
 
     // False: unknown group. Two more groups are for farctl. "prefix TOKEN PREFIX" has the PrefixCount that the token names;
@@ -214,6 +216,7 @@ class NodeStats {
     void append_all(NodeSeconds now, std::string& text) const;
     void append_connections(NodeSeconds now, std::string& text) const;
     void append_keys(NodeSeconds now, std::string& text) const;
+    void append_proxies(NodeSeconds now, std::string& text) const;
     void append_transport(NodeSeconds now, std::string& text) const;
     void append_groups(NodeSeconds now, std::string& text) const;
 
@@ -222,7 +225,8 @@ class NodeStats {
     const NodeSeconds started_;
     const fabric::PeerTls* const peers_;
     std::vector<const ServiceCounters*> counters_;
-    const KeyRing* keys_ = nullptr;  // set before any thread reads, as is right_
+    const KeyRing* keys_ = nullptr;  // set before any thread reads, as are the next three
+    const ProxyBook* proxies_ = nullptr;
     const ServingRight* right_ = nullptr;
     const ListEpoch* list_ = nullptr;
 };

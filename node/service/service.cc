@@ -53,6 +53,7 @@ protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protoc
 
 NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker, AwayValues* away)
     : waker_(waker),
+      entry_(shared.proxies),
       account_(shared.budget, *this),
       connection_{shared, counters, account_, seat_, away},
       authentication_(shared.keys),
@@ -266,7 +267,10 @@ void NodeService::take(const Frame& frame) {
             break;
         case FrameKind::pong: error = protocol::parse_pong(frame, connection_.limits, read); break;
         case FrameKind::goodbye: error = goodbye(frame); break;
-        case FrameKind::epoch: connection_.epoch = protocol::epoch_of(frame); break;
+        case FrameKind::epoch:
+            connection_.epoch = protocol::epoch_of(frame);
+            entry_.name(connection_.epoch);
+            break;
         case FrameKind::lease_returns: error = lease_returns(frame); break;
         case FrameKind::welcome:
         case FrameKind::refuse:
@@ -379,6 +383,7 @@ void NodeService::welcome() {
     execution_.welcome(welcome.credits);
     const ReportQuota::Share share = report_share_of(shared.node, shared.limits.report_share);
     reports_.welcome(shared.report_quotas.of(peer_, share, welcome.now.seconds), welcome.term_ms_max);
+    entry_.enter(peer_, welcome.now.seconds);
     connection_.counters.connections_welcomed.add(1);
     state_ = State::open;
 }

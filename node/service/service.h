@@ -144,6 +144,7 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     bool stalled_ = false;  // the channel may hold unparsed bytes
     ServiceEnd end_ = ServiceEnd::transport;
     std::string end_text_, peer_;
+    ProxyBook::Entry entry_;
     PeerBudget::Account account_;
     Connection connection_;
     Authentication authentication_;

@@ -181,7 +181,7 @@ def test_help():
     tap.is_((farctl("help", "route"), farctl("-h", "route")), ((code, out, err),) * 2, "in three ways")
     tap.is_([farctl(*words) for words in (["help"], ["-h"])], [farctl("--help")] * 2, "all of it, too")
     tap.is_(farctl("-V"), farctl("--version"), "-V")
-    refused(["help", "nosuch"], "unknown command 'nosuch'. Allowed: status, top, stats, route, hotkeys, slowlog, "
+    refused(["help", "nosuch"], "unknown command 'nosuch'. Allowed: status, members, top, stats, route, hotkeys, slowlog, "
             "pointers, leases, doctor, "
             "drain, undrain, delete-prefix, reload, help; see farctl --help", "help of no command", status=64)
 
@@ -382,7 +382,7 @@ def has_console():
 
 def test_console():
     status, _, err = farctl(*at("absent"))
-    tap.ok(status == 64 and err.startswith("farctl: no command given; commands: status, top,"),
+    tap.ok(status == 64 and err.startswith("farctl: no command given; commands: status, members, top,"),
            "no command, no terminal: help", err)
     if not has_console():
         return tap.skip("the console", "farctl is built without libedit")

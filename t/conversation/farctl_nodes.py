@@ -97,6 +97,12 @@ def check_survey(nodes):
     tap.is_(asked("stats", "a", "leases", *at("p"))[0]["stats"]["lease_term_ms"], 256000, "a group of a node, by a proxy")
     refused(["stats", "c", *at("p")], "no node c; nodes: a, b", "a node that there is not")
     tap.is_(sorted(n["node"] for n in asked("leases", *at("p"))), ["a", "b"], "leases of both")
+    members = asked("members", *at("p"))
+    tap.is_([(one["name"], one["state"], one["epoch"]) for one in members["nodes"]], [("a", "up", None), ("b", "up", None)],
+            "members: a static list has no epoch")
+    tap.is_([(one["name"], one["nodes"], one["behind"]) for one in members["proxies"]], [("farcached", ["a", "b"], False)] * 2,
+            "the proxies, by process")
+    tap.is_(asked("stats", "-", "members", *at("p"))[0]["stats"]["source"], "static", "stats members")
     tables = asked("pointers", *at("p", "q"))
     tap.is_([t["socket"] for t in tables], [path_of("p"), path_of("q")], "pointers")
     tap.is_([t["table"]["entries"] for t in tables], [1024, 1024], "of the one table")

@@ -3,6 +3,8 @@
 another node since (node/service/list_epoch.h, S17)."""
 import contextlib
 import os
+import re
+import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
@@ -11,6 +13,7 @@ from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized, run_binary  # noqa: E402
 from etcd import Etcd, Relay  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
+from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 if b"without libcurl" in run_binary("--version-full")[1]:
@@ -32,14 +35,16 @@ class Fleet:
         table = Table()
         stack.callback(table.unlink)
         urls = {"new": self.source, "old": "etcd://127.0.0.1:%d%s" % (self.relay.port, prefix)}
-        self.daemons = {name: stack.enter_context(Daemon("--discover", url, "-o", table.options(), threads=2))
+        self.daemons = {name: stack.enter_context(Daemon("--discover", url, "--admin", path_of(name), "-o", table.options(),
+                                                          threads=2))
                         for name, url in urls.items()}
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
         for name in urls:
             self.until_list(name, "ab")
 
     def node(self, name):
-        args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
+        args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL,
+                "--zone", "zone-" + name)
         return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
 
     def until_list(self, name, names):
@@ -73,6 +78,27 @@ def moved_keys(fleet, names):
     return found
 
 
+def check_members(fleet):
+    """While proxy `old` has an older list."""
+    pids = {name: fleet.daemons[name].pid for name in ("new", "old")}
+    book = fleet.daemons["new"].stats("node a proxies")
+    epochs = {name: {int(value) for stat, value in book.items() if stat.endswith(":%d:epoch_highest" % pid)}
+              for name, pid in pids.items()}
+    newest = {fleet.counted("a", "list_epoch")}
+    tap.ok(epochs["new"] == newest and epochs["old"] and max(epochs["old"]) < max(newest), "a node shows the epochs of both", book)
+    shown = asked("members", *at("new"))
+    tap.is_({one["name"]: (one["zone"], one["state"]) for one in shown["nodes"]},
+            {name: ("zone-" + name, "up") for name in "abc"}, "farctl members: the nodes")
+    behind = {one["pid"]: one["behind"] for one in shown["proxies"]}
+    tap.is_(behind, {pids["new"]: False, pids["old"]: True}, "and the proxies: which one has an older list")
+    tap.is_(sorted(len(one["nodes"]) for one in shown["proxies"]), [2, 3], "and how many nodes it uses")
+    _, out, _ = farctl("members", *at("new", "old"))
+    tap.ok(re.search(r"^farcached +\S+ +%d +2 .* behind$" % pids["old"], out, re.M) and out.count("behind") == 1, "as text", out)
+    listed = fleet.daemons["new"].stats("members")
+    tap.is_((listed["source"], int(listed["epoch"]), listed["c:zone"], listed["c:state"]),
+            (fleet.source, max(newest), "zone-c", "up"), "stats members: the list in use")
+
+
 def joins(etcd):
     """Node c joins while proxy `old` does not see it."""
     with contextlib.ExitStack() as stack:
@@ -99,6 +125,7 @@ def joins(etcd):
         tap.is_(refused, 2 * len(moved) + len(CHANGES), "the nodes counted the refused requests")
         epochs = [fleet.counted(name, "list_epoch") for name in "abc"]
         tap.ok(epochs[0] == epochs[1] >= epochs[2] > 0, "and show the newest epoch", epochs)
+        check_members(fleet)
         fleet.relay.open()
         fleet.until_list("old", "abc")
         tap.is_({fleet.stored("old", key, "five") for key in KEYS}, {"STORED"}, "it sees etcd again, and stores all keys")
@@ -139,7 +166,9 @@ def is_broken(etcd):
 
 
 def main():
-    with Etcd() as etcd:
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, FOLDER, ignore_errors=True)
+        etcd = stack.enter_context(Etcd())
         joins(etcd)
         restarts(etcd)
         tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")

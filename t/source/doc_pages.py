@@ -28,7 +28,7 @@ bench/transport/rpc_report.cc bench/transport/transport_report.cc base/broken.h 
 base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/addresses.h conf/option.cc
 ctl/command_line.cc ctl/command_line.h ctl/doctor.cc ctl/machine.cc ctl/plan_text.cc ctl/server.h ctl/format.cc
-ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h
+ctl/members.cc ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h
 daemon/farcached/admin.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
 daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_auth.cc
 daemon/engine/text_store.cc daemon/farcached/http_pages.cc
@@ -39,7 +39,8 @@ daemon/session/datagrams.cc daemon/session/sessions.cc daemon/session/sessions_r
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
 node/disk/disk_statistics.h node/peer/peer_statistics.h node/service/node_metrics.cc node/service/node_stats.cc
-node/service/node_stats.h node/service/service_counters.h node/service/serving_right.h
+node/service/node_stats.h node/service/service_counters.h node/service/serving_right.h node/service/proxy_book.h
+daemon/stats/members_shown.h
 base/stat_row.h process/http_listener.cc process/http_listener.h process/reloader.h process/supervisor.h
 protocol/binary.cc protocol/frame_reply.h protocol/meta.cc protocol/op.h protocol/source_reply.cc protocol/text.cc protocol/text.h
 proxy/ask.h proxy/link_counters.h proxy/local_get.h proxy/onesided_share.h

@@ -16,8 +16,8 @@ TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.pat
 BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 FOREIGN = {"memcached (1)", "sd_notify (3)", "sd_listen_fds (3)"}
 # Groups with farcached's own names, except those that need an argument.
-OWN_GROUPS = ("proxy", "nodes", "leases", "pointers", "latency", "hotkeys", "config", "route key")
-NODE_GROUPS = ("general", "leases", "classes", "connections", "config")
+OWN_GROUPS = ("proxy", "nodes", "leases", "pointers", "latency", "hotkeys", "members", "config", "route key")
+NODE_GROUPS = ("general", "leases", "classes", "connections", "proxies", "config")
 
 
 def built_pages():

@@ -60,8 +60,8 @@ void test_command_line() {
     tap::ok(parse({"--print-man"}).out.starts_with(".SH COMMANDS\n"), "--print-man is roff");
 
     const std::pair<std::vector<const char*>, const char*> refused[] = {
-        {{}, "no command given; commands: status, top,"},
-        {{"statsu"}, "unknown command 'statsu', did you mean 'stats'? Allowed: status, top,"},
+        {{}, "no command given; commands: status, members, top,"},
+        {{"statsu"}, "unknown command 'statsu', did you mean 'stats'? Allowed: status, members, top,"},
         {{"drain"}, "usage: farctl drain NODE"},
         {{"reload", "a"}, "usage: farctl reload"},
         {{"drain", "a", "b"}, "usage: farctl drain NODE"},

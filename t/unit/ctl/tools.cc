@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// farctl's pure parts beside the tables of ctl.cc: slow requests, deletes by prefix, plans of node lists, what doctor finds, and
-// the console's words.
+// farctl's pure parts beside the tables of ctl.cc: slow requests, deletes by prefix, plans of node lists, the members of a fleet,
+// what doctor finds, and the console's words.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -13,6 +14,7 @@
 #include "ctl/console.h"
 #include "ctl/doctor.h"
 #include "ctl/machine.h"
+#include "ctl/members.h"
 #include "ctl/plan.h"
 #include "ctl/prefix.h"
 #include "ctl/slow_log.h"
@@ -184,6 +186,53 @@ void test_plan() {
     tap::ok(plan_text(result).find("within 18.2 percentage points") != std::string::npos, "no key moves: that is not certain");
 }
 
+// ---- members ------------------------------------------------------------------------------------------------
+
+Survey of_fleet() {
+    Survey survey;
+    NodeFacts& a = survey.nodes.emplace_back();
+    a.name = "a";
+    a.address = "tcp:10.0.0.2:11300";
+    a.stats = stats({{"uptime", "60"}, {"farnode_version", "1.9"}, {"list_epoch", "20"}});
+    NodeFacts& b = survey.nodes.emplace_back();
+    b.name = "b";
+    b.address = "tcp:10.0.0.3:11300";
+    b.seen.push_back({"/run/p", "down", "", 1, 0, 0});
+    survey.nodes.emplace_back().name = embedded_name;
+    return survey;
+}
+
+void test_members() {
+    setenv("TZ", "UTC", 1);
+    const Stats list = stats({{"epoch", "20"}, {"a:zone", "east"}, {"b:zone", "west"}, {"b:version", "1.8"},
+                              {"farcached_1", "h|10.0.0.1|11211"}});
+    const Stats at_a = stats({{"proxies_left_out", "0"},
+                              {"farcached@h:7:connections", "2"}, {"farcached@h:7:epoch_lowest", "10"},
+                              {"farcached@h:7:epoch_highest", "20"}, {"farcached@h:7:connected_s", "50"},
+                              {"farcached@h:8:epoch_lowest", "10"}, {"farcached@h:8:epoch_highest", "12"},
+                              {"old:connections", "1"}, {"old:epoch_lowest", "0"}, {"old:epoch_highest", "0"}});
+    const Stats at_b = stats({{"farcached@h:8:epoch_lowest", "12"}, {"farcached@h:8:epoch_highest", "12"},
+                              {"farcached@h:8:connected_s", "59"}});
+    const Members members = members_of(of_fleet(), {list, list}, {{"a", at_a}, {"b", at_b}});
+    tap::is(members_text(members, 86'460),
+            "NODE  ADDRESS             ZONE  VERSION  STATE  SINCE                EPOCH\n"
+            "a     tcp:10.0.0.2:11300  east  1.9      up     1970-01-02 00:00:00     20\n"
+            "b     tcp:10.0.0.3:11300  west  1.8      down   -                        -\n"
+            "\n"
+            "PROXY      HOST  PID  NODES  SINCE                EPOCH\n"
+            "farcached  h       7      1  1970-01-02 00:00:10  10..20\n"
+            "farcached  h       8      2  1970-01-02 00:00:01  10..12 behind\n"
+            "old        -       -      1  1970-01-02 00:01:00  -\n"
+            "\n"
+            "FOR CLIENTS\n"
+            "h|10.0.0.1|11211\n",
+            "members: nodes, proxies by process, and farcached for clients");
+    const Json json = json_of(members, {{"b: broken"}});
+    tap::ok(json["proxies"][1]["nodes"] == Json({"a", "b"}) && json["proxies"][1]["behind"] == true &&
+                json["proxies"][2]["epoch_highest"].is_null() && json["nodes"][1]["epoch"].is_null() &&
+                json["errors"][0] == "b: broken", "as JSON");
+}
+
 // ---- doctor -------------------------------------------------------------------------------------------------
 
 Machine healthy_machine() {
@@ -296,7 +345,7 @@ void test_doctor() {
         {[](Case& c) { c.survey.nodes[0].stats = stats({{"pid", "1"}}); },
          "wrong versions: node a is an older version, and farctl 1.0\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].protocol_version = 3; },
-         "wrong versions: /p and node a speak version 3 of the protocol, not 7\n"},
+         "wrong versions: /p and node a speak version 3 of the protocol, not 8\n"},
     };
     for (const auto& [change, expected] : cases) {
         Case facts = healthy();
@@ -419,6 +468,7 @@ int main() {
     test_prefix();
     test_prefix_progress();
     test_plan();
+    test_members();
     test_doctor();
     test_queue_pairs();
     test_findings();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A node's service against its bounds over all connections: bytes that are held (PeerBudget), seats (Seats) and
-// silence. A connection gives back all counted bytes, however it ends.
+// silence. A connection gives back all counted bytes, however it ends. And the book of proxies (ProxyBook).
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
@@ -152,6 +153,69 @@ void displaced() {
     tap::ok(worker.trouble.empty() && !worker.service.close_wanted(), "and is served");
 }
 
+std::string proxies_shown(ServedNode& served) {
+    std::string text;
+    CHECK(served.stats.append("proxies", clock_reads, text));
+    return text;
+}
+
+void named_by(Proxy& proxy, uint64_t epoch) {
+    OutBuffer out;
+    append_epoch(out, epoch);
+    proxy.give(out);
+}
+
+// The book of proxies: by process, from the welcome to the end of the last connection.
+void proxies() {
+    const NodeSeconds begun = clock_reads;
+    ServedNode served;
+    served.stats.include(served.shared.proxies);
+    {
+        Proxy first(served), silent(served, /* greet= */ false);
+        clock_reads += 5;
+        Proxy second(served), other(served, /* greet= */ false);
+        other.hello.pid = 8;
+        other.greet_now();
+        clock_reads += 2;
+        named_by(first, 10);
+        tap::is(proxies_shown(served),
+                "proxies_left_out 0\n"
+                "p@h:7:connections 2\np@h:7:epoch_lowest 10\np@h:7:epoch_highest 10\np@h:7:connected_s 7\n"
+                "p@h:8:connections 1\np@h:8:epoch_lowest 0\np@h:8:epoch_highest 0\np@h:8:connected_s 2\n",
+                "proxies by process; one that has not greeted is none");
+        named_by(second, 12);
+        named_by(first, 11);
+        tap::ok(proxies_shown(served).find("p@h:7:epoch_lowest 11\np@h:7:epoch_highest 12\n") != std::string::npos,
+                "the lowest and the highest epoch of its connections");
+        named_by(second, 0);
+        tap::ok(proxies_shown(served).find("p@h:7:epoch_lowest 11\np@h:7:epoch_highest 11\n") != std::string::npos,
+                "an epoch can end");
+    }
+    tap::is(proxies_shown(served), "proxies_left_out 0\n", "none is shown after its last connection");
+    clock_reads = begun;
+}
+
+void many_proxies() {
+    node::ProxyBook book;
+    std::vector<std::unique_ptr<node::ProxyBook::Entry>> entries;
+    const auto enter = [&](size_t number) {
+        entries.push_back(std::make_unique<node::ProxyBook::Entry>(book));
+        entries.back()->enter("p@h:" + std::to_string(number), at_start);
+        entries.back()->name(number + 1);
+    };
+    const auto count = [&] {
+        size_t shown = 0;
+        book.each(at_start, [&](const std::string&, const node::ProxyShown&) { shown++; });
+        return shown;
+    };
+    for (size_t i = 0; i < node::ProxyBook::proxies_max + 3; i++) enter(i);
+    enter(0);
+    tap::is(count(), node::ProxyBook::proxies_max, "the book has a bound");
+    tap::is(book.left_out(), 3u, "connections of further processes are counted");
+    entries.clear();
+    tap::is(count() + book.left_out(), 0u, "all are gone in the end");
+}
+
 }  // namespace
 
 int main() {
@@ -160,5 +224,7 @@ int main() {
     values_over_budget();
     silence();
     displaced();
+    proxies();
+    many_proxies();
     return tap::done();
 }
