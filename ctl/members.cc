@@ -11,7 +11,7 @@ namespace farcached::ctl {
 namespace {
 
 // Of a node in the first list that has it.
-std::string listed(const std::vector<std::vector<std::pair<std::string, Stats>>>& lists, const std::string& node,
+std::string shown_members(const std::vector<std::vector<std::pair<std::string, Stats>>>& lists, const std::string& node,
                    const char* name) {
     for (const auto& list : lists)
         for (const auto& [listed_node, rows] : list)
@@ -43,7 +43,7 @@ std::string since(std::time_t now, uint64_t seconds) {
     return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts));
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 std::string epochs_of(const MemberProxy& proxy) {
     if (proxy.epoch_highest == 0) return "-";
@@ -75,8 +75,8 @@ Members members_of(const Survey& survey, const std::vector<Stats>& lists,
     for (const NodeFacts& node : survey.nodes) {
         if (node.name == embedded_name) continue;
         const std::string version = node.stats.text("farnode_version");
-        members.nodes.push_back({node.name, node.address, listed(by_node, node.name, "zone"),
-                                 version.empty() ? listed(by_node, node.name, "version") : version, node.state(),
+        members.nodes.push_back({node.name, node.address, shown_members(by_node, node.name, "zone"),
+                                 version.empty() ? shown_members(by_node, node.name, "version") : version, node.state(),
                                  node.stats.number("uptime"), node.stats.number("list_epoch")});
         newest = std::max(newest, node.stats.count("list_epoch"));
     }
@@ -118,11 +118,11 @@ std::string members_text(const Members& members, std::time_t now, Look look) {
     TextTable nodes({"NODE", "ADDRESS", "ZONE", "VERSION", "STATE", "SINCE", ">EPOCH"});
     constexpr size_t state_column = 4;
     for (const MemberNode& one : members.nodes)
-        nodes.add({one.name, one.address, or_dash(one.zone), or_dash(one.version), one.state,
+        nodes.add({one.name, one.address, text_or_dash(one.zone), text_or_dash(one.version), one.state,
                    one.uptime_s ? since(now, *one.uptime_s) : "-", or_dash(one.epoch)});
     TextTable proxies({"PROXY", "HOST", ">PID", ">NODES", "SINCE", "EPOCH"});
     for (const MemberProxy& one : members.proxies)
-        proxies.add({one.name, or_dash(one.host), or_dash(one.pid), std::to_string(one.nodes.size()),
+        proxies.add({one.name, text_or_dash(one.host), or_dash(one.pid), std::to_string(one.nodes.size()),
                      since(now, one.connected_s), epochs_of(one)});
     TextTable farcached({"FOR CLIENTS"});
     for (const std::string& one : members.farcached) farcached.add({one});
