@@ -163,7 +163,7 @@ void requests_that_cannot_be() {
     const uint32_t follows = uint32_t(RequestFlag::value_follows);
     const std::string fixed(sizeof(StoreRecord), '\0');
     tap::is(said({0, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "no operation");
-    tap::is(said({op(K::keep) + 1, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
+    tap::is(said({op(K::list_change) + 1, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
     tap::is(said({op(K::keep), 0, 0, 0, 0, 0}, ""), "!value_unexpected", "kept keys without a text");
     tap::is(said({op(K::keep), 0, 1, 0, 1, 0}, "kv"), "!key_length", "kept keys with a key");
     tap::is(said({op(K::flush_prefix), 0, 0, 0, 0, 0}, ""), "!key_length", "a delete by no prefix");
