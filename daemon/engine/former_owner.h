@@ -10,7 +10,7 @@
 //
 // O1  A take returns the item of the former owner and removes it, under one lock. So each item is handed over once, and no proxy
 //     finds it there later.
-// O2  The owner decides (node/store/changed_keys.h). It stores an item only if it misses the key, and no proxy mutated the key there
+// O2  The owner decides (node/store/changed_keys.h). It stores an item only if it misses the key and no proxy mutated the key there
 //     since shortly before the first proxy used the new list. So a mutation needs no word of the former owner, which may be down.
 //     Proxies that know nothing of the former owner do no harm (S7).
 // O3  The reply to a get has a handed-over value only if the owner has stored it. Else the owner is asked again.

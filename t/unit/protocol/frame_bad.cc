@@ -181,7 +181,8 @@ void requests_that_cannot_be() {
     tap::ok(outcome(frame, version_4).ends_with("!flag_unknown"), "is unknown to version 4");
     tap::is(said({op(K::get), 0, 1, uint32_t(RequestFlag::spilled), 0, 0}, "k"), "!flag_unknown", "and to a get");
     const auto arrival = uint32_t(RequestFlag::arrival);
-    tap::is(said({op(K::store), uint8_t(StoreOp::Mode::add), 1, arrival, 0, 0}, "flags___k"), "!cas_missing", "an item without its change");
+    const auto add = uint8_t(StoreOp::Mode::add);
+    tap::is(said({op(K::store), add, 1, arrival, 0, 0}, "flags___k"), "!cas_missing", "an item without its change");
     tap::is(said({op(K::list_change), 0, 0, 0, 0, 0}, std::string(16, 0)), "!mode_unknown", "a change without a name");
     tap::is(said({op(K::get), 0, 0, 0, 0, 0}, ""), "!key_length", "no key");
     tap::is(said({op(K::get), 0, 251, 0, 0, 0}, std::string(251, 'k')), "!key_length",
