@@ -247,7 +247,7 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "longest time to live of items that failover stores at another\n"
              "node; 0: no limit"},
-    {.where = suboption, .name = "warm_up_s", .argument = "<s>", .initial = "60",
+    {.where = suboption, .name = "warm_up_s", .argument = "<s>", .initial = "0",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::warm_up_s>(0, 3600)), .section = nodes, .live = true,
      .exit_status = exit_usage,
      .help = "for so long after a change of the list of nodes, items move\n"

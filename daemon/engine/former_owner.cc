@@ -11,8 +11,8 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_ms = 1'000'000, second_ns = 1'000'000'000;
-constexpr uint64_t rest_timeout_ns = 60 * second_ns;  // a large node walks for long over its leased items
+constexpr uint64_t ns_per_ms = 1'000'000, former_second_ns = 1'000'000'000;
+constexpr uint64_t rest_timeout_ns = 60 * former_second_ns;  // a large node walks for long over its leased items
 
 bool can_hand_over(const LinkPeer& peer) {
     return peer.own() != nullptr && peer.started() && peer.own()->up() &&
@@ -94,7 +94,7 @@ LinkPeer* FormerOwner::of(std::string_view key, const LinkPeer* owner) {
 bool FormerOwner::tell(OwnLink& link, size_t place) noexcept {
     const uint64_t now_ns = shared_.now();
     const uint64_t ago_ms = (now_ns - std::min(now_ns, former_->since_ns)) / ns_per_ms + 1;
-    const auto open_s = uint32_t((former_->until_ns - former_->since_ns) / second_ns);
+    const auto open_s = uint32_t((former_->until_ns - former_->since_ns) / former_second_ns);
     protocol::ListChangeOp op{former_->change, uint32_t(std::min<uint64_t>(ago_ms, UINT32_MAX)), open_s};
     proxy::AskOptions with;
     with.ticket = ticket(run_, place, /* rest= */ false);
@@ -118,7 +118,7 @@ void FormerOwner::ended(proxy::Ticket ticket, bool done) noexcept {
     if (word >> 32 != run_ || place >= told_.size()) return;
     Step& step = (word & 1) != 0 ? told_[place].rest : told_[place].change;
     step = done ? Step::done : Step::to_do;
-    if (!done) attend_at_ns_ = std::min(attend_at_ns_, shared_.now() + second_ns);
+    if (!done) attend_at_ns_ = std::min(attend_at_ns_, shared_.now() + former_second_ns);
 }
 
 void FormerOwner::attend(Peers list) noexcept {
@@ -133,7 +133,7 @@ void FormerOwner::attend(Peers list) noexcept {
         if (step != Step::to_do || (!is_open && told.kept.empty())) continue;
         const bool can = can_hand_over(*list[i]) && (is_open ? tell(*list[i]->own(), i) : delete_rest(*list[i]->own(), i));
         if (can && step == Step::to_do) step = Step::asked;
-        if (!can) attend_at_ns_ = std::min(attend_at_ns_, now_ns + second_ns);
+        if (!can) attend_at_ns_ = std::min(attend_at_ns_, now_ns + former_second_ns);
     }
 }
 

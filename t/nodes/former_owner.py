@@ -23,7 +23,7 @@ class Proxy:
         self.path, self.addresses, self.reloads = os.path.join(folder, name + ".toml"), addresses, 0
         self.write(names)
         self.daemon = stack.enter_context(
-            Daemon("--config", self.path, "-o", options, threads=2, **faulty("farcached", faults)))
+            Daemon("--config", self.path, "-o", "warm_up_s=60," + options, threads=2, **faulty("farcached", faults)))
         until(lambda: nodes_shown(self.daemon), all_up)
         self.client = stack.enter_context(self.daemon.client())
 
