@@ -203,7 +203,7 @@ NODE_TALK = r'''
 < STAT groups 1\r\nSTAT config 1\r\nEND\r\n
 == a group that there is not
 > stats nosuch\r\n
-< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, keys, transport, groups, config\r\n
+< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, keys, proxies, transport, groups, config\r\n
 == blanks and bare newlines
 >   stats   classes  \nversion\n
 < END\r\n
