@@ -203,8 +203,8 @@ NODE_TALK = r'''
 < STAT proxies 1\r\nSTAT transport 1\r\nSTAT groups 1\r\nSTAT config 1\r\nEND\r\n
 == a group that there is not
 > stats nosuch\r\n
-< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, ke
-< ys, proxies, transport, groups, config\r\n
+< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections,
+< \x20keys, proxies, transport, groups, config\r\n
 == blanks and bare newlines
 >   stats   classes  \nversion\n
 < END\r\n
