@@ -199,11 +199,12 @@ NODE_TALK = r'''
 > stats classes\r\n
 < END\r\n
 > stats groups\r\n
-< STAT general 1\r\nSTAT leases 1\r\nSTAT classes 1\r\nSTAT all 1\r\nSTAT connections 1\r\nSTAT keys 1\r\nSTAT transport 1\r\n
-< STAT groups 1\r\nSTAT config 1\r\nEND\r\n
+< STAT general 1\r\nSTAT leases 1\r\nSTAT classes 1\r\nSTAT all 1\r\nSTAT connections 1\r\nSTAT keys 1\r\n
+< STAT proxies 1\r\nSTAT transport 1\r\nSTAT groups 1\r\nSTAT config 1\r\nEND\r\n
 == a group that there is not
 > stats nosuch\r\n
-< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections, keys, proxies, transport, groups, config\r\n
+< CLIENT_ERROR no group of this name; groups: general, leases, classes, all, connections,
+< \x20keys, proxies, transport, groups, config\r\n
 == blanks and bare newlines
 >   stats   classes  \nversion\n
 < END\r\n

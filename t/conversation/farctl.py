@@ -136,8 +136,8 @@ def test_node():
             tap.is_(asked("stats", *args, *at("n"))[0]["stats"]["lease_term_ms"], 256000, "stats " + " ".join(args))
         refused(["stats", "n2", *at("n")], "no node n2; nodes: n1", "stats of another")
         refused(["stats", "n1", "x", *at("n")],
-                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, keys, transport, "
-                "groups, config",
+                path_of("n") + ": no group of this name; groups: general, leases, classes, all, connections, keys, proxies, "
+                "transport, groups, config",
                 "no such group")
         tap.is_(asked("leases", *at("n"))[0]["node"], "n1", "leases")
         code, out, _ = farctl("leases", *at("n"))

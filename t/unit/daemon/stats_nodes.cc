@@ -324,7 +324,7 @@ void one_node() {
     tap::is(talk.stats("node c", ""), "CLIENT_ERROR no node of this name; nodes: a, b\r\n", "an unknown node");
     tap::is(talk.stats("node", ""), "CLIENT_ERROR usage: stats node NAME [GROUP]\r\n", "no name");
     tap::is(talk.stats("node a colours", ""),
-            "CLIENT_ERROR nodes have no group of this name; groups: general leases classes all connections keys transport "
+            "CLIENT_ERROR nodes have no group of this name; groups: general leases classes all connections keys proxies transport "
             "groups\r\n",
             "an unknown group");
     tap::is(talk.take_asked(), "", "these send no request to a node");
