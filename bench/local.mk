@@ -156,7 +156,6 @@ EXTRA_DIST += \
 	bench/charts/tiers.svg \
 	bench/fleet/figures \
 	bench/fleet/fleet_burst.py \
-	bench/fleet/join_hits.py \
 	bench/fleet/fleet_join.py \
 	bench/fleet/fleet_outage.py \
 	bench/fleet/fleet_processes.py \

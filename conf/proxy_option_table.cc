@@ -247,12 +247,6 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "longest time to live of items that failover stores at another\n"
              "node; 0: no limit"},
-    {.where = suboption, .name = "warm_up_s", .argument = "<s>", .initial = "0",
-     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::warm_up_s>(0, 3600)), .section = nodes, .live = true,
-     .exit_status = exit_usage,
-     .help = "for so long after a change of the list of nodes, items move\n"
-             "from their former nodes as clients ask for them; 0: never.\n"
-             "Not with failover or warm_from"},
     {.where = suboption, .name = "warm_from", .argument = "<host>:<port>",
      .kind = checked_text<&S::proxy, &P::warm_from>(is_warm_source), .section = nodes, .exit_status = exit_usage,
      .allowed = "a host and a port, such as cache-1.example:11211",

@@ -206,7 +206,6 @@ struct ProxySettings {
     uint32_t node_timeout_ms = 0;            // timeout of a request to a node
     bool failover = false;                   // keys of a node that is down move along the ring
     uint32_t failover_ttl_s = 0;             // longest time to live of items that are stored meanwhile; 0: no limit
-    uint32_t warm_up_s = 0;                  // former owners of keys hand items over for so long; 0: never
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
     std::string warm_from;                   // HOST:PORT of a memcached whose items move here; empty: none
     uint32_t warm_timeout_ms = 0;            // timeout of a command to it

@@ -46,12 +46,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
-	daemon/engine/former_owner.cc \
-	daemon/engine/former_owner.h \
-	daemon/engine/former_source.cc \
-	daemon/engine/former_source.h \
-	daemon/engine/item_source.cc \
-	daemon/engine/item_source.h \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
 	daemon/engine/mailroom.cc \
@@ -129,8 +123,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/cluster_view.h \
 	daemon/remote/fence.cc \
 	daemon/remote/fence.h \
-	daemon/remote/former_set.cc \
-	daemon/remote/former_set.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/moved_keys.cc \

@@ -55,10 +55,8 @@ node_libnode_a_SOURCES = \
 	node/service/serving_right.h \
 	node/service/values.cc \
 	node/service/values.h \
-	node/store/arrivals.cc \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
-	node/store/changed_keys.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \

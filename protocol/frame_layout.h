@@ -33,7 +33,6 @@ constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant
 constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
 constexpr uint32_t version_with_epoch = 8;    // before it, no proxy tells the epoch of its list of nodes
-constexpr uint32_t version_with_arrivals = 8; // before it, list_change, `take` and `arrival` are unknown
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -102,7 +101,6 @@ enum class RequestKind : uint8_t {
     stats = 8,
     flush_prefix = 9,  // the key is the prefix
     keep = 10,         // the value is the text of KeptKeys (protocol/owned_keys.h)
-    list_change = 11,  // fixed part: ListChangeRecord
 };
 
 // The presence of each optional field, in the order of the fields, then switches.
@@ -125,8 +123,6 @@ enum class RequestFlag : uint32_t {
     value_follows = 1u << 18,  // store: in chunks
     forget = 1u << 19,
     spilled = 1u << 20,        // store: protocol/spilled.h
-    take = 1u << 21,           // get
-    arrival = 1u << 22,        // store: add
 };
 
 struct StoreRecord {
@@ -140,14 +136,6 @@ struct ArithRecord {
     uint64_t initial;
 };
 static_assert(sizeof(ArithRecord) == 16);
-
-struct ListChangeRecord {
-    uint64_t change;
-    uint32_t ago_ms;  // since the proxy took the new list
-    uint32_t open_s;  // from then on; at most open_s_highest
-};
-static_assert(sizeof(ListChangeRecord) == 16);
-constexpr uint32_t open_s_highest = 3600;
 
 // ---- replies ----------------------------------------------------------------------------------------
 //

@@ -51,17 +51,17 @@ struct RequestRule {
 };
 
 // By RequestKind.
-constexpr std::array<RequestRule, 12> request_rules = {{
+constexpr std::array<RequestRule, 11> request_rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
      bits(RequestFlag::cas_set, RequestFlag::touch, RequestFlag::vivify, RequestFlag::recache_before, RequestFlag::key_binary,
           RequestFlag::peek, RequestFlag::no_bump, RequestFlag::win_tokens, RequestFlag::recache_first, RequestFlag::no_value,
-          RequestFlag::want_grant, RequestFlag::take)},
+          RequestFlag::want_grant)},
     // store
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::vivify, RequestFlag::key_binary, RequestFlag::invalidate,
-          RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows, RequestFlag::spilled, RequestFlag::arrival)},
+          RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows, RequestFlag::spilled)},
     // remove
     {KeyRule::must, false, 1, 0,
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::touch, RequestFlag::invalidate, RequestFlag::remove_value)},
@@ -75,9 +75,8 @@ constexpr std::array<RequestRule, 12> request_rules = {{
     {KeyRule::may, false, 1, 0, 0},                     // stats
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
     {KeyRule::none, true, 1, 0, 0, version_with_right},            // keep
-    {KeyRule::none, false, 1, sizeof(ListChangeRecord), 0, version_with_arrivals},  // list_change
 }};
-static_assert(request_rules.size() == size_t(RequestKind::list_change) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::keep) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -116,8 +115,6 @@ void each_switch(Op& op, Visit visit) {
     if constexpr (requires { op.decrement; }) visit(RequestFlag::decrement, op.decrement);
     if constexpr (requires { op.forget; }) visit(RequestFlag::forget, op.forget);
     if constexpr (requires { op.spilled; }) visit(RequestFlag::spilled, op.spilled);
-    if constexpr (requires { op.take; }) visit(RequestFlag::take, op.take);
-    if constexpr (requires { op.arrival; }) visit(RequestFlag::arrival, op.arrival);
 }
 
 template <class Op>
@@ -180,8 +177,6 @@ size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::f
 size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()) + op.kept.size(); }
 size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
 
-size_t request_head_bytes(const ListChangeOp&) { return head_bytes(RequestKind::list_change, 0, 0); }
-
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
     return put_head(to, RequestKind::get, op, options);
 }
@@ -189,8 +184,7 @@ char* write_request_head(char* to, const GetOp& op, const RequestOptions& option
 char* write_request_head(char* to, const StoreOp& op, const RequestOptions& options) {
     CHECK(op.value.size() <= value_bytes_highest);
     CHECK(!options.value_follows || !op.value.empty());
-    CHECK((op.mode != StoreOp::Mode::cas && !op.arrival) || op.cas_compare.has_value());
-    CHECK(!op.arrival || op.mode == StoreOp::Mode::add);
+    CHECK(op.mode != StoreOp::Mode::cas || op.cas_compare.has_value());
     return put_head(to, RequestKind::store, op, options, uint8_t(op.mode), uint32_t(op.value.size()));
 }
 
@@ -216,12 +210,6 @@ char* write_request_head(char* to, const StatsOp& op, const RequestOptions& opti
     return put_plain(to, RequestKind::stats, op.group, options);
 }
 
-char* write_request_head(char* to, const ListChangeOp& op, const RequestOptions& options) {
-    CHECK(op.change != 0 && op.open_s <= open_s_highest);
-    to = put_plain(to, RequestKind::list_change, {}, options);
-    return wire::put(to, ListChangeRecord{op.change, op.ago_ms, op.open_s});
-}
-
 // ---- reading ----------------------------------------------------------------------------------------
 
 namespace {
@@ -236,8 +224,6 @@ FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t
     const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(RequestFlag::want_grant)) != 0;
     if (grant_for_number && !reads_one_sided(version)) return FrameError::flag_unknown;
     if ((header.flags & bit(RequestFlag::spilled)) != 0 && version < version_with_spilled) return FrameError::flag_unknown;
-    const uint32_t moves = bits(RequestFlag::take, RequestFlag::arrival);
-    if ((header.flags & moves) != 0 && version < version_with_arrivals) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
     if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
     if ((header.flags & bit(RequestFlag::value_follows)) != 0 && header.value_len == 0)
@@ -300,8 +286,7 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             StoreOp& store = op.emplace<StoreOp>();
             fill(store, fields, header);
             if (!fields.is(RequestFlag::value_follows)) store.value = fields.take_bytes(header.value_len);
-            if (store.arrival && store.mode != StoreOp::Mode::add) return FrameError::mode_unknown;
-            if ((store.mode == StoreOp::Mode::cas || store.arrival) && !store.cas_compare.has_value())
+            if (store.mode == StoreOp::Mode::cas && !store.cas_compare.has_value())
                 return FrameError::cas_missing;
             break;
         }
@@ -330,12 +315,6 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             if (header.value_len == 0) return FrameError::value_unexpected;
             op.emplace<FlushOp>().kept = fields.take_bytes(header.value_len);
             break;
-        case RequestKind::list_change: {
-            const ListChangeRecord record = fields.take<ListChangeRecord>();
-            if (record.change == 0 || record.open_s > open_s_highest) return FrameError::mode_unknown;
-            op.emplace<ListChangeOp>() = {record.change, record.ago_ms, record.open_s};
-            break;
-        }
         case RequestKind::stats:
             op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);
             break;

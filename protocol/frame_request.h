@@ -37,19 +37,12 @@ struct FlushOp {
     std::string_view kept = {};    // not empty: those that these KeptKeys do not keep; at most kept_bytes_max bytes
 };
 
-// A proxy took another list of nodes: former owners' items may arrive (node/store/changed_keys.h).
-struct ListChangeOp {
-    uint64_t change = 0;  // identifies both lists; not 0
-    uint32_t ago_ms = 0;  // since then
-    uint32_t open_s = 0;  // from then on
-};
-
 // The statistics of a group, as text; the empty name is the general one.
 struct StatsOp {
     std::string_view group;
 };
 
-using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, ListChangeOp>;
+using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp>;
 
 // Fields sent beside an operation.
 struct RequestOptions {
@@ -76,7 +69,6 @@ size_t request_head_bytes(const ArithOp& op);
 size_t request_head_bytes(const ForgetOp& op);
 size_t request_head_bytes(const FlushOp& op);
 size_t request_head_bytes(const StatsOp& op);
-size_t request_head_bytes(const ListChangeOp& op);
 
 // Write exactly request_head_bytes(op) at `to`; return the end.
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options);
@@ -86,7 +78,6 @@ char* write_request_head(char* to, const ArithOp& op, const RequestOptions& opti
 char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options);
-char* write_request_head(char* to, const ListChangeOp& op, const RequestOptions& options);
 
 // The whole request, with a store's value unless it follows.
 template <class Op>

@@ -96,7 +96,6 @@ struct GetOp {
     std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
     bool key_binary = false;                  // mg b: marks a vivified item
     bool lease = false;                       // the caller can read one-sided: grant a lease, if the policy allows it
-    bool take = false;                        // remove the item; a stale item, one with a token out, or one in a tier is a miss
 };
 
 struct GetReply {
@@ -133,9 +132,6 @@ struct StoreOp {
     bool forget = false;                      // out of memory: remove the old item, too
     bool lease = false;                       // as in GetOp
     bool spilled = false;                     // another node's item (protocol/spilled.h); ignored by append and prepend
-    // Mode add: an item of the key's former owner (node/store/changed_keys.h). It is stored only if the change of the list is open,
-    // which cas_compare names (ListChangeOp), and the key was not mutated since. cas_set is the item's unique there.
-    bool arrival = false;
 };
 
 struct StoreReply {

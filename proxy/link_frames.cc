@@ -157,7 +157,6 @@ bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
         case RequestKind::flush:
         case RequestKind::flush_prefix:
         case RequestKind::keep:
-        case RequestKind::list_change:
         case RequestKind::flush_at: return std::holds_alternative<protocol::DoneReply>(op);
         case RequestKind::stats: return std::holds_alternative<protocol::StatsReply>(op);
     }

@@ -28,7 +28,7 @@ struct RequestTraits {
 // A get that creates or touches an item, or hands out its tokens, counts as a mutation: earlier one-sided reads must
 // not see its effect.
 RequestTraits traits_of(const GetOp& op) {
-    const bool mutation = op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value() || op.take;
+    const bool mutation = op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
     return {RequestKind::get, mutation, true, op.lease};
 }
 RequestTraits traits_of(const StoreOp& op) { return {RequestKind::store, true, true, op.lease}; }
@@ -41,7 +41,6 @@ RequestTraits traits_of(const FlushOp& op) {
     return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, true, false};
 }
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
-RequestTraits traits_of(const protocol::ListChangeOp&) { return {RequestKind::list_change, false, false}; }
 
 // The first protocol version that has it.
 template <class Op>
@@ -50,10 +49,7 @@ uint32_t first_version(const Op& op) {
         if (!op.kept.empty()) return protocol::version_with_right;
         return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
     }
-    if constexpr (std::is_same_v<Op, StoreOp>)
-        return op.arrival ? protocol::version_with_arrivals : op.spilled ? protocol::version_with_spilled : 0;
-    if constexpr (std::is_same_v<Op, GetOp>) return op.take ? protocol::version_with_arrivals : 0;
-    if constexpr (std::is_same_v<Op, protocol::ListChangeOp>) return protocol::version_with_arrivals;
+    if constexpr (std::is_same_v<Op, StoreOp>) return op.spilled ? protocol::version_with_spilled : 0;
     return 0;
 }
 
@@ -183,7 +179,6 @@ template SubmitResult Requests::ask(const ArithOp&, const AskOptions&, ReplySink
 template SubmitResult Requests::ask(const ForgetOp&, const AskOptions&, ReplySink&);
 template SubmitResult Requests::ask(const FlushOp&, const AskOptions&, ReplySink&);
 template SubmitResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const protocol::ListChangeOp&, const AskOptions&, ReplySink&);
 
 template <class Op>
 SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {

@@ -313,9 +313,8 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/former_owner.py t/nodes/liar.py t/nodes/moved.py \
-	t/nodes/old_list.py t/nodes/peer_tls.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py \
-	t/nodes/shared_links.py t/nodes/spilled_reads.py \
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py t/nodes/peer_tls.py \
+	t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
@@ -403,9 +402,6 @@ t_unit_node_spill_SOURCES = t/unit/node/spill.cc t/unit/node/disk_fixture.h t/un
 t_unit_node_away_gets_SOURCES = t/unit/node/away_gets.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_SOURCES = t/unit/node/disk.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_files_SOURCES = t/unit/node/disk_files.cc t/unit/node/disk_fixture.h t/lib/tap.h
-check_PROGRAMS += t/unit/node/arrivals
-TESTS += t/unit/node/arrivals
-t_unit_node_arrivals_SOURCES = t/unit/node/arrivals.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/marks
 TESTS += t/unit/node/marks
 t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h

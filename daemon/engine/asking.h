@@ -189,10 +189,8 @@ template <class Completion, class Record>
 }
 
 // While the cache warms up (WarmUp), for either kind of peer.
-inline bool warms(const Context& context, std::string_view key) { return context.warm != nullptr && context.warm->wants(key); }
-inline bool waits_for(const Context& context, std::string_view key) {
-    return context.warm != nullptr && context.warm->busy(key);
-}
+inline bool warms(const Context& context) { return context.warm != nullptr; }
+inline bool waits_for(const Context& context, std::string_view key) { return warms(context) && context.warm->busy(key); }
 
 // True: no memory, and answered as unavailable.
 template <class Completion, class Record, class Op>
@@ -378,7 +376,7 @@ template <class Completion, class Record>
         if (reads && !waits_for(asker.context, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
         wants_value = completion.wants_value();
     }
-    if (warms(asker.context, key.bytes)) return get_by_warm_up<Completion>(asker, key, tokens_matter, request);
+    if (warms(asker.context)) return get_by_warm_up<Completion>(asker, key, tokens_matter, request);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }
@@ -390,7 +388,7 @@ template <class Completion, class Op, class Record>
 inline bool ask(const Submitter& asker, const Op& op, const Record& record, std::string_view words = {}) {
     using Reply = decltype(asking::execute(asker, std::declval<LocalPeer&>(), op));
     const Request<Record> request{asking::key_bytes(op), record, words};
-    if (asking::warms(asker.context, request.key)) [[unlikely]] {
+    if (asking::warms(asker.context)) [[unlikely]] {
         const Verb verb = std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other;
         return asking::submit_to_warm_up<Completion>(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>);
     }
@@ -407,7 +405,7 @@ template <class Completion, class Record>
 inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Record& record, std::string_view words = {}) {
     const Request<Record> request{op.key.bytes, record, words};
     Completion completion(asker.target(), request.key, record, words);
-    if (asking::warms(asker.context, request.key)) [[unlikely]] {
+    if (asking::warms(asker.context)) [[unlikely]] {
         return asking::submit_to_warm_up<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
                                                      &asking::complete_get<Completion, Record>);
     }
@@ -447,7 +445,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     const asking::Read read = asking::read_memory(peer->memory(), key, context.now, tokens_matter, node::lent_bytes_min, completion,
                                                   found, std::identity());
     if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
-    if (read == asking::Read::other && asking::warms(context, key.bytes)) [[unlikely]]
+    if (read == asking::Read::other && asking::warms(context)) [[unlikely]]
         return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request);
     if (read != asking::Read::hit) [[unlikely]] {
         return asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);

@@ -28,8 +28,6 @@ bool keep_text(std::string& kept, std::string_view text) {
 // Without uniques (-C) compares with a value that no item has, and none lower: `ms I` would accept an older one.
 template <class Op>
 void compare_in_vain(Op& op) {
-    if constexpr (requires { op.arrival; })
-        if (op.arrival) return;
     bool compares = op.cas_compare.value_or(0) != 0;
     if (protocol::is_mark(op.cas_compare.value_or(0))) return;
     if constexpr (std::is_same_v<Op, protocol::StoreOp>)
@@ -103,7 +101,6 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
       tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
       set_(nodes.set()),
       fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
-      former_(shared_),
       chance_(uint32_t(boottime_ns()) | 1) {
     for (size_t i = 0; i < set_->members.size(); i++) {
         list_.push_back(make_peer(*set_, i));
@@ -143,7 +140,6 @@ void Links::timer_due() {
 
 // While no reply and no letter waits any more, it polls for completions of READs, and sends what they lead to now.
 void Links::end_tick() {
-    if (former_.attend_at_ns() <= now() || shared_.links_changed) [[unlikely]] former_.attend(list_);  // before the deletes
     if (fencer_->due()) [[unlikely]] attend();
     LinkPeer* only_read = flush_touched();
     if (!leaving_.empty() && retire()) only_read = flush_touched();
@@ -152,7 +148,7 @@ void Links::end_tick() {
         flush_touched();
         shared_.courier.deliver();
     }
-    timer_at_ns_ = std::min({timer_at_ns_, fencer_->again_at_ns(), former_.attend_at_ns()});
+    timer_at_ns_ = std::min(timer_at_ns_, fencer_->again_at_ns());
     shared_.clock_is_old();
 }
 
@@ -187,7 +183,7 @@ LinkPeer* Links::flush_touched() {
 
 // The timer may expire too early: it is not set again for each request.
 void Links::set_timer() {
-    uint64_t next = std::min(fencer_->again_at_ns(), former_.attend_at_ns());
+    uint64_t next = fencer_->again_at_ns();
     for (const auto* peers : {&list_, &leaving_})
         for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
     timer_at_ns_ = std::min(timer_at_ns_, next);
@@ -337,10 +333,6 @@ SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted
     with.no_value = !wanted.value;
     with.one_sided = wanted.plain && !peer->is_mapped();
     return ask_peer(peer, op, std::move(with));
-}
-
-SubmitResult Links::take_from(LinkPeer& peer, protocol::GetOp& op, Ticket ticket) {
-    return peer.ask(op, options(ticket), *tickets_);
 }
 
 void Links::expect(std::span<const protocol::Key> keys) {
@@ -505,7 +497,6 @@ void Links::take() {
     leaving_.reserve(leaving_.size() + list_.size());
     shared_.touched.reserve(leaving_.size() + list_.size() + list.size());
     fencer_->reserve(list.size());
-    former_.prepare(next);
     for (size_t i = 0; i < list.size(); i++)
         if (kept_from[i] != is_new) list[i] = std::move(list_[kept_from[i]]);
     const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(set_->options.timeout_ns, next->options.timeout_ns);
@@ -517,10 +508,8 @@ void Links::take() {
     list_ = std::move(list);
     set_ = std::move(next);
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
-    former_.take(list_, leaving_);
     for (auto& peer : leaving_) peer->touch();
     retire();
-    former_.attend(list_);
     fencer_->attend(list_, leaving_, *set_);
 }
 
@@ -541,12 +530,11 @@ bool Links::may_end(LinkPeer& peer) {
 bool Links::retire() {
     const size_t before = leaving_.size();
     std::erase_if(leaving_, [&](const std::unique_ptr<LinkPeer>& peer) {
-        if (former_.needs(*peer) || (!may_end(*peer) && now() < peer->leaves_by_ns())) return false;
+        if (!may_end(*peer) && now() < peer->leaves_by_ns()) return false;
         peer->stop();
         std::erase(shared_.touched, peer.get());
         return true;
     });
-    if (leaving_.size() != before) former_.find(list_, leaving_);
     bool started = false;
     const auto start_behind = [&](LinkPeer& peer, size_t earlier) {
         const auto is_before = [&](const auto& other) { return other->shared_node() == peer.shared_node(); };

@@ -43,7 +43,6 @@
 #include <vector>
 
 #include "daemon/engine/fencer.h"
-#include "daemon/engine/former_owner.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
@@ -86,12 +85,6 @@ class Links {
     // in configured order, a line "NAME BYTES\n" and so many bytes of text, lines "name value\n". "NAME -\n" stands for a
     // node that did not answer. An unknown name yields an empty value.
     SubmitResult ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket);
-
-    // ---- items that move after a change of the list (daemon/engine/former_owner.h)
-    FormerOwner& former() { return former_; }
-    // The peer to take a key's item from; nullptr: none.
-    LinkPeer* former_of(std::string_view key) { return former_.of(key, choose(key)); }
-    SubmitResult take_from(LinkPeer& peer, protocol::GetOp& op, Ticket ticket);
 
     // Gets of these keys follow: their reads of mapped memory, a node's or the pointer table, may be prefetched. It affects no
     // answer.
@@ -147,7 +140,6 @@ class Links {
     std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
     std::map<Ticket, Gather> gathers_;
     std::unique_ptr<Fencer> fencer_;
-    FormerOwner former_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
 };

@@ -317,7 +317,6 @@ template SubmitResult OwnLink::ask(protocol::ArithOp&, proxy::AskOptions, proxy:
 template SubmitResult OwnLink::ask(protocol::ForgetOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult OwnLink::ask(protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult OwnLink::ask(protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
-template SubmitResult OwnLink::ask(protocol::ListChangeOp&, proxy::AskOptions, proxy::ReplySink&);
 
 template <class Op>
 bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {
@@ -332,7 +331,6 @@ bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::Rep
 
 template bool OwnLink::ask_now(const protocol::DeleteOp&, const proxy::AskOptions&, proxy::ReplySink&) noexcept;
 template bool OwnLink::ask_now(const protocol::FlushOp&, const proxy::AskOptions&, proxy::ReplySink&) noexcept;
-template bool OwnLink::ask_now(const protocol::ListChangeOp&, const proxy::AskOptions&, proxy::ReplySink&) noexcept;
 
 void OwnLink::ask_postponed() {
     if (!retry_) return;

@@ -19,6 +19,7 @@ using protocol::FlushOp;
 using protocol::ForgetOp;
 using protocol::GetOp;
 using protocol::GetReply;
+using protocol::SourceReply;
 using protocol::StoreOp;
 using protocol::StoreReply;
 
@@ -59,10 +60,11 @@ StoreOp mark_op(const protocol::Key& key) {
 
 }  // namespace
 
-WarmUp::WarmUp(std::unique_ptr<ItemSource> source, ReplyPool& replies, Context& context)
-    : replies_(replies), context_(context), source_(std::move(source)) {
-    source_->answer_to(*this);
-}
+WarmUp::WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context)
+    : replies_(replies),
+      context_(context),
+      gets_(source, waits, *this, /* rests= */ true),
+      changes_(source, waits, *this, /* rests= */ false) {}
 
 WarmUp::~WarmUp() { CHECK(requests_.empty()); }
 
@@ -187,14 +189,15 @@ void WarmUp::stop() {
     first_due_ = flush_ = nullptr;
     bytes_ = 0;
     for (const auto& [number, request] : all) replies_.unavailable(request->ticket, "farcached stops");
-    source_->stop();
+    gets_.stop();
+    changes_.stop();
 }
 
 // ---- steps -------------------------------------------------------------------------------------------
 
 void WarmUp::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
-    if (request.settled || !source_->may_have(key_of(op).bytes)) return execute(request);
+    if (request.settled) return execute(request);
     if (is_get(op)) return get_first(request);
     replaces(op) ? change_source(request) : take_mark(request);
 }
@@ -232,8 +235,7 @@ void WarmUp::get_first(Request& request) {
 
 void WarmUp::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return fail(request, "the node did not reply");
-    if (std::get<GetReply>(slot.reply()).status == GetReply::Status::miss)
-        return source_->takes_marks() ? take_mark(request) : fetch(request);
+    if (std::get<GetReply>(slot.reply()).status == GetReply::Status::miss) return take_mark(request);
     answer(request, slot.reply(), slot.value());
 }
 
@@ -260,44 +262,37 @@ void WarmUp::fetch(Request& request) {
     context_.counters.warm_fetches.add(1);
     request.awaits = Awaits::fetch;
     request.fetched_at = context_.now;
-    source_->fetch(key_of(request.asked.op).bytes, request.number);
+    gets_.ask(SourceLink::Kind::get, key_of(request.asked.op).bytes, request.number);
 }
 
 void WarmUp::change_source(Request& request) {
-    if (!source_->takes_marks()) return execute(request);
     const bool flushes = std::holds_alternative<FlushOp>(request.asked.op);
     request.awaits = Awaits::change;
     const uint64_t number = request.number;
-    source_->change(flushes ? ItemSource::Change::flush : ItemSource::Change::remove, key_of(request.asked.op).bytes, number);
+    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, key_of(request.asked.op).bytes, number);
     if (broken::s7_execute_first && find(number) != nullptr) execute(request);
 }
 
-void WarmUp::source_answered(uint64_t number, bool ok, const ItemSource::Item* item) noexcept {
+void WarmUp::source_answered(uint64_t number, bool ok, const SourceReply& reply) noexcept {
     if (!ok) context_.counters.warm_failures.add(1);
     Request* const request = find(number);
     if (request == nullptr) return;  // stopped
     const Awaits awaited = std::exchange(request->awaits, Awaits::nothing);
-    if (awaited == Awaits::fetch) return attempt(*request, [&] { fetched(*request, item); });
+    if (awaited == Awaits::fetch) return attempt(*request, [&] { fetched(*request, ok, reply); });
     if (!ok) return fail(*request, "the source of warm_from did not delete the key in time");
     attempt(*request, [&] { execute(*request); });
 }
 
-void WarmUp::fetched(Request& request, const ItemSource::Item* item) {
+void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     for (Request* behind = request.next; behind != nullptr && is_get(behind->asked.op); behind = behind->next)
         behind->settled = true;
-    if (item == nullptr) return go_on(request);
-    if (item->ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(item->ttl_s, INT32_MAX));
+    if (!ok || reply.status != SourceReply::Status::item) return go_on(request);
+    if (reply.ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
     if (has_expired(request.exptime, context_.now)) return go_on(request);
     context_.counters.warm_hits.add(1);
-    request.value = item->value;
-    request.flags = item->flags;
-    request.cas = item->cas;
-    request.key_binary = item->key_binary;
+    request.value = reply.value;
+    request.flags = reply.flags;
     bytes_ += request.value.size();
-    store_found(request);
-}
-
-void WarmUp::store_found(Request& request) {
     StoreOp op;
     op.key = key_of(request.asked.op);
     op.mode = StoreOp::Mode::cas;
@@ -305,11 +300,8 @@ void WarmUp::store_found(Request& request) {
     op.value = request.value;
     op.flags = request.flags;
     op.exptime = request.exptime;
-    op.key_binary = request.key_binary;
-    if (request.cas != 0) op.cas_set = request.cas;
     const bool fits = !context_.router.too_large(op.key.bytes.size(), op.value.size());
-    const bool knows = source_->takes_marks() ? protocol::is_mark(request.mark) : source_->complete(op);
-    if (!knows || !fits) return filled(request, StoreReply());
+    if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
     if (peer == nullptr) return ask_links(request, op, {}, &WarmUp::fill_answered);
     filled(request, peer->node().store(op, context_.now));
@@ -323,9 +315,7 @@ void WarmUp::filled(Request& request, const StoreReply& reply) {
     if (reply.status == StoreReply::Status::stored) context_.counters.warm_stored.add(1);
     if (!is_get(request.asked.op)) return change_source(request);
     // Another request has stored a newer value.
-    const bool must_be_stored = !source_->takes_marks();
-    if (reply.status == StoreReply::Status::exists || (must_be_stored && reply.status != StoreReply::Status::stored))
-        return execute(request);
+    if (reply.status == StoreReply::Status::exists) return execute(request);
     answer_found(request, reply);
 }
 
@@ -360,8 +350,7 @@ void WarmUp::execute(Request& request) {
         [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose(op.key.bytes), op, request.wanted, request.ticket);
-            else if constexpr (!std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::ListChangeOp>)
-                links.ask(op, request.ticket);
+            else if constexpr (!std::is_same_v<Op, protocol::StatsOp>) links.ask(op, request.ticket);
         },
         request.asked.op);
     finish(request);

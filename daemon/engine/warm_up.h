@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// WarmUp: moves items from a source to the nodes, as clients ask for them. The source is the memcached that warm_from names, or the
-// former owners of keys (daemon/engine/former_owner.h). Requests for keys that it may have take these steps, each only if the one
-// before it has not answered:
+// WarmUp: moves items from the memcached that warm_from names to the nodes, as clients ask for them. While it runs, requests for
+// keys take these steps, each only if the one before it has not answered:
 //
 //     get       read here -> take the key's mark -> get from the source -> store here, if the mark is the same -> reply
 //     set                                                  delete at the source -> set here -> reply
 //     other mutations   mark -> get -> store, as a get;    delete at the source -> execute here -> reply
 //     flush_all, delete_prefix                             flush_all at the source -> execute here -> reply
-//
-// A former owner needs neither a get's mark nor deletes: what it gives it removes, and the node decides whether to store it.
 //
 // Owner: a Worker; its thread alone.
 //
@@ -20,6 +17,7 @@
 // U4  Each submitted ticket is answered once, by this or by the links that it was passed to. What ends a request allocates nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,22 +26,20 @@
 #include <unordered_map>
 
 #include "daemon/engine/engine.h"
-#include "daemon/engine/item_source.h"
 #include "daemon/engine/owned_request.h"
 #include "daemon/engine/reply_queue.h"
+#include "daemon/engine/source_link.h"
 
 namespace farcached::daemon {
 
-class WarmUp final : private ItemSource::Sink {
+class WarmUp final : private SourceLink::Sink {
   public:
     // All outlive this.
-    WarmUp(std::unique_ptr<ItemSource> source, ReplyPool& replies, Context& context);
+    WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context);
     ~WarmUp();
     WarmUp(const WarmUp&) = delete;
     WarmUp& operator=(const WarmUp&) = delete;
 
-    // Is a request for the key to be submitted here? The empty key: of a flush.
-    bool wants(std::string_view key) const { return busy(key) || source_->may_have(key); }
     // A request for the key waits here: a get must not overtake it.
     bool busy(std::string_view key) const;
     // Borrows the operation until it returns. Throws std::bad_alloc, with no effect.
@@ -53,9 +49,15 @@ class WarmUp final : private ItemSource::Sink {
     }
 
     // Sends the commands for the source.
-    void end_tick() { source_->end_tick(); }
-    uint64_t timer_at_ns() const { return source_->timer_at_ns(); }
-    void timer_due() { source_->timer_due(); }
+    void end_tick() {
+        gets_.end_tick();
+        changes_.end_tick();
+    }
+    uint64_t timer_at_ns() const { return std::min(gets_.timer_at_ns(), changes_.timer_at_ns()); }
+    void timer_due() {
+        gets_.timer_due();
+        changes_.timer_due();
+    }
     // Fails all requests that wait here. After the last submission, before the links stop.
     void stop();
 
@@ -89,10 +91,8 @@ class WarmUp final : private ItemSource::Sink {
         Request* next = nullptr;          // in a queue of its key or behind a flush
         bool settled = false;  // an earlier request of the key has asked the source
         Awaits awaits = Awaits::nothing;
-        std::string value;     // found at the source, with the next four
+        std::string value;     // found at the source, with the next two
         uint32_t flags = 0;
-        uint64_t cas = 0;
-        bool key_binary = false;
         NodeSeconds fetched_at = 0, exptime = never_expires;
         Request* next_due = nullptr;
     };
@@ -119,9 +119,8 @@ class WarmUp final : private ItemSource::Sink {
     void marked(Request& request, const protocol::StoreReply& reply);
     void go_on(Request& request);
     void fetch(Request& request);
-    void source_answered(uint64_t number, bool ok, const ItemSource::Item* item) noexcept override;
-    void fetched(Request& request, const ItemSource::Item* item);
-    void store_found(Request& request);
+    void source_answered(uint64_t number, bool ok, const protocol::SourceReply& reply) noexcept override;
+    void fetched(Request& request, bool ok, const protocol::SourceReply& reply);
     void fill_answered(Request& request, ReplySlot& slot);
     void filled(Request& request, const protocol::StoreReply& reply);
     void change_source(Request& request);
@@ -136,7 +135,7 @@ class WarmUp final : private ItemSource::Sink {
 
     ReplyPool& replies_;
     Context& context_;
-    const std::unique_ptr<ItemSource> source_;
+    SourceLink gets_, changes_;
     std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
     Keys keys_;  // of each key, the first is under way
     uint64_t numbers_ = 0;

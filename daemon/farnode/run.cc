@@ -169,7 +169,6 @@ Config node_config(const conf::Settings& settings, MemoryFile* file) {
     Config config;
     config.file = file;
     config.cas_above = uniques_above();
-    config.takes_over = true;
     config.memory_bytes = settings.memory.bytes_max;
     config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;

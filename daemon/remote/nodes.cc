@@ -173,7 +173,6 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         for (const std::string& error : *errors) text += error + "\n";
     if (!text.empty()) return problem(std::move(text));
     set->placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
-    set->hands_over = former_set(this->set().get(), *set, settings.warm_from.empty() ? settings.warm_up_s : 0, boottime_ns());
     return set;
 }
 
@@ -183,7 +182,8 @@ std::shared_ptr<const NodeSet> Nodes::set() const {
 }
 
 bool Nodes::is_member(const OneNode& node) const {
-    return std::ranges::any_of(set_->members, [&](const NodeSet::Member& member) { return member.one.get() == &node; });
+    return std::any_of(set_->members.begin(), set_->members.end(),
+                       [&](const NodeSet::Member& member) { return member.one.get() == &node; });
 }
 
 bool Nodes::is_settled() const {
@@ -352,7 +352,9 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
     if (before != 0 || !node.told_down) return;
     node.told_down = false;
     tell_event([&] { return backend_good_line(place_of(node)); });
-    tell_if_memory([&] { node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}}); });
+    tell_if_memory([&] {
+        node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
+    });
 }
 
 template <class Line>

@@ -26,7 +26,6 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/remote/fence.h"
-#include "daemon/remote/former_set.h"
 #include "daemon/remote/host_addresses.h"
 #include "daemon/remote/moved_keys.h"
 #include "daemon/stats/server_view.h"
@@ -136,7 +135,6 @@ struct NodeSet {
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     std::shared_ptr<const std::atomic<uint64_t>> epoch;  // as in Found; nullptr: none
-    std::shared_ptr<const FormerSet> hands_over = nullptr;  // nullptr: no item is handed over
 
     uint64_t epoch_now() const { return epoch == nullptr ? 0 : epoch->load(std::memory_order_acquire); }
 };

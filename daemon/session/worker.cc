@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
-#include "daemon/engine/former_source.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -45,10 +44,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     if (node != nullptr && node->config().disk != nullptr)
         disk_ = std::make_unique<DiskGets>(*node, sessions_.io(), replies_, context_);
     context_.disk = disk_.get();
-    std::unique_ptr<ItemSource> source;
-    if (options.warm != nullptr) source = std::make_unique<MemcachedSource>(*options.warm, sessions_.io());
-    else if (nodes != nullptr) source = std::make_unique<FormerSource>(replies_, context_);
-    if (source != nullptr) warm_ = std::make_unique<WarmUp>(std::move(source), replies_, context_);
+    if (options.warm != nullptr) warm_ = std::make_unique<WarmUp>(*options.warm, sessions_.io(), replies_, context_);
     context_.warm = warm_.get();
     inbox_.listen(sessions_.io(), [this] { woken(); });
     set_idle_check();

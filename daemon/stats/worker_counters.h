@@ -98,10 +98,10 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(get_unavailable, "keys of GETs without a reply of their node")                              \
     X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown") \
     X(replies_unmatched, "replies of nodes that match no request")                                \
-    X(warm_fetches, "keys asked for at the source of warm_from, or at their former node")         \
-    X(warm_hits, "of these, keys that were there")                                                \
+    X(warm_fetches, "keys asked for at the source of warm_from")                                  \
+    X(warm_hits, "of these, keys that the source had")                                            \
     X(warm_stored, "of these, items stored here")                                                 \
-    X(warm_failures, "of these fetches, and of changes at the source, those not carried out in time") \
+    X(warm_failures, "commands to the source of warm_from that it did not carry out in time")     \
     X(slow_requests, "requests that took slow_log_ms or longer")                                  \
     X(tls_handshakes, "TLS handshakes completed")                                                 \
     X(tls_kernel_handshakes, "of these, those after which the kernel encrypts replies")           \

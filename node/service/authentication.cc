@@ -20,7 +20,7 @@ namespace {
 std::string shown_key(const AuthKey& key) { return std::string(protocol::auth_role_name(key.role())) + ":" + key.name(); }
 
 bool is_plain(const protocol::GetOp& op) {
-    return !op.touch.has_value() && !op.vivify.has_value() && !op.recache_before.has_value() && !op.take;
+    return !op.touch.has_value() && !op.vivify.has_value() && !op.recache_before.has_value();
 }
 
 }  // namespace

@@ -272,8 +272,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
         again_ = waits_for_end_ = true;
         return;
     }
-    (op.take ? counters_.cmd_take : counters_.cmd_get).add(1);
-    if (found || !op.take) (op.take ? counters_.taken : found ? counters_.get_hits : counters_.get_misses).add(1);
+    counters_.cmd_get.add(1);
+    (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
     if (found) {
         turn.grant(hit.with, got.grant, got.denied);
@@ -329,9 +329,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp
 }
 
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
+    counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
-    const bool stored = reply.status == protocol::StoreReply::Status::stored;
-    (!op.arrival ? counters_.cmd_set : stored ? counters_.arrived : counters_.arrivals_refused).add(1);
     turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
@@ -369,7 +368,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp
 
 // Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
 bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
-    if (!node_.begin(flush, turn.now)) return false;
+    if (!node_.begin(flush)) return false;
     walks_.push_back({{turn.sequence, tag}, std::move(flush)});
     in_flight_[turn.sequence]++;
     return true;
@@ -426,12 +425,6 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp
     if (follows) send_later(turn, options.tag, std::move(apart));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::ListChangeOp& op) {
-    counters_.cmd_list_change.add(1);
-    node_.list_changed(op.change, op.ago_ms, op.open_s, turn.now);
-    turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
-}
-
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
 
 void Execution::await_end(const protocol::Key& key, const Place& place, uint64_t until_ns) {
@@ -485,7 +478,7 @@ bool replaces_value(const protocol::ForgetOp&) { return true; }
 bool replaces_value(const auto&) { return false; }
 
 bool changes_item(const protocol::GetOp& op) {
-    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value() || op.take;
+    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
 }
 bool changes_item(const auto&) { return true; }
 

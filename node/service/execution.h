@@ -114,7 +114,6 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::ListChangeOp& op);
     static Hit hit_to(uint32_t tag, bool want_grant, bool elsewhere = false);
     char* room_for(Turn& turn, Hit& hit, uint32_t value_len);
     void reply(Turn& turn, Hit& hit, const protocol::GetReply& reply);

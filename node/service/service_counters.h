@@ -44,11 +44,6 @@ namespace farcached::node {
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \
     X(cmd_keep, "deletes of the items whose keys a changed list of nodes gives to other nodes")                     \
-    X(cmd_list_change, "changes of the list of nodes that proxies reported (warm_up_s)")                            \
-    X(cmd_take, "keys that proxies asked for here as at their former node (warm_up_s)")                             \
-    X(taken, "of these, keys whose item was here and was removed")                                                  \
-    X(arrived, "items of former nodes stored here (warm_up_s)")                                                     \
-    X(arrivals_refused, "items of former nodes not stored: the key was mutated or stored here before")              \
     X(get_value_lost, "gets whose value its tier had lost: counted as hits, answered as misses")                    \
     X(waits_for_sublease, "requests that waited until no proxy could READ the key's value on the node of spill_to")   \
     X(cmd_stats, "requests for statistics")                                                                         \

@@ -2,7 +2,6 @@
 #include "node/store/hidden_items.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -31,11 +30,8 @@ bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t orde
     return true;
 }
 
-bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order, bool leaves) {
+bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order) {
     const auto known = std::ranges::find_if(moved_, [&](const AwayKeys& away) { return *away.kept == *kept; });
-    const uint64_t from = known != moved_.end() ? known->last.floor : 0;
-    const bool again = leavings_.kept != nullptr && *leavings_.kept == *kept;
-    if (!again || !leaves) leavings_ = {};
     if (known != moved_.end()) {
         known->last = {floor, order};
     } else if (moved_.size() < moved_max) {
@@ -46,30 +42,19 @@ bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order, boo
         if (!both.has_value()) return false;
         moved_.back() = {std::make_shared<const protocol::KeptKeys>(*std::move(both)), {floor, order}};
     }
-    if (leaves && !again) leavings_ = {kept, from, floor};
     floor_ = std::max(floor_, floor);
     return true;
 }
 
-bool HiddenPrefixes::hides_moved(std::string_view key, uint64_t generation, const Moved& but_for) const {
+bool HiddenPrefixes::hides_moved(std::string_view key, uint64_t generation) const {
     return std::ranges::any_of(moved_, [&](const AwayKeys& away) {
-        if (but_for != nullptr && *away.kept == *but_for) return false;
         return generation < away.last.floor && !away.kept->keeps(key);
     });
 }
 
-bool HiddenPrefixes::leaves(std::string_view key, uint64_t generation) const {
-    if (leavings_.kept == nullptr || generation < leavings_.from || generation >= leavings_.to) return false;
-    if (leavings_.kept->keeps(key)) return false;
-    return !hides_moved(key, generation, leavings_.kept) && !hides_by_prefix(key, generation);
-}
-
 bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
     if (generation >= floor_) return false;
-    return hides_moved(key, generation, nullptr) || hides_by_prefix(key, generation);
-}
-
-bool HiddenPrefixes::hides_by_prefix(std::string_view key, uint64_t generation) const {
+    if (hides_moved(key, generation)) return true;
     for (const Length& length : lengths_) {
         if (length.bytes > key.size()) return false;
         const auto found = entries_.find(key.substr(0, length.bytes));
@@ -113,8 +98,7 @@ void HiddenPrefixes::swept(uint64_t order) {
         floor_ = std::max(floor_, entry.last.floor);
         ++at;
     }
-    const bool spared = std::exchange(spared_, false);
-    std::erase_if(moved_, [&](const AwayKeys& away) { return !spared && away.last.order <= order; });
+    std::erase_if(moved_, [order](const AwayKeys& away) { return away.last.order <= order; });
     for (const AwayKeys& away : moved_) floor_ = std::max(floor_, away.last.floor);
 }
 
@@ -128,7 +112,6 @@ void HiddenPrefixes::clear() {
     entries_.clear();
     lengths_.clear();
     moved_.clear();
-    leavings_ = {};
     floor_ = 0;
 }
 
@@ -155,8 +138,8 @@ bool HiddenItems::hide_prefix(std::string_view prefix, uint64_t floor, uint64_t 
     return true;
 }
 
-bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, bool leaves) {
-    if (!prefixes_.hide(kept, floor, order, leaves)) return false;
+bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order) {
+    if (!prefixes_.hide(kept, floor, order)) return false;
     publish();
     return true;
 }

@@ -32,8 +32,6 @@ namespace farcached::node {
 // H1  An item is hidden if its key begins with a prefix and its generation is below that prefix's floor.
 // H2  A lookup costs one hash for each distinct prefix length, however many prefixes exist.
 // H3  So are items whose keys have moved away (Moved): those that KeptKeys do not keep, and whose generation is below their floor.
-// H4  Items that the last such change alone has hidden, at its first call, are the leavings: Node::take() finds them. A sweep can
-//     spare them. Then no change is forgotten, or they would return.
 class HiddenPrefixes {
   public:
     static constexpr size_t prefixes_max = 1024;  // waiting to be swept
@@ -44,10 +42,7 @@ class HiddenPrefixes {
     // the moved keys cannot be described with the last ones.
     // Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
-    bool hide(const Moved& kept, uint64_t floor, uint64_t order, bool leaves);
-    bool leaves(std::string_view key, uint64_t generation) const;
-    // A sweep does not remove it now.
-    void spare() { spared_ = true; }
+    bool hide(const Moved& kept, uint64_t floor, uint64_t order);
     bool hides(std::string_view key, uint64_t generation) const;
     // Where the item counts when it is removed: at the prefix whose delete hid it first. Null: it is not hidden.
     uint64_t* counter(std::string_view key, uint64_t generation);
@@ -81,20 +76,12 @@ class HiddenPrefixes {
         Delete last;
     };
 
-    struct Leavings {
-        Moved kept;  // nullptr: there are none
-        uint64_t from = 0, to = 0;  // generations
-    };
-
-    bool hides_moved(std::string_view key, uint64_t generation, const Moved& but_for) const;
-    bool hides_by_prefix(std::string_view key, uint64_t generation) const;
+    bool hides_moved(std::string_view key, uint64_t generation) const;
     void uncount(size_t bytes);
 
     std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
     std::vector<Length> lengths_;  // ascending; only lengths in use
     std::vector<AwayKeys> moved_;
-    Leavings leavings_;
-    bool spared_ = false;  // since the last sweep
     uint64_t floor_ = 0;
 };
 
@@ -118,13 +105,7 @@ class HiddenItems {
     // Hides the items with the prefix below that generation. False: the table of prefixes is full. Throws std::bad_alloc.
     bool hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order);
     // The same with the items that these do not keep.
-    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, bool leaves);
-    // Is the hidden item one of the leavings?
-    bool leaves(Ref ref) const {
-        const uint64_t generation = generation_of(*arena_, ref);
-        return generation >= flush_floor_ && prefixes_.leaves(key_of(*arena_, ref), generation);
-    }
-    void spare() { prefixes_.spare(); }
+    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order);
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void swept(uint64_t order);
     // The item is being removed.

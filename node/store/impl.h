@@ -62,12 +62,6 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
     std::atomic<uint64_t> prefix_deletes{0};    // executed
     PrefixCounts prefix_counts;
-    const uint64_t started_ns = boottime_ns();
-    ListChanges list_changes;
-
-    void note_change(Partition& partition, uint64_t hash, NodeSeconds now) {
-        partition.note_change(hash, now, list_changes.open_until());
-    }
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -35,16 +35,6 @@ uint64_t Items::next_cas() {
     return cas;
 }
 
-bool Items::follow_cas(uint64_t cas) {
-    constexpr uint64_t most = UINT64_C(1) << 48;  // clients can choose uniques; nodes begin at the time of day in microseconds
-    if (!cas_ || cas == 0) return false;
-    const uint64_t issued = cas / partition_count_;
-    if (issued > cas_issued_ && issued - cas_issued_ > most / partition_count_) return false;
-    cas_issued_ = std::max(cas_issued_, issued);
-    cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
-    return true;
-}
-
 protocol::ItemMeta Items::meta(Ref ref) const {
     const layout::ItemHeader& header = arena_->header(ref);
     const Descriptor& item = arena_->descriptor(ref);
@@ -90,12 +80,6 @@ Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
         return {};
     }
     return {place, protocol::Miss::none};
-}
-
-Items::Found Items::find_to_take(const protocol::Key& key, NodeSeconds now) {
-    const Index::Place place = locate(key);
-    if (place.slot != nullptr && leaves(place.ref, now) && !lost(place.ref)) return {place, protocol::Miss::none};
-    return find(key, now);
 }
 
 bool Items::lost(Ref ref) const {

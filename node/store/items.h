@@ -59,9 +59,6 @@ class Items : private PartsOfItems {
     };
     // Finds a live, unexpired, unflushed item; removes a dead one.
     Found find(const protocol::Key& key, NodeSeconds now);
-    // The same of an item that is to leave: it may be one of HiddenItems' leavings.
-    Found find_to_take(const protocol::Key& key, NodeSeconds now);
-    bool leaves(Ref ref, NodeSeconds now) const { return hidden(ref) && hidden_->leaves(ref) && !expired(*arena_, ref, now); }
     void expect(uint64_t items) { index_.expect(items); }
     Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
     // The index slot that refers to a live item (I1).
@@ -75,8 +72,6 @@ class Items : private PartsOfItems {
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
     uint64_t next_cas();
-    // An item with this unique comes from another node: later uniques are larger. False: it is too far ahead.
-    bool follow_cas(uint64_t cas);
 
     // Whether put() may write the item over the one in that slot.
     bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;

@@ -362,12 +362,10 @@ void Node::flush_all(NodeSeconds now) {
 }
 
 // Moved keys are noted as an empty prefix: a restart before the sweep's end drops all items of that time.
-bool Node::begin(PartialFlush& flush, NodeSeconds now) {
+bool Node::begin(PartialFlush& flush) {
     CHECK(flush.kept != nullptr ? flush.prefix.empty() : !flush.prefix.empty() && flush.prefix.size() <= limits::key_bytes_max);
     std::lock_guard one_at_a_time(impl_->prefix_lock);
     const uint64_t order = impl_->prefix_last.load(std::memory_order_relaxed) + 1;
-    // A restart could not tell which items these are.
-    const NodeSeconds leave_until = impl_->config.file == nullptr ? impl_->list_changes.open_until() : 0;
     bool begun = false;
     try {
         std::string own(flush.prefix);
@@ -376,7 +374,7 @@ bool Node::begin(PartialFlush& flush, NodeSeconds now) {
         if (!impl_->note_prefix(flush.prefix, order, noted)) return false;
         broken::step();
         impl_->each_partition([&](Partition& partition) {
-            flush.floors.push_back(partition.hide(flush, order, partition.latest(now), leave_until));
+            flush.floors.push_back(partition.hide(flush, order));
             if (noted != nullptr)
                 __atomic_store_n(&noted->floors[flush.floors.size() - 1], flush.floors.back(), __ATOMIC_RELEASE);
             broken::step();
@@ -420,7 +418,7 @@ bool Node::go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now) {
 bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
     try {
         PartialFlush flush{std::string(prefix), nullptr};
-        if (!begin(flush, now)) return false;
+        if (!begin(flush)) return false;
         while (!go_on(flush, UINT32_MAX, now)) {
         }
         return true;

@@ -60,7 +60,6 @@ struct Config {
     uint64_t cas_above = 0;                      // every cas is above this
     bool huge_pages = false;                     // -L: try for huge pages
     bool offered = true;                         // other processes may map the memory
-    bool takes_over = false;                     // may store items of former owners (node/store/changed_keys.h)
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
     uint32_t workers = 4;                        // threads that will call
     PolicyKind policy = PolicyKind::clock;       // node/policy/policy.h; lru and mq exclude leases
@@ -243,8 +242,6 @@ class Node {
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
                            Place* away = nullptr);
-    // The same for GetOp::take. The item may be hidden from all other requests since its key moved away (HiddenItems).
-    protocol::GetReply take(const protocol::Key& key, NodeSeconds now, ValueSink value);
     // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The tier has not: the item is gone, unless it has changed since.
@@ -283,10 +280,6 @@ class Node {
     bool too_large(size_t key_bytes, uint64_t value_bytes) const;
     // The size class of such an item, as in stats slabs.
     uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
-    // A proxy took a new list of nodes `ago_ms` ago, and asks former owners for open_s from then on (ListChanges). From now on
-    // store() may accept their items (StoreOp::arrival).
-    void list_changed(uint64_t change, uint64_t ago_ms, NodeSeconds open_s, NodeSeconds now);
-
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
 
@@ -312,7 +305,7 @@ class Node {
         bool has(std::string_view key) const { return kept != nullptr ? !kept->keeps(key) : key.starts_with(prefix); }
     };
     // Fills the rest. False: as delete_prefix().
-    bool begin(PartialFlush& flush, NodeSeconds now);
+    bool begin(PartialFlush& flush);
     // Visits at most pages_max pages. True: done. Throws std::bad_alloc: try again.
     bool go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now);
     // For the sweeper: prefix_order() returns the order to sweep, 0 if none. prefixes_swept() reports that every page was swept

@@ -23,7 +23,6 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     evict_ = config.evict;
     partition_count_ = partition_count;
     tiers_ = {config.peer, config.disk};
-    if (config.takes_over) changed_.record(partition_count);
     const uint16_t number = uint16_t(which);
     const uint64_t generation = first_generation / layout::partitions_max * layout::partitions_max + which;
     slots_.attach(region, arena, number, partition_count);
@@ -254,7 +253,6 @@ void Partition::record(const Access& seen, NodeSeconds now) {
 
 void Partition::flush(NodeSeconds now) {
     marks_.note_all();
-    changed_.flushed(now);
     if (broken::s11_forget_floor) return;
     leases_.end_before(0);
     for (uint32_t page : leases_.pages().take_all()) {
@@ -268,14 +266,11 @@ void Partition::flush(NodeSeconds now) {
     hidden_.flush(items_.writer().next_generation());
 }
 
-uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order, NodeSeconds now, NodeSeconds leave_until) {
+uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
     marks_.note_all();
-    if (what.kept == nullptr) changed_.flushed(now);
-    const bool leaves = what.kept != nullptr && leave_until > now;
-    leave_until_ = leaves ? leave_until : leave_until_;
     const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
-    const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order, leaves) :
+    const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order) :
                                                hidden_.hide_prefix(what.prefix, floor, order);
     return hidden ? floor : 0;
 }
@@ -310,7 +305,6 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
         swept.checked++;
         items_.count_checked(arena_->page(page).size_class);
         if (!items_.dead(ref, now)) return spill_.take_idle(ref, now);
-        if (now < leave_until_ && items_.leaves(ref, now)) return hidden_.spare();
         const Gone why = hidden_.hides_by_prefix(ref) ? Gone::deleted : items_.lost(ref) ? Gone::met : Gone::crawled;
         items_.kill(ref, items_.place_of(ref).slot, why, now);
         swept.removed++;

@@ -21,7 +21,6 @@
 #include <string_view>
 #include <vector>
 
-#include "node/store/changed_keys.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
@@ -100,14 +99,7 @@ class alignas(64) Partition {
     void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
     void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
     Subleases& subleases() { return subleases_; }
-    const Marks& marks() const { return marks_; }
-    // A mutation of the key is executed. open_until: ListChanges.
-    void note_change(uint64_t hash, NodeSeconds now, NodeSeconds open_until) {
-        marks_.note(hash);
-        changed_.note(hash, now, open_until);
-    }
-    // May a former owner's item of the key be stored, by a change whose list was first used then?
-    bool accepts_arrival(uint64_t hash, NodeSeconds first) const { return changed_.accepts(hash, first); }
+    Marks& marks() { return marks_; }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -115,7 +107,7 @@ class alignas(64) Partition {
     // Hides these existing items from all readers but proxies with leases on them: kill_leased() on each of leased_pages()
     // precedes the reply. `order` is larger than any before. Returns a generation: matching items below it are hidden. 0: the
     // table is full. Throws std::bad_alloc.
-    uint64_t hide(const Node::PartialFlush& what, uint64_t order, NodeSeconds now, NodeSeconds leave_until);
+    uint64_t hide(const Node::PartialFlush& what, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
     void kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now);
     // Of a hidden prefix, before it is reported as swept, as HiddenItems has it.
@@ -154,8 +146,6 @@ class alignas(64) Partition {
     LeaseZone zone_;
     Subleases subleases_;
     Marks marks_;
-    ChangedKeys changed_;
-    NodeSeconds leave_until_ = 0;  // no sweep removes leavings until then
 };
 
 }  // namespace farcached::node

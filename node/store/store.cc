@@ -152,11 +152,6 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
     return Status::not_stored;
 }
 
-bool accepts(const Partition& partition, uint64_t hash, std::optional<NodeSeconds> first_use) {
-    if (broken::s7_accept_arrivals) return true;
-    return first_use.has_value() && partition.accepts_arrival(hash, *first_use);
-}
-
 bool joins(const StoreOp& op) { return op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend; }
 
 NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool as_stale) {
@@ -305,10 +300,9 @@ bool Node::may_lend(uint64_t value_bytes, uint64_t freed) const {
 uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent, Place* away) {
-    if (op.take) return take(op.key, now, value);
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        if (op.touch.has_value() || op.vivify.has_value()) impl_->note_change(partition, op.key.hash, now);
+        if (op.touch.has_value() || op.vivify.has_value()) partition.marks().note(op.key.hash);
         Items::Found found = partition.items().find(op.key, now);
         if (found.place.slot == nullptr) {
             reply.why = found.why;
@@ -355,8 +349,6 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         reply.status = StoreReply::Status::too_large;
         return reply;
     }
-    const std::optional<NodeSeconds> first_use =
-        op.arrival ? impl_->list_changes.first_use(op.cas_compare.value_or(0), now) : std::nullopt;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         Items::Found found = partition.items().find(op.key, now);
         const bool exists = found.place.slot != nullptr;
@@ -365,8 +357,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         bool as_stale = false;
         const uint64_t mark = partition.marks().of(op.key.hash);
         StoreReply::Status status = verdict(op, exists, old.cas, mark, as_stale);
-        if (op.arrival && !accepts(partition, op.key.hash, first_use)) status = StoreReply::Status::not_stored;
-        if (is_mutation(op, exists, status)) impl_->note_change(partition, op.key.hash, now);
+        if (is_mutation(op, exists, status)) partition.marks().note(op.key.hash);
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
@@ -402,8 +393,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             if (need_pages == 0) partition.items().count_no_memory(item.bytes());
             return false;
         }
-        const bool has_cas = op.cas_set.has_value() && (!op.arrival || partition.items().follow_cas(*op.cas_set));
-        item.cas = has_cas ? *op.cas_set : partition.items().next_cas();
+        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().next_cas();
         if (upload != nullptr && ref == upload->place_->ref) upload->publish();
         partition.items().put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
@@ -423,7 +413,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    impl_->note_change(partition, op.key.hash, now);
+    partition.marks().note(op.key.hash);
     Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
@@ -498,7 +488,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     ArithReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         reply = {};
-        impl_->note_change(partition, op.key.hash, now);
+        partition.marks().note(op.key.hash);
         Items& items = partition.items();
         Items::Found found = items.find(op.key, now);
         const bool exists = found.place.slot != nullptr;
@@ -576,7 +566,7 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    impl_->note_change(partition, key.hash, now);
+    partition.marks().note(key.hash);
     Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
         partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);

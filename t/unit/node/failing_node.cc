@@ -338,7 +338,7 @@ void add_numbers(Operations& all) {
 void delete_in_parts(World& world, const std::string& prefix) {
     node::Node::PartialFlush flush{prefix, nullptr};
     bool begun = false;
-    world.call([&] { begun = world.node.begin(flush, at_start); });
+    world.call([&] { begun = world.node.begin(flush); });
     world.gone(prefix, false);
     if (!begun) return;
     for (int tries = 0; tries < 1000; tries++) {

@@ -455,7 +455,7 @@ void prefix_delete_against_set() {
     Cache cache;
     const protocol::Grant old = cache.leased("key1", "value"), set = cache.leased("key2", "value");
     node::Node::PartialFlush flush{"key", nullptr};
-    expect(cache.node.begin(flush, cache.now), "a delete by prefix begins");
+    expect(cache.node.begin(flush), "a delete by prefix begins");
     const Granted after = cache.set("key2", "newer");
     while (!cache.node.go_on(flush, 1, cache.now)) {
     }

@@ -102,7 +102,7 @@ std::shared_ptr<const protocol::KeptKeys> part_of(uint32_t modulus, uint32_t rem
 
 bool delete_moved(node::Node& cache, const std::shared_ptr<const protocol::KeptKeys>& kept) {
     node::Node::PartialFlush flush{{}, kept};
-    if (!cache.begin(flush, now)) return false;
+    if (!cache.begin(flush)) return false;
     while (!cache.go_on(flush, 1, now)) {
     }
     return true;

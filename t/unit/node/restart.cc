@@ -208,7 +208,7 @@ void each_mutation() {
     };
     const auto delete_moved = [](Node& node) {
         Node::PartialFlush flush{{}, std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{protocol::OwnedKeys()}})};
-        return node.begin(flush, now) && node.go_on(flush, UINT32_MAX, now);
+        return node.begin(flush) && node.go_on(flush, UINT32_MAX, now);
     };
     const auto swept_prefix = [](Node& node) {
         CHECK(node.delete_prefix("ke", now));

@@ -71,7 +71,6 @@ class Twin {
         return describe(DoneReply());
     }
     std::string run(const StatsOp&, const RequestOptions&, std::string&) { return "text"; }
-    std::string run(const ListChangeOp&, const RequestOptions&, std::string&) { return describe(DoneReply()); }
 
     static std::string granted(const std::optional<Grant>& grant) {
         if (!grant) return "";
@@ -150,7 +149,6 @@ void random_histories() {
             std::string key, value, got;
             const RequestOp op = draw_request(draw, key, value);
             if (std::holds_alternative<FlushOp>(op) && draw.below(10) != 0) continue;
-            if (std::holds_alternative<ListChangeOp>(op)) continue;  // t/unit/node/arrivals
             RequestOptions options = draw.options(op);
             options.value_follows = false;
             const std::string want =

@@ -56,7 +56,7 @@ inline std::string describe(const GetOp& op) {
     return "get" + Words()("key", op.key.bytes)("peek", op.peek)("no_bump", op.no_bump)(
                        "win", op.win_tokens)("touch", op.touch)("vivify", op.vivify)(
                        "recache", op.recache_before)("first", op.recache_first)(
-                       "cas_set", op.cas_set)("binary", op.key_binary)("take", op.take)
+                       "cas_set", op.cas_set)("binary", op.key_binary)
                        .take();
 }
 inline std::string describe(const StoreOp& op) {
@@ -64,7 +64,7 @@ inline std::string describe(const StoreOp& op) {
            Words()("key", op.key.bytes)("mode", op.mode)("value", op.value)("flags", op.flags)(
                "exptime", op.exptime)("compare", op.cas_compare)("cas_set", op.cas_set)(
                "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)(
-               "forget", op.forget)("spilled", op.spilled)("arrival", op.arrival)
+               "forget", op.forget)("spilled", op.spilled)
                .take();
 }
 inline std::string describe(const DeleteOp& op) {
@@ -89,10 +89,6 @@ inline std::string describe(const FlushOp& op) {
 }
 inline std::string describe(const StatsOp& op) {
     return "stats" + Words()("group", op.group).take();
-}
-
-inline std::string describe(const protocol::ListChangeOp& op) {
-    return "list_change" + Words()("change", op.change)("ago_ms", op.ago_ms)("open_s", op.open_s).take();
 }
 
 inline std::string describe(const NodeRequest& request) {
