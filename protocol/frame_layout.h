@@ -32,7 +32,7 @@ constexpr uint32_t version_with_in_place = 4;
 constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant_elsewhere` are unknown flags
 constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
-constexpr uint32_t version_with_epoch = 8;    // before it, no proxy tells the epoch of its list of nodes
+constexpr uint32_t version_with_epoch = 8;    // before it, no proxy names the epoch of its list of nodes
 
 // ---- every frame ------------------------------------------------------------------------------------
 //

@@ -44,7 +44,6 @@ struct KeptKeys {
 // The keys that both keep. nullopt: that takes more lists than each of them has, as with remainders by two moduli.
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other);
 
-
 std::string kept_text(const KeptKeys& kept);
 // nullopt: it is damaged, or names a hash function that this process does not have.
 std::optional<KeptKeys> parse_kept(std::string_view text);

@@ -307,11 +307,6 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
     fence.run = Fence::new_run();
 }
 
-bool Fences::deletes_moved(const Fence& fence) const {
-    std::lock_guard hold(lock_);
-    return deletes(fence);
-}
-
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
     return deletes(fence) || fence.shown.state == FenceState::moving;

@@ -188,9 +188,7 @@ class Fences {
     bool knows(const Fence& own, const Guest& guest) const;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
-    // Are items to be deleted there because of that?
-    bool deletes_moved(const Fence& fence) const;
-    // That, or does another worker have the set before?
+    // Because of that, are items to be deleted there, or do other workers have the set before?
     bool moves(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
     // done: the node has acknowledged everything. Else it is repeated.

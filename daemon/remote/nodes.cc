@@ -189,7 +189,7 @@ bool Nodes::is_member(const OneNode& node) const {
 bool Nodes::is_settled() const {
     std::lock_guard hold(lock_);
     return set_ == nullptr || std::ranges::none_of(set_->members, [&](const NodeSet::Member& member) {
-        return !member.one->told_down && fences_.deletes_moved(member.one->fence);
+        return !member.one->told_down && fences_.moves(member.one->fence);
     });
 }
 

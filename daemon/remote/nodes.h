@@ -147,7 +147,7 @@ struct PeerTrust {
 
 class Nodes final : public NodesView {
   public:
-    static constexpr uint32_t settle_ms = 500;
+    static constexpr uint32_t settle_ms = 2000;
     using Made = Result<std::unique_ptr<Nodes>>;
     // Looks up names, and waits for them, for a bounded time.
     static Made make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
@@ -176,8 +176,9 @@ class Nodes final : public NodesView {
     // key: that connections prove. If it differs, they end after their last reply, and new ones prove the new key.
     Prepared prepare(const conf::ProxySettings& settings, const HostAddresses::LookUp& look_up = fabric::look_up,
                      std::shared_ptr<const protocol::AuthKey> key = nullptr);
-    // Makes the set current, with its former places. Does not notify workers. Before it waits for nodes that still delete items for
-    // the set before (Fences, F7), for settle_ms at most: requests that wait for such a node fail if its link is replaced.
+    // Makes the set current, with its former places. Does not notify workers. Before that it waits until no node is `moving`
+    // for the set before (Fences, F7), for settle_ms at most. Requests that wait for such a node fail if its link is
+    // replaced.
     void use(std::shared_ptr<const NodeSet> prepared);
 
     // ---- for workers' backends, any thread ------------------------------------------------------

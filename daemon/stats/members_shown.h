@@ -41,7 +41,7 @@ inline constexpr StatRow<std::string (*)(const MemberShown&)> member_rows[] = {
 };
 constexpr std::string_view members_source_name = "source", members_source_help = "source of the list: static, or as in --discover";
 constexpr std::string_view members_epoch_name = "epoch",
-    members_epoch_help = "epoch of the list in use: the revision of etcd at its last change; absent if it has none";
+    members_epoch_help = "epoch of the list in use: the newest revision of etcd at which it was the list; absent if it has none";
 constexpr std::string_view member_farcached_name = "farcached_1",
     member_farcached_help = "the first farcached that clients may choose from (config get cluster), as HOST|ADDRESS|PORT; "
                             "farcached_2 and so on are the others";

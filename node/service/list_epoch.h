@@ -5,9 +5,9 @@
 // Owner: the ServiceShared of all connections. Any thread; of requests, only those of an older list take the lock.
 //
 // E1  An epoch is the newest revision of etcd at which a proxy's list was the list, as far as it knows. Equal lists can have
-//     several. The proxy names the epoch of the list by which it chose this node for the requests that follow. 0: the list has
-//     none (--node, DNS, or etcd lost its data), and nothing is refused.
-// E2  A proxy with a newer list tells the node the keys that are its own now (`keep`), before it uses another node for the keys
+//     several. The proxy chose this node for the requests that follow by a list; it names that list's epoch. 0: the list has none
+//     (--node, DNS, or etcd lost its data), and nothing is refused.
+// E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
 //     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.

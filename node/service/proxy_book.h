@@ -27,8 +27,7 @@ struct ProxyShown {
 };
 inline constexpr StatRow<uint64_t ProxyShown::*> proxy_rows[] = {
     {"connections", "its connections to the node", &ProxyShown::connections, StatKind::gauge},
-    {"epoch_lowest", "lowest epoch that one of them named with its last request: a revision of etcd, the last change of the list "
-                     "of nodes; 0: none named one",
+    {"epoch_lowest", "lowest epoch that one of them named with its last request: a revision of etcd; 0: none named one",
      &ProxyShown::epoch_lowest, StatKind::gauge},
     {"epoch_highest", "highest epoch of them", &ProxyShown::epoch_highest, StatKind::gauge},
     {"connected_s", "seconds since it has been connected without a gap", &ProxyShown::connected_s, StatKind::gauge},

@@ -181,7 +181,7 @@ def deleted(etcd, n0, client):
 
 
 def etcd_is_away(etcd, n0, proxy, client):
-    client.set("kept", "value")
+    until(lambda: client.set("kept", "value"), lambda said: said == "STORED")  # once its farcached knows of the registration
     etcd.kill()
     away = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
     tap.is_((away, client.get("kept"), set(nodes_shown(proxy))), ("down", b"value", {"n0"}),

@@ -329,7 +329,7 @@ void another_division() {
         const auto text = std::make_shared<const Kept>(Kept{"kept"});
         tap::ok(one.attend() == "in_use" && two.attend() == "in_use", "a node is in use");
         w.fences.list(w.a, true, text);
-        tap::ok(w.fences.deletes_moved(w.a), "its keys are others");
+        tap::ok(w.fences.moves(w.a), "its keys are others");
         tap::is(one.attend(), "moving", "it is moving");
         tap::ok(one.at_a.what == What::moved && one.at_a.kept == text, "and is told what it keeps");
         tap::is(two.attend(), "moving", "for all workers");
@@ -346,7 +346,7 @@ void another_division() {
         tap::ok(one.at_a.what == What::stale && one.at_a.flush, "and it is flushed, as it had not answered in between");
         one.acknowledge();
         two.attend();
-        tap::ok(one.attend() == "in_use" && two.attend() == "in_use" && !w.fences.deletes_moved(w.a), "then it is in use");
+        tap::ok(one.attend() == "in_use" && two.attend() == "in_use" && !w.fences.moves(w.a), "then it is in use");
         w.fences.list(w.a, true, nullptr);
         tap::is(one.attend(), "moving", "a node that is new to the set is moving, too");
         two.attend();
