@@ -39,10 +39,10 @@ constexpr CommandRow commands[] = {
      "the fleet: nodes and the proxies that are connected to them,\n"
      "since when, and the epochs of their lists of nodes",
      "SINCE is the start of a node, and the first connection of a\n"
-     "proxy. EPOCH is the revision of etcd at the last change of the\n"
-     "list: of a node the newest that it knows of, of a proxy what it\n"
-     "named with its requests. behind: it named none as new as the\n"
-     "newest: it has an older list, or has sent no request since.\n"
+     "proxy. EPOCH is a revision of etcd, at which the list was the\n"
+     "newest: of a node the highest that it knows of, of a proxy what\n"
+     "it named with its requests. behind: it named none as high as\n"
+     "the highest: it has an older list, or has sent no request since.\n"
      "FOR CLIENTS are the farcached of `config get cluster`."},
     {Command::top, "top", "", 0, 0,
      "the same per second, live; keys select the column that nodes\n"

@@ -60,6 +60,8 @@ std::string percent(double part, double whole) {
     return text;
 }
 
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
 std::string or_dash(const std::optional<uint64_t>& number) { return number ? std::to_string(*number) : "-"; }
 
 std::string counted(uint64_t count, std::string_view one, std::string_view many) {
@@ -88,6 +90,12 @@ void TextTable::add(std::vector<std::string> cells) {
     CHECK(cells.size() == columns_.size());
     for (std::string& cell : cells) cell = printable(cell);
     rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::text(bool is_coloured, size_t toned, ToneOf tone_of) const {
+    std::string text;
+    for (const std::string& line : lines_of(is_coloured, toned, tone_of)) text += line + "\n";
+    return text;
 }
 
 std::vector<std::string> TextTable::lines_of(bool is_coloured, size_t toned, ToneOf tone_of) const {

@@ -21,6 +21,7 @@ std::string percent(double part, double whole);
 // "1 node", "2 nodes".
 std::string counted(uint64_t count, std::string_view one, std::string_view many);
 std::string or_dash(const std::optional<uint64_t>& number);
+std::string or_dash(const std::string& text);  // for an empty one
 
 // The colour of a text on a terminal.
 enum class Tone : uint8_t { plain, head, good, doubtful, bad };
@@ -39,6 +40,8 @@ class TextTable {
     // The head and one line per row, without trailing blanks; coloured: the head, and the column `toned` by its cells.
     std::vector<std::string> lines() const { return lines_of(false, 0, nullptr); }
     std::vector<std::string> coloured(size_t toned, ToneOf tone_of) const { return lines_of(true, toned, tone_of); }
+    // One text of these.
+    std::string text(bool is_coloured, size_t toned = 0, ToneOf tone_of = nullptr) const;
 
   private:
     std::vector<std::string> lines_of(bool is_coloured, size_t toned, ToneOf tone_of) const;

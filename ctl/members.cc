@@ -10,9 +10,9 @@ namespace farcached::ctl {
 
 namespace {
 
-// Of a node in the first list that has it.
-std::string shown_members(const std::vector<std::vector<std::pair<std::string, Stats>>>& lists, const std::string& node,
-                   const char* name) {
+// Of a node in the first list that has the row; empty: none has.
+std::string listed_row(const std::vector<std::vector<std::pair<std::string, Stats>>>& lists, const std::string& node,
+                       const char* name) {
     for (const auto& list : lists)
         for (const auto& [listed_node, rows] : list)
             if (listed_node == node && !rows.text(name).empty()) return rows.text(name);
@@ -43,19 +43,10 @@ std::string since(std::time_t now, uint64_t seconds) {
     return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts));
 }
 
-std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
-
 std::string epochs_of(const MemberProxy& proxy) {
     if (proxy.epoch_highest == 0) return "-";
     const std::string lowest = proxy.epoch_lowest == proxy.epoch_highest ? "" : std::to_string(proxy.epoch_lowest) + "..";
     return lowest + std::to_string(proxy.epoch_highest) + (proxy.is_behind ? " behind" : "");
-}
-
-std::string joined(const TextTable& table, bool coloured, size_t toned) {
-    std::string text;
-    if (table.empty()) return text;
-    for (const std::string& line : coloured ? table.coloured(toned, tone_of_state) : table.lines()) text += line + "\n";
-    return text;
 }
 
 }  // namespace
@@ -75,8 +66,8 @@ Members members_of(const Survey& survey, const std::vector<Stats>& lists,
     for (const NodeFacts& node : survey.nodes) {
         if (node.name == embedded_name) continue;
         const std::string version = node.stats.text("farnode_version");
-        members.nodes.push_back({node.name, node.address, shown_members(by_node, node.name, "zone"),
-                                 version.empty() ? shown_members(by_node, node.name, "version") : version, node.state(),
+        members.nodes.push_back({node.name, node.address, listed_row(by_node, node.name, "zone"),
+                                 version.empty() ? listed_row(by_node, node.name, "version") : version, node.state(),
                                  node.stats.number("uptime"), node.stats.number("list_epoch")});
         newest = std::max(newest, node.stats.count("list_epoch"));
     }
@@ -118,19 +109,17 @@ std::string members_text(const Members& members, std::time_t now, Look look) {
     TextTable nodes({"NODE", "ADDRESS", "ZONE", "VERSION", "STATE", "SINCE", ">EPOCH"});
     constexpr size_t state_column = 4;
     for (const MemberNode& one : members.nodes)
-        nodes.add({one.name, one.address, text_or_dash(one.zone), text_or_dash(one.version), one.state,
+        nodes.add({one.name, one.address, or_dash(one.zone), or_dash(one.version), one.state,
                    one.uptime_s ? since(now, *one.uptime_s) : "-", or_dash(one.epoch)});
     TextTable proxies({"PROXY", "HOST", ">PID", ">NODES", "SINCE", "EPOCH"});
     for (const MemberProxy& one : members.proxies)
-        proxies.add({one.name, text_or_dash(one.host), or_dash(one.pid), std::to_string(one.nodes.size()),
+        proxies.add({one.name, or_dash(one.host), or_dash(one.pid), std::to_string(one.nodes.size()),
                      since(now, one.connected_s), epochs_of(one)});
     TextTable farcached({"FOR CLIENTS"});
     for (const std::string& one : members.farcached) farcached.add({one});
-    std::string text = joined(nodes, look.colour, state_column);
-    for (const TextTable* table : {&proxies, &farcached}) {
-        if (table->empty()) continue;
-        text += (text.empty() ? "" : "\n") + joined(*table, look.colour, /* toned= */ SIZE_MAX);
-    }
+    std::string text = nodes.empty() ? "" : nodes.text(look.colour, state_column, tone_of_state);
+    for (const TextTable* table : {&proxies, &farcached})
+        if (!table->empty()) text += (text.empty() ? "" : "\n") + table->text(look.colour);
     return text;
 }
 

@@ -52,10 +52,9 @@ std::string plan_text(const PlanResult& result, Look look) {
         for (const auto& [name, keys] : node.moving)
             to += (to.empty() ? "" : ", ") + name + " " + percent(double(keys), double(node.sampled));
         table.add({node.name, std::to_string(node.items), std::to_string(node.sampled), whole(node.estimate(node.moves())),
-                   percent(double(node.moves()), double(node.sampled)), to.empty() ? "-" : to});
+                   percent(double(node.moves()), double(node.sampled)), or_dash(to)});
     }
-    std::string text;
-    for (const std::string& line : look.colour ? table.coloured(0, nullptr) : table.lines()) text += line + "\n";
+    std::string text = table.text(look.colour);
     const Sum sum = sum_of(result);
     text += "\n" + (sum.is_known() ? whole(sum.moving) : "an unknown number") + " of " + whole(sum.items) +
             " keys in use would move";

@@ -11,16 +11,9 @@ namespace farcached::ctl {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& lines) {
-    std::string text;
-    for (const std::string& line : lines) text += line + "\n";
-    return text;
-}
-
 // Empty without rows. toned: the column of states.
 std::string text_of(const TextTable& table, Look look, size_t toned = 0, TextTable::ToneOf tone_of = nullptr) {
-    if (table.empty()) return "";
-    return joined(look.colour ? table.coloured(toned, tone_of) : table.lines());
+    return table.empty() ? "" : table.text(look.colour, toned, tone_of);
 }
 
 std::string memory_of(const Stats& stats) {
@@ -43,9 +36,7 @@ std::string nodes_text(const Survey& survey, Look look) {
             node.name, node.state(), node.address, known ? memory_of(node.stats) : "-",
             or_dash(node.stats.number("curr_items")),
             known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)};
-        if (look.wide) {
-            for (const std::string& one : {node.incarnation, node.key}) cells.push_back(one.empty() ? "-" : one);
-        }
+        if (look.wide) cells.insert(cells.end(), {or_dash(node.incarnation), or_dash(node.key)});
         table.add(std::move(cells));
     }
     constexpr size_t state_column = 1;

@@ -123,12 +123,10 @@ std::string slow_log_text(const std::vector<SlowRequest>& requests, Look look) {
             for (std::string cell : {ms_or_dash(one.queue_us), ms_or_dash(one.answer_us), ms_or_dash(one.reply_us), one.node})
                 cells.push_back(std::move(cell));
         cells.push_back(std::to_string(one.requests));
-        cells.push_back(one.key.empty() ? "-" : one.key);
+        cells.push_back(or_dash(one.key));
         table.add(std::move(cells));
     }
-    std::string text;
-    for (const std::string& line : look.colour ? table.coloured(0, nullptr) : table.lines()) text += line + "\n";
-    return requests.empty() ? "no slow requests\n" : text;
+    return requests.empty() ? "no slow requests\n" : table.text(look.colour);
 }
 
 Json json_of(const std::vector<SlowRequest>& requests) {

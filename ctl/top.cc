@@ -132,7 +132,7 @@ std::string reasons_text(const std::vector<std::pair<std::string, uint64_t>>& ro
     std::string text;
     for (const auto& [name, count] : rows)
         text += (text.empty() ? "" : ", ") + name + " " + percent(double(count), double(all));
-    return text.empty() ? "-" : text;
+    return or_dash(text);
 }
 
 // The one-sided share of GETs per proxy; proxies without such GETs are left out.
