@@ -40,4 +40,5 @@ base_libbase_a_SOURCES = \
 	base/rpc_mode.h \
 	base/secret.cc \
 	base/secret.h \
+	base/shared_epoch.h \
 	base/stat_row.h

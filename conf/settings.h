@@ -6,11 +6,9 @@
 // I2  A module gets its own struct, or values that main derives from it, never all of Settings.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "base/placement_words.h"
 #include "base/policy_kind.h"
 #include "base/rpc_mode.h"
+#include "base/shared_epoch.h"
 #include "conf/words.h"
 
 namespace farcached::conf {
@@ -180,7 +179,7 @@ enum class PointerMiss : uint8_t {
 
 struct ProxySettings {
     std::vector<NodeSpec> nodes;             // static, or of the list that --discover found
-    std::shared_ptr<const std::atomic<uint64_t>> list_epoch;  // of that list; no option; nullptr: it has none
+    SharedEpoch list_epoch;                  // of that list; no option
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list

@@ -291,7 +291,7 @@ struct UnlentRecord {
 };
 static_assert(sizeof(UnlentRecord) == 8);
 
-// epoch: of the list of nodes by which the proxy chooses the node of each later request of the connection.
+// epoch: by a list of nodes the proxy chose this node for the later requests of the connection; this is the list's epoch.
 struct EpochRecord {
     uint64_t epoch;  // revision of etcd; 0: the list has none
 };

@@ -24,7 +24,7 @@ struct OwnedKeys {
     KeyPlace place;
     uint32_t modulus = 0;    // 0: arcs; else keys whose place leaves `remainder`, which is less
     uint32_t remainder = 0;
-    std::vector<Arc> arcs;   // ascending, without overlap
+    std::vector<Arc> arcs = {};  // ascending, without overlap
 
     bool owns(std::string_view key) const;
     bool none() const { return modulus == 0 && arcs.empty(); }

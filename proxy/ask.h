@@ -79,8 +79,8 @@ struct AskOptions {
     bool no_value = false;     // get: the answer may omit the value
     // get: the request needs only key, value, flags and cas, so a one-sided read may answer it.
     bool one_sided = false;
-    uint64_t epoch = 0;  // of the list of nodes by which this one was chosen (protocol::EpochRecord)
-    bool moved = false;  // the caller's: an earlier set of nodes gave the key another node
+    uint64_t epoch = 0;  // as in protocol::EpochRecord
+    bool moved = false;  // for the caller: an earlier set of nodes gave the key another node
     // store: owns op.value's bytes. Required if Requests::value_follows(op).
     std::shared_ptr<const void> value;
 };

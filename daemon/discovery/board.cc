@@ -22,8 +22,9 @@ void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t>
             epoch_ = epoch.has_value() ? std::make_shared<std::atomic<uint64_t>>(*epoch) : nullptr;
             latest_ = std::make_shared<const Found>(Found{std::move(nodes), revision.value_or(next), epoch_});
             changes_ += first ? 0 : 1;
+        } else if (epoch_ != nullptr) {
+            epoch_->store(epoch.value_or(0), std::memory_order_release);
         }
-        else if (epoch_ != nullptr) epoch_->store(epoch.value_or(0), std::memory_order_release);
         back = !up_ && failures_ != 0;
         up_ = true;
         answers_++;

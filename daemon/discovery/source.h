@@ -8,7 +8,6 @@
 // V3  The destructor ends the thread within a second. `changed` is not called after it returns.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared_epoch.h"
 #include "conf/settings.h"
 
 namespace farcached::daemon {
@@ -33,7 +33,7 @@ struct Found {
     uint64_t revision = 0;         // of the source, or counted here from 1
     // The newest revision of etcd at which this was the list, as far as known. It rises while this is the newest list. 0: the list
     // has no place in an order that all farcached share. nullptr: the source has no order.
-    std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;
+    SharedEpoch epoch = nullptr;
 };
 
 // As `stats discovery` shows it.

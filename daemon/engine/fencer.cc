@@ -79,7 +79,7 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
         out_ |= seen_[i].state == FenceState::out;
         peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes, seen_[i].lost);
         if (seen_[i].rejoined) shared_.nodes.rejoined(peers[i]->node());
-        if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, set.epoch_now());
+        if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, epoch_now(set.epoch));
     }
     follow_moving(peers);
     if (attended.changed) wake_others();
@@ -147,7 +147,7 @@ void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options, uint
     // A large node walks for long over its leased items, in steps.
     with.patience_ns = work->kill.what == Kill::What::moved ? std::max(options.timeout_ns, moved_ns) : options.timeout_ns;
     with.deadline_ns = shared_.now() + with.patience_ns;
-    with.epoch = work->kill.kept != nullptr ? work->kill.kept->epoch_now() : epoch;
+    with.epoch = work->kill.kept != nullptr ? epoch_now(work->kill.kept->epoch) : epoch;
     const auto ask = [&](const auto& op) {
         const bool sent = peer.own()->ask_now(op, with, *this);
         sent ? work->unanswered++ : work->done = false;

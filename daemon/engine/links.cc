@@ -218,7 +218,7 @@ bool Links::waits_to_move(std::string_view key) const {
     });
 }
 
-// May others still use the key's former home, which cannot be told to delete it (F7)?
+// Has the key's former home no connection, so that others may still use the key there (F7)?
 bool Links::may_be_elsewhere(std::string_view key) const {
     return any_moved_from(key, [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
 }
@@ -297,7 +297,7 @@ proxy::AskOptions Links::options(Ticket ticket) {
     options.ticket = ticket;
     options.session = shared_.pool.session_of(ticket);
     options.patience_ns = set_->options.timeout_ns;
-    options.epoch = set_->epoch_now();
+    options.epoch = epoch_now(set_->epoch);
     options.deadline_ns = now() + options.patience_ns;
     return options;
 }

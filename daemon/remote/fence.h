@@ -29,9 +29,9 @@
 // F7  When the set of nodes is replaced by one that divides the keys in another way, each node of both is `moving` until it has
 //     deleted all items but those of keys that both give it. So it has no item from before another node had the key, nor one that a
 //     request of the former set left there. A node that returns to the set deletes all. A node that is new to it is `moving` until
-//     every worker has taken the set. Requests for keys that moved wait until no node is `moving` that has a connection. If their
-//     former home is in the set and has none, it may still serve others that have the former set: these keys are unavailable
-//     until it has deleted them, too. Other keys' requests go on.
+//     every worker has taken the set. A request for a key that moved waits if its present node or its former one is `moving`, until
+//     no node with a connection is. If the former node is in the set and has no connection, it may still serve others
+//     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
 #pragma once
 
 #include <array>
@@ -48,6 +48,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/shared_epoch.h"
 #include "daemon/stats/fence_shown.h"
 
 namespace farcached::daemon {
@@ -93,13 +94,11 @@ class GuestMarks {
     std::unique_ptr<Set[]> sets_;  // nullptr: none
 };
 
-// What a node may keep when the list of nodes changes (MovedKeys).
+// MovedKeys makes it: what a node may keep when the list of nodes changes.
 struct Kept {
     std::string text;  // of protocol::KeptKeys: first the former list's keys, then the new one's; empty: it is not known
     bool nothing = false;
-    std::shared_ptr<const std::atomic<uint64_t>> epoch = nullptr;  // of the new list, as in NodeSet
-
-    uint64_t epoch_now() const { return epoch == nullptr ? 0 : epoch->load(std::memory_order_acquire); }
+    SharedEpoch epoch = nullptr;  // of the new list
 };
 
 // Items to delete at a node: of these keys, or all (flush).

@@ -11,31 +11,15 @@ namespace farcached::daemon {
 
 namespace {
 
-using KeptText = std::shared_ptr<const Kept>;
-using Epoch = std::shared_ptr<const std::atomic<uint64_t>>;
+using KeptKeys = std::shared_ptr<const Kept>;
 
-// Of keys that the node may keep by the former list, and that the new one gives it.
-KeptText told(const protocol::OwnedKeys& had, const protocol::OwnedKeys& has, const Epoch& epoch) {
-    std::string text = protocol::kept_text({{had, has}});
-    if (text.size() <= protocol::kept_bytes_max) return std::make_shared<const Kept>(Kept{std::move(text), had.none(), epoch});
-    protocol::OwnedKeys none;  // it deletes all, and refuses all requests of older lists
-    none.place = has.place;
-    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none, none}}), true, epoch});
-}
-
-// Of a member of both lists. nullptr of a list: any node may have any key.
-KeptText kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has, const Epoch& epoch) {
-    if (had == has || (had != nullptr && has != nullptr && *had == *has)) return nullptr;
+// nullptr of a list: any node may have any key. Nothing is kept then, and the node does not learn which keys are its own.
+KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has, const SharedEpoch& epoch) {
     if (had == nullptr || has == nullptr) return std::make_shared<const Kept>(Kept{"", true, epoch});
-    return told(*had, *has, epoch);
-}
-
-// Of one that may have old items of any key. Its keys are told all the same, for requests of older lists.
-KeptText nothing_of(const protocol::OwnedKeys* has, const Epoch& epoch) {
-    if (has == nullptr) return std::make_shared<const Kept>(Kept{"", true, epoch});
-    protocol::OwnedKeys none;
-    none.place = has->place;
-    return told(none, *has, epoch);
+    std::string text = protocol::kept_text({{*had, *has}});
+    if (text.size() <= protocol::kept_bytes_max) return std::make_shared<const Kept>(Kept{std::move(text), had->none(), epoch});
+    const protocol::OwnedKeys none{.place = has->place};  // it deletes all, and refuses all requests of older lists
+    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none, none}}), true, epoch});
 }
 
 }  // namespace
@@ -44,13 +28,17 @@ std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const Node
     std::vector<Change> changes(next.members.size());
     const std::vector<protocol::OwnedKeys> had = last.placement->owned(), has = next.placement->owned();
     for (size_t i = 0; i < changes.size(); i++) {
-        KeptText& kept = changes[i].kept;
+        KeptKeys& kept = changes[i].kept;
         const protocol::OwnedKeys* const own = has.empty() ? nullptr : &has[i];
         const auto at = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one);
-        if (at != last.members.end())
-            kept = kept_of(had.empty() ? nullptr : &had[size_t(at - last.members.begin())], own, next.epoch);
-        else if (departed_.contains(next.members[i].one->address))
-            kept = nothing_of(own, next.epoch);
+        if (at != last.members.end()) {
+            const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
+            const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
+            if (!same) kept = kept_of(former, own, next.epoch);
+        } else if (departed_.contains(next.members[i].one->address)) {  // V2
+            const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
+            kept = kept_of(&none, own, next.epoch);
+        }
         changes[i].joins = kept != nullptr || at == last.members.end();
     }
     for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);

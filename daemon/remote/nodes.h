@@ -134,9 +134,7 @@ struct NodeSet {
     std::vector<Member> members;
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
-    std::shared_ptr<const std::atomic<uint64_t>> epoch;  // as in Found; nullptr: none
-
-    uint64_t epoch_now() const { return epoch == nullptr ? 0 : epoch->load(std::memory_order_acquire); }
+    SharedEpoch epoch;
 };
 
 // How this process and its nodes know each other.

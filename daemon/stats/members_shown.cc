@@ -18,7 +18,7 @@ const FoundNode* entry_of(const Found* found, std::string_view name) {
 
 void write_members(StatWriter out, const NodesView& nodes, std::string_view source, const Found* found, std::string_view cluster) {
     out.text(members_source_name, source);
-    if (found != nullptr && found->epoch != nullptr) out.number(members_epoch_name, found->epoch->load(std::memory_order_acquire));
+    if (found != nullptr && found->epoch != nullptr) out.number(members_epoch_name, epoch_now(found->epoch));
     for (const NodeShown& node : nodes.all()) {
         const MemberShown member{node, entry_of(found, node.name)};
         for (const auto& row : member_rows) out.shown(node.name + ":" + std::string(row.name), row.of(member));

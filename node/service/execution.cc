@@ -378,8 +378,10 @@ bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
 bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     auto kept = protocol::parse_kept(text);
     const bool has_epoch = connection_.epoch != 0 && connection_.shared.right.is_limited();
-    if (!kept.has_value() && has_epoch) connection_.shared.list.kept(connection_.epoch, nullptr);
-    if (!kept.has_value()) return false;
+    if (!kept.has_value()) {
+        if (has_epoch) connection_.shared.list.kept(connection_.epoch, nullptr);
+        return false;
+    }
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     if (has_epoch) connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});

@@ -434,7 +434,7 @@ void a_former_owner() {
     tap::is(desk.answers(), "miss 2 ", "with what did not change");
 }
 
-// Its keys move to the other one. It still has its connection, so it is told to delete them.
+// Its keys move to the other one. It still has its connection, so it receives the delete of them.
 void a_drained_node_is_told() {
     Desk desk;
     desk.settings.failover = true;
