@@ -160,6 +160,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool was_behind = std::exchange(behind, newest > book_.newest() || range->count != book_.keys());
     if (lost_history || (behind && was_behind)) return Next::range;
     if (!behind) book_.is_complete(range->revision);
+    publish();  // a change that the watch has told, so that the list before it does not get the newer epoch
     confirm();
     return Next::go_on;
 }
