@@ -57,6 +57,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \
 	daemon/engine/readiness.h \
+	daemon/engine/replicas.cc \
+	daemon/engine/replicas.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
@@ -70,6 +72,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/passwords.h \
 	daemon/engine/permissions.cc \
 	daemon/engine/permissions.h \
+	daemon/engine/stepped_requests.cc \
+	daemon/engine/stepped_requests.h \
 	daemon/engine/text_admin.cc \
 	daemon/engine/text_auth.cc \
 	daemon/engine/text_engine.cc \

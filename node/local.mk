@@ -75,6 +75,7 @@ node_libnode_a_SOURCES = \
 	node/store/items.h \
 	node/store/leases.cc \
 	node/store/leases.h \
+	node/store/holds.h \
 	node/store/marks.h \
 	node/store/node.cc \
 	node/store/node.h \

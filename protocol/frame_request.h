@@ -42,7 +42,7 @@ struct StatsOp {
     std::string_view group;
 };
 
-using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp>;
+using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, HoldOp>;
 
 // Fields sent beside an operation.
 struct RequestOptions {
@@ -69,6 +69,7 @@ size_t request_head_bytes(const ArithOp& op);
 size_t request_head_bytes(const ForgetOp& op);
 size_t request_head_bytes(const FlushOp& op);
 size_t request_head_bytes(const StatsOp& op);
+size_t request_head_bytes(const HoldOp& op);
 
 // Write exactly request_head_bytes(op) at `to`; return the end.
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options);
@@ -78,6 +79,7 @@ char* write_request_head(char* to, const ArithOp& op, const RequestOptions& opti
 char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options);
 
 // The whole request, with a store's value unless it follows.
 template <class Op>

@@ -150,6 +150,7 @@ bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
     if (std::holds_alternative<protocol::RefusedReply>(op)) return true;
     switch (kind) {
         case RequestKind::get: return std::holds_alternative<protocol::GetReply>(op);
+        case RequestKind::hold:
         case RequestKind::store: return std::holds_alternative<protocol::StoreReply>(op);
         case RequestKind::remove: return std::holds_alternative<protocol::DeleteReply>(op);
         case RequestKind::arith: return std::holds_alternative<protocol::ArithReply>(op);

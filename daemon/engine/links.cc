@@ -212,7 +212,9 @@ LinkPeer* Links::choose(std::string_view key) {
 }
 
 // Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
-bool Links::waits_to_move(std::string_view key) const {
+// changes: with copies a mutation concerns both nodes.
+bool Links::waits_to_move(std::string_view key, bool changes) const {
+    if (changes && has_copies()) return copies_wait_to_move(key);
     return any_moved_from(key, [](const LinkPeer& own, const LinkPeer* former) {
         return own.moves() || (former != nullptr && former->moves());
     });
@@ -240,6 +242,34 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
         }
         return !listed && is(own, nullptr);
     });
+}
+
+// Has the key other nodes, or in another order, than before, and is one of these not ready? Without a connection a former one may
+// still serve others: its serving right ends, or it deletes what it has.
+bool Links::copies_wait_to_move(std::string_view key) const {
+    if constexpr (broken::build)
+        if (broken::s19_move_early) return false;
+    const proxy::Placement& placement = *set_->placement;
+    const proxy::NodePair now = placement.pair_of(key);
+    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
+        const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
+        if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
+        if (list_[now.first]->moves() || list_[now.second]->moves()) return true;
+        return std::ranges::any_of(list_, [&](const auto& peer) {
+            return (peer->moves() || peer->loses_moved()) && had(peer->node());
+        });
+    });
+}
+
+LinkPeer* Links::second_of(std::string_view key) {
+    return has_copies() ? usable(set_->placement->pair_of(key).second) : nullptr;
+}
+
+LinkPeer* Links::choose_to_read(std::string_view key) {
+    LinkPeer* const peer = choose(key);
+    if (peer != nullptr || !has_copies()) return peer;
+    if (fencer_->anything_moves() && copies_wait_to_move(key)) return nullptr;
+    return second_of(key);
 }
 
 // The first node of the walk that is not out of use, unless it has stale guests (S19).
@@ -313,7 +343,7 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes);
+    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes, changes(op));
     if (fencer_->anything_out()) [[unlikely]] {
         LinkPeer* own = diverted_from(*peer, op.key.bytes);
         if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
@@ -325,6 +355,20 @@ template SubmitResult Links::ask_peer(LinkPeer*, const protocol::StoreOp&, proxy
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::DeleteOp&, proxy::AskOptions);
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ArithOp&, proxy::AskOptions);
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ForgetOp&, proxy::AskOptions);
+
+template <class Op>
+SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
+    LinkPeer* const peer = second_of(op.key.bytes);
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    proxy::AskOptions with = options(ticket);
+    if (fencer_->anything_moves()) [[unlikely]] with.moved = waits_to_move(op.key.bytes, /* changes= */ true);
+    Op there = op;
+    return peer->ask(there, std::move(with), *tickets_);
+}
+
+template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::HoldOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::StoreOp&, Ticket);
 
 // The attempt on mapped memory has failed: only other memory is read one-sided.
 SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket) {

@@ -352,6 +352,11 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
+void Execution::run(Turn& turn, const RequestOptions& options, protocol::HoldOp& op) {
+    counters_.cmd_hold.add(1);
+    turn.replies.add(node_.hold(op, turn.now), reply_to(options.tag));
+}
+
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
@@ -384,7 +389,7 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     }
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
-    if (has_epoch) connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});
+    if (has_epoch) connection_.shared.list.kept(connection_.epoch, keys);
     return begin(turn, tag, {{}, keys});
 }
 
@@ -477,6 +482,7 @@ bool replaces_value(const protocol::StoreOp& op) {
 }
 bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value; }
 bool replaces_value(const protocol::ForgetOp&) { return true; }
+bool replaces_value(const protocol::HoldOp& op) { return op.release == 0; }
 bool replaces_value(const auto&) { return false; }
 
 bool changes_item(const protocol::GetOp& op) {

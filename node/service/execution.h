@@ -112,6 +112,7 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::DeleteOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ArithOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
     static Hit hit_to(uint32_t tag, bool want_grant, bool elsewhere = false);

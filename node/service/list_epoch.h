@@ -8,13 +8,16 @@
 //     several. The proxy chose this node for the requests that follow by a list; it names that list's epoch. 0: the list has none
 //     (--node, DNS, or etcd lost its data), and nothing is refused.
 // E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
-//     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own.
+//     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
+//     items have copies, they are executed only for keys whose nodes no list has changed since that epoch.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -33,13 +36,24 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return;
         own_.reset();
+        forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
     }
-    // A proxy's list of that epoch gives the node these keys.
-    void kept(uint64_t epoch, std::shared_ptr<const protocol::OwnedKeys> own) {
+    // What the node keeps by a proxy's list of that epoch. nullptr: it is not known.
+    void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
         if (epoch < newest()) return;
-        own_ = std::move(own);
+        own_.reset();
+        if (keys == nullptr || !keys->unmoved.has_value()) {
+            forget_changes(epoch);
+            if (keys != nullptr) own_ = {keys, &keys->lists.back()};
+        } else {
+            if (changes_.size() == changes_max) {
+                oldest_ = changes_.front().epoch;
+                changes_.pop_front();
+            }
+            changes_.push_back({epoch, {keys, &*keys->unmoved}});
+        }
         epoch_.store(epoch, std::memory_order_release);
     }
 
@@ -52,14 +66,30 @@ class ListEpoch {
         if constexpr (broken::build)
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
-        return own_ == nullptr || !own_->owns(key);
+        if (own_ != nullptr) return !own_->owns(key);
+        if (named < oldest_) return true;
+        return std::ranges::any_of(changes_, [&](const Change& one) { return named < one.epoch && !one.unmoved->owns(key); });
     }
 
   private:
+    // Each proxy tells the node of a change.
+    static constexpr size_t changes_max = 64;
+    struct Change {
+        uint64_t epoch;
+        std::shared_ptr<const protocol::OwnedKeys> unmoved;
+    };
+
+    void forget_changes(uint64_t epoch) {
+        changes_.clear();
+        oldest_ = epoch;
+    }
+
     std::atomic<uint64_t> epoch_{0};
     mutable std::mutex lock_;
     uint64_t record_ = 0;
-    std::shared_ptr<const protocol::OwnedKeys> own_;  // nullptr: not known (E3)
+    std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
+    std::deque<Change> changes_;                      // with copies; their epochs do not fall
+    uint64_t oldest_ = 0;                             // earlier changes are not known
 };
 
 }  // namespace farcached::node

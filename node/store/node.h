@@ -282,6 +282,8 @@ class Node {
     uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
+    // no_memory: too many keys are held.
+    protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
     // that, and so does a later call.

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/replicas.h"
+
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/broken.h"
+#include "base/node_clock.h"
+#include "daemon/engine/links.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon {
+
+using protocol::ArithOp;
+using protocol::ArithReply;
+using protocol::DeleteOp;
+using protocol::DeleteReply;
+using protocol::FlushOp;
+using protocol::ForgetOp;
+using protocol::GetOp;
+using protocol::GetReply;
+using protocol::HoldOp;
+using protocol::StoreOp;
+using protocol::StoreReply;
+
+namespace {
+
+constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this time, or a few of it
+constexpr uint32_t tries_max = 100;
+
+// A recache token stays at the primary.
+bool is_mutation(const protocol::RequestOp& op) {
+    const auto* get = std::get_if<GetOp>(&op);
+    return get == nullptr ? !std::holds_alternative<FlushOp>(op) : get->touch.has_value() || get->vivify.has_value();
+}
+
+bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
+
+// Tokens are not copied.
+bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win || meta.win_sent; }
+
+}  // namespace
+
+bool Replicas::takes_gets() const { return context_.router.links().refills(); }
+
+bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().list(); }
+
+template <class Op>
+void Replicas::ask_copy(Request& request, const Op& op, Step then) {
+    const Ticket ticket = open(request, then);
+    try {
+        context_.router.links().ask_copy(op, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void Replicas::begin(Request& request) {
+    const protocol::RequestOp& op = request.asked.op;
+    Links& links = context_.router.links();
+    if (!links.has_copies() || std::holds_alternative<FlushOp>(op)) return pass_on(request);
+    request.list = links.list();
+    if (is_mutation(op)) {
+        if (links.choose(key_of(op).bytes) == nullptr) return pass_on(request);  // it fails, and the copy stays
+        if (broken::s20_keep_copy) return execute(request);
+        return ask_copy(request, HoldOp{key_of(op), hold_s}, step(&Replicas::held));
+    }
+    if (!is_get(op) || !links.refills()) return pass_on(request);
+    ask_links(request, std::get<GetOp>(op), request.wanted, step(&Replicas::first_answered));
+}
+
+// ---- a newer list -------------------------------------------------------------------------------------
+
+void Replicas::begin_again(Request& request) {
+    end_hold(request);
+    if (++request.tries > tries_max) return fail(request, "the list of nodes changes");
+    begin(request);
+}
+
+// The node has a newer list than this process, and has not executed the request.
+bool Replicas::again_later(Request& request, const ReplySlot& slot) {
+    if (slot.failure() != proxy::ask_failure_name(proxy::AskFailure::refused) || request.tries > tries_max) return false;
+    end_hold(request);
+    waiting_.push_back(request.number);
+    if (again_at_ns_ == UINT64_MAX) again_at_ns_ = boottime_ns() + again_ns;
+    return true;
+}
+
+void Replicas::timer_due() {
+    if (again_at_ns_ > boottime_ns()) return;
+    again_at_ns_ = UINT64_MAX;
+    for (const uint64_t number : std::exchange(waiting_, {}))
+        if (Request* request = find(number)) attempt(*request, [&] { begin_again(*request); });
+}
+
+void Replicas::stop() {
+    waiting_.clear();
+    again_at_ns_ = UINT64_MAX;
+    SteppedRequests::stop();
+}
+
+// ---- a get after a change of the list -----------------------------------------------------------------
+
+void Replicas::first_answered(Request& request, ReplySlot& slot) {
+    if (!slot.available()) return pass_on(request);
+    if (is_hit(std::get<GetReply>(slot.reply()))) return answer(request, slot.reply(), slot.value());
+    ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
+}
+
+void Replicas::mark_answered(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || reply->status != StoreReply::Status::not_found || !list_is_same(request)) return pass_on(request);
+    request.mark = reply->cas;
+    GetOp op;
+    op.key = key_of(request.asked.op);
+    ask_copy(request, op, step(&Replicas::copy_answered));
+}
+
+void Replicas::copy_answered(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return answer(request, GetReply());
+    if (!list_is_same(request)) return pass_on(request);
+    keep_value(request, slot.value());
+    request.flags = reply->meta.flags;
+    request.exptime = reply->meta.exptime;
+    request.key_binary = reply->meta.key_binary;
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (reply->meta.cas != 0) op.cas_set = reply->meta.cas;
+    op.value = request.value;
+    op.flags = request.flags;
+    op.exptime = request.exptime;
+    op.key_binary = request.key_binary;
+    ask_links(request, op, {}, step(&Replicas::fill_answered));
+}
+
+void Replicas::fill_answered(Request& request, ReplySlot& slot) {
+    const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
+    if (reply.status == StoreReply::Status::stored) context_.counters.replica_refills.add(1);
+    // Another request has stored a newer value, or deleted it.
+    if (reply.status == StoreReply::Status::exists || reply.status == StoreReply::Status::not_found) return pass_on(request);
+    answer_found(request, reply);
+}
+
+// ---- a mutation ---------------------------------------------------------------------------------------
+
+void Replicas::held(Request& request, ReplySlot& slot) {
+    if (!slot.available()) {
+        if (again_later(request, slot)) return;
+        context_.counters.replica_refusals.add(1);
+        return fail(request, "the node with the copy did not reply");
+    }
+    const auto& reply = std::get<StoreReply>(slot.reply());
+    if (reply.status == StoreReply::Status::no_memory) return fail(request, "too many keys change at the node with the copy");
+    request.mark = reply.cas;
+    list_is_same(request) ? execute(request) : begin_again(request);
+}
+
+void Replicas::execute(Request& request) {
+    std::visit(
+        [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (requires { op.key; } && !std::is_same_v<Op, HoldOp>)
+                ask_links(request, op, request.wanted, step(&Replicas::executed));
+        },
+        request.asked.op);
+}
+
+void Replicas::executed(Request& request, ReplySlot& slot) {
+    if (!slot.available()) {
+        if (again_later(request, slot)) return;
+        return fail(request, "the node did not reply");  // C3
+    }
+    request.reply = slot.reply();
+    keep_reply_value(request, slot.value());
+    request.mark == 0 ? answer(request, request.reply, request.reply_value) : copy_executed(request);
+}
+
+// By the primary's reply: what it has of the key now.
+void Replicas::copy_executed(Request& request) {
+    const protocol::RequestOp& asked = request.asked.op;
+    if (std::holds_alternative<ForgetOp>(asked)) return release(request);
+    if (const auto* get = std::get_if<GetReply>(&request.reply)) {
+        if (!is_hit(*get) || has_tokens(get->meta)) return release(request);
+        if (!request.wanted.value) return look(request);
+        return copy(request, {request.reply_value, get->meta.flags, get->meta.exptime, get->meta.cas, get->meta.key_binary});
+    }
+    if (const auto* stored = std::get_if<StoreReply>(&request.reply)) {
+        using Status = StoreReply::Status;
+        const StoreOp& op = std::get<StoreOp>(asked);
+        const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
+        if (stored->status == Status::not_found || stored->status == Status::too_large) return release(request);
+        if (stored->status != Status::stored || joins || op.invalidate) return look(request);
+        return copy(request, {op.value, op.flags, stored->exptime, stored->cas, op.key_binary});
+    }
+    if (const auto* removed = std::get_if<DeleteReply>(&request.reply)) {
+        const DeleteOp& op = std::get<DeleteOp>(asked);
+        const bool is_gone = removed->status != DeleteReply::Status::exists && !op.invalidate && !op.remove_value;
+        return is_gone ? release(request) : look(request);
+    }
+    const auto& number = std::get<ArithReply>(request.reply);
+    if (number.status != ArithReply::Status::ok && number.status != ArithReply::Status::vivified) return look(request);
+    if (has_tokens(number.meta)) return release(request);
+    std::string text = std::to_string(number.value);
+    text.resize(number.meta.value_len, ' ');  // as memcached pads a shorter number
+    copy(request, {text, number.meta.flags, number.meta.exptime, number.meta.cas, number.meta.key_binary});
+}
+
+void Replicas::look(Request& request) {
+    GetOp op;
+    op.key = key_of(request.asked.op);
+    op.peek = true;
+    ask_links(request, op, {.value = true, .plain = false}, step(&Replicas::looked));
+}
+
+void Replicas::looked(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return release(request);
+    copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
+}
+
+// With a newer list the key may have other nodes: it has no copy then.
+void Replicas::copy(Request& request, const Item& item) {
+    if (!list_is_same(request)) return answer(request, request.reply, request.reply_value);
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (item.cas != 0) op.cas_set = item.cas;
+    op.value = item.value;
+    op.flags = item.flags;
+    op.exptime = item.exptime;
+    op.key_binary = item.key_binary;
+    ask_copy(request, op, step(&Replicas::copied));
+}
+
+void Replicas::copied(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
+    const bool stored = reply != nullptr && reply->status == StoreReply::Status::stored;
+    (stored ? context_.counters.replica_copies : context_.counters.replica_copies_lost).add(1);
+    answer(request, request.reply, request.reply_value);
+}
+
+void Replicas::release(Request& request) {
+    end_hold(request);
+    answer(request, request.reply, request.reply_value);
+}
+
+// If a newer list names another node, that does not know the hold.
+void Replicas::end_hold(Request& request) {
+    const uint64_t hold = std::exchange(request.mark, 0);
+    if (hold != 0) ask_copy(request, HoldOp{key_of(request.asked.op), 0, hold}, step(&Replicas::released));
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Replicas: keeps each item on two nodes of the list (`replicas = 2`). The primary is the key's node; it orders the mutations, and
+// assigns cas. The next node on the ring has the copy. Requests take these steps:
+//
+//     mutation   hold at the copy's node (it removes the copy) -> execute at the primary -> store the copy, which ends the hold -> reply
+//     get        primary, or the copy if the primary has no connection
+//     get for warm_up_s after a change of the list: primary -> on a miss its mark -> copy -> store at the primary, if the mark is the
+//                same -> reply
+//
+// Owner: a Worker; its thread alone. A request's steps use the nodes of one list; if a newer one comes, it begins again.
+//
+// C1  A copy is never older than the item at the primary (node/store/holds.h). So the next node may serve it at any time that its
+//     serving right runs, and is the new primary at once when the list loses the former one.
+// C2  Without a connection to the copy's node no mutation is executed. That node leaves the list when its registration ends.
+// C3  A mutation of unknown outcome leaves its hold, which ends by itself. Until then the key has no copy.
+// C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they no longer keep (Fences, F7).
+//     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "daemon/engine/stepped_requests.h"
+
+namespace farcached::daemon {
+
+class Replicas final : public SteppedRequests {
+  public:
+    static constexpr uint32_t hold_s = 60;  // longer than a request may be under way, and than a stopped node stays in the list
+
+    // Both outlive this.
+    Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
+
+    bool takes_gets() const override;
+    uint64_t timer_at_ns() const override { return again_at_ns_; }
+    void timer_due() override;
+    void stop() override;
+
+  private:
+    // What the primary has of the key.
+    struct Item {
+        std::string_view value;
+        uint32_t flags = 0;
+        NodeSeconds exptime = never_expires;
+        uint64_t cas = 0;
+        bool key_binary = false;
+    };
+    static Step step(void (Replicas::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
+
+    void begin(Request& request) override;
+    bool list_is_same(const Request& request) const;
+    void begin_again(Request& request);
+    bool again_later(Request& request, const ReplySlot& slot);
+    template <class Op>
+    void ask_copy(Request& request, const Op& op, Step then);
+
+    void first_answered(Request& request, ReplySlot& slot);
+    void mark_answered(Request& request, ReplySlot& slot);
+    void copy_answered(Request& request, ReplySlot& slot);
+    void fill_answered(Request& request, ReplySlot& slot);
+
+    void held(Request& request, ReplySlot& slot);
+    void execute(Request& request);
+    void executed(Request& request, ReplySlot& slot);
+    void copy_executed(Request& request);
+    void look(Request& request);
+    void looked(Request& request, ReplySlot& slot);
+    void copy(Request& request, const Item& item);
+    void copied(Request& request, ReplySlot& slot);
+    void release(Request& request);
+    void end_hold(Request& request);
+    void released(Request&, ReplySlot&) {}
+
+    std::vector<uint64_t> waiting_;  // numbers of requests that begin again
+    uint64_t again_at_ns_ = UINT64_MAX;
+};
+
+}  // namespace farcached::daemon
