@@ -37,6 +37,7 @@ node_libnode_a_SOURCES = \
 	node/service/away_values.h \
 	node/service/execution.cc \
 	node/service/execution.h \
+	node/service/key_pass.h \
 	node/service/list_epoch.h \
 	node/service/node_metrics.cc \
 	node/service/node_stats.cc \

@@ -103,6 +103,7 @@ enum class RequestKind : uint8_t {
     flush_prefix = 9,  // the key is the prefix
     keep = 10,         // the value is the text of KeptKeys (protocol/owned_keys.h)
     hold = 11,         // fixed part: HoldRecord
+    keys = 12,         // fixed part: KeysRecord
 };
 
 // The presence of each optional field, in the order of the fields, then switches.
@@ -148,6 +149,12 @@ struct HoldRecord {
 };
 static_assert(sizeof(HoldRecord) == 16);
 
+struct KeysRecord {
+    uint32_t begins;  // 0 or 1, as in KeysOp
+    uint32_t reserved;
+};
+static_assert(sizeof(KeysRecord) == 8);
+
 // ---- replies ----------------------------------------------------------------------------------------
 //
 //  0      1        2      3   4       8           12    16
@@ -172,7 +179,7 @@ enum class ReplyKind : uint8_t {
     remove = 3,  // RemovedRecord
     arith = 4,   // ArithReplyRecord
     done = 5,    // forget, flush
-    stats = 6,   // the text is the value
+    stats = 6,   // the text is the value; of keys, too
     refused = 7,
 };
 

@@ -51,7 +51,7 @@ struct RequestRule {
 };
 
 // By RequestKind.
-constexpr std::array<RequestRule, 12> request_rules = {{
+constexpr std::array<RequestRule, 13> request_rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
@@ -76,8 +76,9 @@ constexpr std::array<RequestRule, 12> request_rules = {{
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
     {KeyRule::none, true, 1, 0, 0, version_with_right},            // keep
     {KeyRule::must, false, 1, sizeof(HoldRecord), 0, version_with_holds},
+    {KeyRule::none, false, 1, sizeof(KeysRecord), 0, version_with_holds},
 }};
-static_assert(request_rules.size() == size_t(RequestKind::hold) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::keys) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -182,6 +183,7 @@ size_t request_head_bytes(const ArithOp& op) {
 size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::forget, 0, op.key.bytes.size()); }
 size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()) + op.kept.size(); }
 size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
+size_t request_head_bytes(const KeysOp&) { return head_bytes(RequestKind::keys, 0, 0); }
 size_t request_head_bytes(const HoldOp& op) { return head_bytes(RequestKind::hold, 0, op.key.bytes.size()); }
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
@@ -215,6 +217,10 @@ char* write_request_head(char* to, const FlushOp& op, const RequestOptions& opti
 
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options) {
     return put_plain(to, RequestKind::stats, op.group, options);
+}
+
+char* write_request_head(char* to, const KeysOp& op, const RequestOptions& options) {
+    return wire::put(put_plain(to, RequestKind::keys, {}, options), KeysRecord{op.begins, 0});
 }
 
 char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options) {
@@ -328,6 +334,12 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             if (header.value_len == 0) return FrameError::value_unexpected;
             op.emplace<FlushOp>().kept = fields.take_bytes(header.value_len);
             break;
+        case RequestKind::keys: {
+            const KeysRecord record = fields.take<KeysRecord>();
+            if (record.begins > 1 || record.reserved != 0) return FrameError::reserved_set;
+            op.emplace<KeysOp>().begins = record.begins != 0;
+            break;
+        }
         case RequestKind::hold: {
             HoldOp& hold = op.emplace<HoldOp>();
             const HoldRecord record = fields.take<HoldRecord>();

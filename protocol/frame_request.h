@@ -42,7 +42,13 @@ struct StatsOp {
     std::string_view group;
 };
 
-using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, HoldOp>;
+// The next keys of a pass over the node's items (node/service/key_pass.h). The reply is a StatsReply with their list
+// (protocol/key_list.h).
+struct KeysOp {
+    bool begins = false;  // a pass, which the list of nodes makes necessary; the reply has no key
+};
+
+using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, HoldOp, KeysOp>;
 
 // Fields sent beside an operation.
 struct RequestOptions {
@@ -70,6 +76,7 @@ size_t request_head_bytes(const ForgetOp& op);
 size_t request_head_bytes(const FlushOp& op);
 size_t request_head_bytes(const StatsOp& op);
 size_t request_head_bytes(const HoldOp& op);
+size_t request_head_bytes(const KeysOp& op);
 
 // Write exactly request_head_bytes(op) at `to`; return the end.
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options);
@@ -80,6 +87,7 @@ char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& opt
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const KeysOp& op, const RequestOptions& options);
 
 // The whole request, with a store's value unless it follows.
 template <class Op>

@@ -366,6 +366,13 @@ SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
     return peer->ask(there, std::move(with), *tickets_);
 }
 
+SubmitResult Links::ask(const protocol::KeysOp& op, size_t place, Ticket ticket) {
+    LinkPeer& peer = *list_[place];
+    if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
+    protocol::KeysOp there = op;
+    return peer.ask(there, options(ticket), *tickets_);
+}
+
 template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
 template SubmitResult Links::ask_copy(const protocol::HoldOp&, Ticket);
 template SubmitResult Links::ask_copy(const protocol::StoreOp&, Ticket);

@@ -89,6 +89,13 @@ class Links {
     bool refills() { return set_->options.copies && now() < shared_.nodes.refills_until_ns(); }
     // Names the list of nodes.
     std::shared_ptr<const void> list() const { return set_; }
+    size_t nodes() const { return list_.size(); }
+    // Of the worker.
+    uint32_t number() const { return shared_.number; }
+    // Changes when copies may be missing: a node came, went, or was restarted.
+    uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
+    // Asks a node of the list by its place.
+    SubmitResult ask(const protocol::KeysOp& op, size_t place, Ticket ticket);
     // Asks the node that has the copy of the key's item.
     template <class Op>
     SubmitResult ask_copy(const Op& op, Ticket ticket);

@@ -10,6 +10,7 @@
 #include "base/broken.h"
 #include "base/node_clock.h"
 #include "daemon/engine/links.h"
+#include "protocol/key_list.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {
@@ -30,6 +31,8 @@ namespace {
 
 constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this time, or a few of it
 constexpr uint32_t tries_max = 100;
+// A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
+constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 // A recache token stays at the primary.
 bool is_mutation(const protocol::RequestOp& op) {
@@ -63,6 +66,7 @@ void Replicas::begin(Request& request) {
     Links& links = context_.router.links();
     if (!links.has_copies() || std::holds_alternative<FlushOp>(op)) return pass_on(request);
     request.list = links.list();
+    if (request.completes) return complete(request);
     if (is_mutation(op)) {
         if (links.choose(key_of(op).bytes) == nullptr) return pass_on(request);  // it fails, and the copy stays
         if (broken::s20_keep_copy) return execute(request);
@@ -90,6 +94,7 @@ bool Replicas::again_later(Request& request, const ReplySlot& slot) {
 }
 
 void Replicas::timer_due() {
+    if (portion_at_ns_ <= boottime_ns()) ask_portion();
     if (again_at_ns_ > boottime_ns()) return;
     again_at_ns_ = UINT64_MAX;
     for (const uint64_t number : std::exchange(waiting_, {}))
@@ -106,6 +111,8 @@ void Replicas::stop() {
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return pass_on(request);
+    if (request.completes && is_hit(std::get<GetReply>(slot.reply())))
+        return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (is_hit(std::get<GetReply>(slot.reply()))) return answer(request, slot.reply(), slot.value());
     ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
 }
@@ -124,6 +131,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return answer(request, GetReply());
     if (!list_is_same(request)) return pass_on(request);
     keep_value(request, slot.value());
+    if (request.completes) portion_bytes_ += slot.value().size();
     request.flags = reply->meta.flags;
     request.exptime = reply->meta.exptime;
     request.key_binary = reply->meta.key_binary;
@@ -147,6 +155,84 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
     answer_found(request, reply);
 }
 
+// ---- missing copies (C5) --------------------------------------------------------------------------------
+
+struct Replicas::PassRecord {
+    Replicas* replicas;
+    uint64_t change;
+    bool begins;
+};
+
+void Replicas::complete(Request& request) {
+    ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
+}
+
+// The first node has the item.
+void Replicas::second_looked(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || is_hit(*reply) || !list_is_same(request)) return answer(request, GetReply());
+    ask_copy(request, HoldOp{key_of(request.asked.op), hold_s}, step(&Replicas::held));
+}
+
+void Replicas::end_tick() {
+    Links& links = context_.router.links();
+    if (links.last_change() == change_ || links.number() != 0) [[likely]] return;
+    change_ = links.last_change();
+    place_ = 0;
+    begun_ = false;
+    portion_at_ns_ = boottime_ns() + settle_ns;
+}
+
+void Replicas::ask_portion() {
+    portion_at_ns_ = UINT64_MAX;
+    Links& links = context_.router.links();
+    if (asked_ || keys_left_ != 0 || !links.has_copies() || place_ >= links.nodes()) return;
+    asked_ = true;
+    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_, !begun_}, &Replicas::pass_answered);
+    try {
+        links.ask(protocol::KeysOp{!begun_}, place_, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void Replicas::pass_answered(ReplySlot& slot, const ReplyTarget&) {
+    const PassRecord record = slot.record<PassRecord>();
+    record.replicas->portion_answered(slot, record);
+}
+
+void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
+    asked_ = false;
+    std::string_view text = slot.available() ? slot.value() : std::string_view();
+    const bool goes_on = !text.empty() && text[0] != 0;
+    if (!text.empty()) text.remove_prefix(1);
+    if (record.change == change_) {
+        begun_ = goes_on;
+        if (!goes_on) place_++;
+    }
+    keys_left_ = 1;
+    portion_bytes_ = 0;
+    protocol::each_key(text, [this](std::string_view bytes) {
+        GetOp op;
+        op.key = {bytes, 0};
+        op.peek = true;
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::key_completed);
+        keys_left_++;
+        try {
+            submit_own(op, ticket);
+        } catch (const std::bad_alloc&) {
+            replies_.unavailable(ticket);
+        }
+    });
+    portion_ended();
+}
+
+void Replicas::key_completed(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->portion_ended(); }
+
+void Replicas::portion_ended() {
+    if (--keys_left_ == 0) portion_at_ns_ = boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte;
+}
+
 // ---- a mutation ---------------------------------------------------------------------------------------
 
 void Replicas::held(Request& request, ReplySlot& slot) {
@@ -158,7 +244,8 @@ void Replicas::held(Request& request, ReplySlot& slot) {
     const auto& reply = std::get<StoreReply>(slot.reply());
     if (reply.status == StoreReply::Status::no_memory) return fail(request, "too many keys change at the node with the copy");
     request.mark = reply.cas;
-    list_is_same(request) ? execute(request) : begin_again(request);
+    if (!list_is_same(request)) return begin_again(request);
+    request.completes ? look(request) : execute(request);
 }
 
 void Replicas::execute(Request& request) {
@@ -221,6 +308,7 @@ void Replicas::look(Request& request) {
 void Replicas::looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return release(request);
+    if (request.completes) portion_bytes_ += slot.value().size();
     copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
 }
 

@@ -15,8 +15,11 @@
 // C3  A mutation of unknown outcome leaves its hold, which ends by itself. Until then the key has no copy.
 // C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they no longer keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
+// C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h), and of a key with one
+//     item the other is stored, with a hold or a mark as above.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -33,7 +36,8 @@ class Replicas final : public SteppedRequests {
     Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
 
     bool takes_gets() const override;
-    uint64_t timer_at_ns() const override { return again_at_ns_; }
+    void end_tick() override;
+    uint64_t timer_at_ns() const override { return std::min(again_at_ns_, portion_at_ns_); }
     void timer_due() override;
     void stop() override;
 
@@ -71,6 +75,24 @@ class Replicas final : public SteppedRequests {
     void release(Request& request);
     void end_hold(Request& request);
     void released(Request&, ReplySlot&) {}
+
+    struct PassRecord;
+    void complete(Request& request);
+    void second_looked(Request& request, ReplySlot& slot);
+    void ask_portion();
+    void portion_answered(ReplySlot& slot, const PassRecord& record);
+    static void pass_answered(ReplySlot& slot, const ReplyTarget&);
+    static void key_completed(ReplySlot& slot, const ReplyTarget&);
+    void portion_ended();
+
+    // Of the passes over the nodes' keys (C5).
+    uint64_t change_ = 0;          // Links::last_change() of the last passes
+    size_t place_ = 0;             // of the node whose pass is under way, or begins next
+    bool begun_ = false;
+    uint32_t keys_left_ = 0;       // of the portion
+    uint64_t portion_bytes_ = 0;
+    uint64_t portion_at_ns_ = UINT64_MAX;
+    bool asked_ = false;           // a portion was asked for
 
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;

@@ -22,6 +22,11 @@ namespace {
 
 constexpr uint64_t bytes_crowded = 1 << 20;  // of values here, above which clients wait
 
+// Operations that clients ask for, except for statistics.
+template <class Op>
+constexpr bool is_clients = !std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::HoldOp> &&
+                            !std::is_same_v<Op, protocol::KeysOp>;
+
 }  // namespace
 
 SteppedRequests::~SteppedRequests() { CHECK(requests_.empty()); }
@@ -77,6 +82,12 @@ SubmitResult SteppedRequests::take(std::unique_ptr<Request> request) {
     if (const auto* store = std::get_if<StoreOp>(&taken.asked.op)) bytes_ += store->value.size();
     pump();
     return bytes_ > bytes_crowded ? SubmitResult::crowded : SubmitResult::later;
+}
+
+void SteppedRequests::submit_own(const GetOp& op, Ticket ticket) {
+    auto request = std::make_unique<Request>(op, Wanted{.value = false, .plain = false}, ticket);
+    request->completes = true;
+    take(std::move(request));
 }
 
 // Throws std::bad_alloc, with no effect.
@@ -200,7 +211,7 @@ void SteppedRequests::pass_on(Request& request) {
         [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose_to_read(op.key.bytes), op, request.wanted, request.ticket);
-            else if constexpr (!std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::HoldOp>)
+            else if constexpr (is_clients<Op>)
                 links.ask(op, request.ticket);
         },
         request.asked.op);

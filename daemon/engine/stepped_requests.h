@@ -85,12 +85,15 @@ class SteppedRequests {
         std::string reply_value;
         std::shared_ptr<const void> list;  // names the list of nodes of its first step
         uint32_t tries = 0;
+        bool completes = false;            // it is no client's: it stores what is missing of the two items
     };
     using Step = void (SteppedRequests::*)(Request& request, ReplySlot& slot);
 
     // All outlive this.
     SteppedRequests(ReplyPool& replies, Context& context) : replies_(replies), context_(context) {}
 
+    // Of this process itself; as submit(). Throws std::bad_alloc.
+    void submit_own(const protocol::GetOp& op, Ticket ticket);
     // The first step.
     virtual void begin(Request& request) = 0;
     Request* find(uint64_t number) noexcept;

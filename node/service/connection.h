@@ -15,6 +15,7 @@
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "node/service/authentication.h"
+#include "node/service/key_pass.h"
 #include "node/service/list_epoch.h"
 #include "node/service/node_stats.h"
 #include "node/service/ousting.h"
@@ -100,6 +101,7 @@ struct ServiceShared {
     ServingRight right{};
     ListEpoch list{};
     ProxyBook proxies{};
+    KeyPass key_pass{};
 };
 
 struct Connection {

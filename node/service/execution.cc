@@ -420,16 +420,29 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp
     std::string text;
     if (!connection_.shared.stats.append(op.group, turn.now, text))
         return refuse(turn, options.tag, RequestRefusal::stats_unknown);
+    answer_text(turn, options.tag, text);
+}
+
+void Execution::answer_text(Turn& turn, uint32_t tag, std::string_view text) {
     CHECK(text.size() <= protocol::stats_bytes_max);
     const bool follows = turn.replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
     SentValues::Value apart;
     if (follows) {
         apart = sent_.reserve(text.size());
-        if (apart.bytes == nullptr) return refuse(turn, options.tag, RequestRefusal::no_memory);
+        if (apart.bytes == nullptr) return refuse(turn, tag, RequestRefusal::no_memory);
         std::memcpy(apart.bytes.get(), text.data(), text.size());
     }
-    turn.replies.add_stats(options.tag, text);
-    if (follows) send_later(turn, options.tag, std::move(apart));
+    turn.replies.add_stats(tag, text);
+    if (follows) send_later(turn, tag, std::move(apart));
+}
+
+void Execution::run(Turn& turn, const RequestOptions& options, const protocol::KeysOp& op) {
+    counters_.cmd_keys.add(1);
+    ServiceShared& shared = connection_.shared;
+    if (op.begins) shared.key_pass.begin(shared.steady_ns());
+    std::string keys(1, char(op.begins));
+    if (!op.begins) keys[0] = char(shared.key_pass.take(node_, turn.now, shared.steady_ns(), keys));
+    answer_text(turn, options.tag, keys);
 }
 
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
