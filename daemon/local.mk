@@ -47,6 +47,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
 	daemon/engine/links.cc \
+	daemon/engine/links_copies.cc \
 	daemon/engine/links.h \
 	daemon/engine/mailroom.cc \
 	daemon/engine/mailroom.h \

@@ -36,6 +36,7 @@ node_libnode_a_SOURCES = \
 	node/service/away_values.cc \
 	node/service/away_values.h \
 	node/service/execution.cc \
+	node/service/execution_of_copies.cc \
 	node/service/execution.h \
 	node/service/key_pass.h \
 	node/service/list_epoch.h \
@@ -58,6 +59,7 @@ node_libnode_a_SOURCES = \
 	node/service/values.h \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
+	node/store/copies.cc \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \

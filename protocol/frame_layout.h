@@ -103,7 +103,7 @@ enum class RequestKind : uint8_t {
     flush_prefix = 9,  // the key is the prefix
     keep = 10,         // the value is the text of KeptKeys (protocol/owned_keys.h)
     hold = 11,         // fixed part: HoldRecord
-    keys = 12,         // fixed part: KeysRecord
+    copies = 12,       // fixed part: CopiesRecord
 };
 
 // The presence of each optional field, in the order of the fields, then switches.
@@ -149,11 +149,11 @@ struct HoldRecord {
 };
 static_assert(sizeof(HoldRecord) == 16);
 
-struct KeysRecord {
-    uint32_t begins;  // 0 or 1, as in KeysOp
+struct CopiesRecord {
+    uint32_t what;  // CopiesOp::What
     uint32_t reserved;
 };
-static_assert(sizeof(KeysRecord) == 8);
+static_assert(sizeof(CopiesRecord) == 8);
 
 // ---- replies ----------------------------------------------------------------------------------------
 //
@@ -179,7 +179,7 @@ enum class ReplyKind : uint8_t {
     remove = 3,  // RemovedRecord
     arith = 4,   // ArithReplyRecord
     done = 5,    // forget, flush
-    stats = 6,   // the text is the value; of keys, too
+    stats = 6,   // the text is the value; of copies, too
     refused = 7,
 };
 

@@ -76,9 +76,9 @@ constexpr std::array<RequestRule, 13> request_rules = {{
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
     {KeyRule::none, true, 1, 0, 0, version_with_right},            // keep
     {KeyRule::must, false, 1, sizeof(HoldRecord), 0, version_with_holds},
-    {KeyRule::none, false, 1, sizeof(KeysRecord), 0, version_with_holds},
+    {KeyRule::none, false, 1, sizeof(CopiesRecord), 0, version_with_holds},
 }};
-static_assert(request_rules.size() == size_t(RequestKind::keys) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::copies) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -183,7 +183,7 @@ size_t request_head_bytes(const ArithOp& op) {
 size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::forget, 0, op.key.bytes.size()); }
 size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()) + op.kept.size(); }
 size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
-size_t request_head_bytes(const KeysOp&) { return head_bytes(RequestKind::keys, 0, 0); }
+size_t request_head_bytes(const CopiesOp&) { return head_bytes(RequestKind::copies, 0, 0); }
 size_t request_head_bytes(const HoldOp& op) { return head_bytes(RequestKind::hold, 0, op.key.bytes.size()); }
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
@@ -219,8 +219,8 @@ char* write_request_head(char* to, const StatsOp& op, const RequestOptions& opti
     return put_plain(to, RequestKind::stats, op.group, options);
 }
 
-char* write_request_head(char* to, const KeysOp& op, const RequestOptions& options) {
-    return wire::put(put_plain(to, RequestKind::keys, {}, options), KeysRecord{op.begins, 0});
+char* write_request_head(char* to, const CopiesOp& op, const RequestOptions& options) {
+    return wire::put(put_plain(to, RequestKind::copies, {}, options), CopiesRecord{uint32_t(op.what), 0});
 }
 
 char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options) {
@@ -334,10 +334,10 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             if (header.value_len == 0) return FrameError::value_unexpected;
             op.emplace<FlushOp>().kept = fields.take_bytes(header.value_len);
             break;
-        case RequestKind::keys: {
-            const KeysRecord record = fields.take<KeysRecord>();
-            if (record.begins > 1 || record.reserved != 0) return FrameError::reserved_set;
-            op.emplace<KeysOp>().begins = record.begins != 0;
+        case RequestKind::copies: {
+            const CopiesRecord record = fields.take<CopiesRecord>();
+            if (record.what > uint32_t(CopiesOp::What::open) || record.reserved != 0) return FrameError::reserved_set;
+            op.emplace<CopiesOp>().what = CopiesOp::What(record.what);
             break;
         }
         case RequestKind::hold: {

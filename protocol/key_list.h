@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text of a reply to KeysOp: `more`, then keys, each behind its length in bytes. Pure.
+// The text of a reply to CopiesOp: `more`, then keys, each behind its length in bytes. Pure.
 //
 //  0      1        3
 //  | more | length | key | length | key | ...

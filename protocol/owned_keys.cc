@@ -25,10 +25,15 @@ bool is_plausible(const ListRecord& record) {
     return record.remainder < record.modulus && record.arcs == 0;
 }
 
-bool take_list(wire::Cursor& at, OwnedKeys& keys, bool& unmoved) {
+struct EpochsRecord {
+    uint64_t since, last;  // as in KeptKeys; behind the ListRecord of `unmoved`
+};
+
+bool take_list(wire::Cursor& at, OwnedKeys& keys, std::optional<EpochsRecord>& epochs) {
     ListRecord record;
-    if (!at.take(record) || !is_plausible(record) || record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
-    unmoved = record.unmoved != 0;
+    if (!at.take(record) || !is_plausible(record)) return false;
+    if (record.unmoved != 0 && !at.take(epochs.emplace())) return false;
+    if (record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
     keys.place = {KeyHash(record.hash), record.tag_open, record.tag_close};
     keys.modulus = record.modulus;
     keys.remainder = record.remainder;
@@ -92,6 +97,7 @@ std::string kept_text(const KeptKeys& kept) {
     const auto append = [&](const OwnedKeys& list, bool unmoved) {
         wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, unmoved, list.modulus,
                                      list.remainder, uint32_t(list.arcs.size())});
+        if (unmoved) wire::append(out, EpochsRecord{kept.since, kept.last});
         for (const OwnedKeys::Arc& arc : list.arcs) wire::append(out, arc);
     };
     for (const OwnedKeys& list : kept.lists) append(list, /* unmoved= */ false);
@@ -104,13 +110,16 @@ std::optional<KeptKeys> parse_kept(std::string_view text) {
     KeptKeys kept;
     for (wire::Cursor at(text); at.left() != 0;) {
         OwnedKeys list;
-        bool unmoved = false;
-        if (!take_list(at, list, unmoved) || !has_hash(list.place.hash)) return {};
-        if (unmoved ? kept.unmoved.has_value() : kept.lists.size() == KeptKeys::lists_max) return {};
-        if (unmoved)
-            kept.unmoved = std::move(list);
-        else
+        std::optional<EpochsRecord> epochs;
+        if (!take_list(at, list, epochs) || !has_hash(list.place.hash)) return {};
+        if (epochs.has_value() ? kept.unmoved.has_value() : kept.lists.size() == KeptKeys::lists_max) return {};
+        if (!epochs.has_value()) {
             kept.lists.push_back(std::move(list));
+            continue;
+        }
+        kept.unmoved = std::move(list);
+        kept.since = epochs->since;
+        kept.last = epochs->last;
     }
     if (kept.lists.empty()) return {};
     return kept;

@@ -39,6 +39,8 @@ struct KeptKeys {
     // With copies of items: the kept keys whose nodes, all of them, are the same by both lists. Requests that were sent by the former
     // list are executed for these alone. Without copies: for the keys of the new list.
     std::optional<OwnedKeys> unmoved = std::nullopt;
+    // With `unmoved`: the epochs (EpochRecord) at which the former list was first and last known to be the list.
+    uint64_t since = 0, last = 0;
 
     bool keeps(std::string_view key) const;
     bool operator==(const KeptKeys&) const = default;

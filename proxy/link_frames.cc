@@ -159,7 +159,7 @@ bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
         case RequestKind::flush_prefix:
         case RequestKind::keep:
         case RequestKind::flush_at: return std::holds_alternative<protocol::DoneReply>(op);
-        case RequestKind::keys:
+        case RequestKind::copies:
         case RequestKind::stats: return std::holds_alternative<protocol::StatsReply>(op);
     }
     return false;

@@ -16,7 +16,8 @@ void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t>
     bool back = false;
     {
         std::lock_guard hold(lock_);
-        const bool first = latest_ == nullptr, differs = first || !same_nodes(latest_->nodes, nodes);
+        const bool first = latest_ == nullptr;
+        const bool differs = first || !same_nodes(latest_->nodes, nodes) || revision.value_or(latest_->revision) != latest_->revision;
         if (differs) {
             const uint64_t next = first ? 1 : latest_->revision + 1;
             epoch_ = epoch.has_value() ? std::make_shared<std::atomic<uint64_t>>(*epoch) : nullptr;

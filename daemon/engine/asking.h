@@ -190,10 +190,12 @@ template <class Completion, class Record>
 
 // SteppedRequests, for either kind of peer.
 inline bool takes_steps(const Context& context) { return context.steps != nullptr; }
-inline bool waits_for(const Context& context, std::string_view key) { return takes_steps(context) && context.steps->busy(key); }
+inline bool must_wait(const Submitter& asker, std::string_view key) {
+    return takes_steps(asker.context) && asker.context.steps->must_wait(key, asker.session.replies->number());
+}
 // For a get that changes nothing.
-inline bool get_takes_steps(const Context& context, std::string_view key) {
-    return takes_steps(context) && (context.steps->takes_gets() || context.steps->busy(key));
+inline bool get_takes_steps(const Submitter& asker, std::string_view key) {
+    return takes_steps(asker.context) && (asker.context.steps->takes_gets() || must_wait(asker, key));
 }
 
 // True: no memory, and answered as unavailable.
@@ -377,10 +379,10 @@ template <class Completion, class Record>
     {
         Completion completion(asker.target(), request.key, request.record, request.words);
         const bool reads = peer != nullptr && peer->is_mapped() && links.may_read(*peer, key.bytes);
-        if (reads && !waits_for(asker.context, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
+        if (reads && !must_wait(asker, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
         wants_value = completion.wants_value();
     }
-    if (get_takes_steps(asker.context, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
+    if (get_takes_steps(asker, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }
@@ -410,7 +412,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     const Request<Record> request{op.key.bytes, record, words};
     Completion completion(asker.target(), request.key, record, words);
     const bool changes = op.touch.has_value() || op.vivify.has_value();
-    if (asking::takes_steps(asker.context) && (changes || asking::get_takes_steps(asker.context, request.key))) [[unlikely]] {
+    if (asking::takes_steps(asker.context) && (changes || asking::get_takes_steps(asker, request.key))) [[unlikely]] {
         return asking::submit_in_steps<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
                                                      &asking::complete_get<Completion, Record>);
     }
@@ -440,7 +442,7 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     LocalPeer* peer = context.router.local();
     if (peer == nullptr) [[unlikely]]
         return asking::get_plain_from_links<Completion>(asker, key, tokens_matter, request);
-    if (asking::waits_for(context, key.bytes)) [[unlikely]]
+    if (asking::must_wait(asker, key.bytes)) [[unlikely]]
         return asking::get_in_steps<Completion>(asker, key, tokens_matter, request);
     note_local(context, key.bytes);
     if (peer->memory().accesses_full()) [[unlikely]]

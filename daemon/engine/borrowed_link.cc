@@ -121,6 +121,6 @@ template SubmitResult BorrowedLink::ask(const protocol::ForgetOp&, proxy::AskOpt
 template SubmitResult BorrowedLink::ask(const protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult BorrowedLink::ask(const protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult BorrowedLink::ask(const protocol::HoldOp&, proxy::AskOptions, proxy::ReplySink&);
-template SubmitResult BorrowedLink::ask(const protocol::KeysOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult BorrowedLink::ask(const protocol::CopiesOp&, proxy::AskOptions, proxy::ReplySink&);
 
 }  // namespace farcached::daemon

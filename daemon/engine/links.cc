@@ -62,7 +62,8 @@ class Links::TicketSink final : public proxy::ReplySink {
         pool_.answer(ticket, shown, answer.value, std::move(answer.owned), way);
     }
     void failed(Ticket ticket, const proxy::Failed& failed) override {
-        pool_.unavailable(ticket, proxy::ask_failure_name(failed.why));
+        const bool is_old = failed.refusal == protocol::RequestRefusal::old_list;
+        pool_.unavailable(ticket, is_old ? list_is_old : proxy::ask_failure_name(failed.why));
     }
 
   private:
@@ -233,7 +234,7 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
     if (set_->placement->is_by_chance()) return false;
     const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
+        if (places.first || (places.placement != nullptr && places.may_have(own.node(), key))) return false;
         bool listed = false;
         for (const auto& peer : list_) {
             if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
@@ -242,34 +243,6 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
         }
         return !listed && is(own, nullptr);
     });
-}
-
-// Has the key other nodes, or in another order, than before, and is one of these not ready? Without a connection a former one may
-// still serve others: its serving right ends, or it deletes what it has.
-bool Links::copies_wait_to_move(std::string_view key) const {
-    if constexpr (broken::build)
-        if (broken::s19_move_early) return false;
-    const proxy::Placement& placement = *set_->placement;
-    const proxy::NodePair now = placement.pair_of(key);
-    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
-        if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
-        if (list_[now.first]->moves() || list_[now.second]->moves()) return true;
-        return std::ranges::any_of(list_, [&](const auto& peer) {
-            return (peer->moves() || peer->loses_moved()) && had(peer->node());
-        });
-    });
-}
-
-LinkPeer* Links::second_of(std::string_view key) {
-    return has_copies() ? usable(set_->placement->pair_of(key).second) : nullptr;
-}
-
-LinkPeer* Links::choose_to_read(std::string_view key) {
-    LinkPeer* const peer = choose(key);
-    if (peer != nullptr || !has_copies()) return peer;
-    if (fencer_->anything_moves() && copies_wait_to_move(key)) return nullptr;
-    return second_of(key);
 }
 
 // The first node of the walk that is not out of use, unless it has stale guests (S19).
@@ -322,6 +295,8 @@ SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
     return SubmitResult::later;
 }
 
+proxy::ReplySink& Links::sink() { return *tickets_; }
+
 proxy::AskOptions Links::options(Ticket ticket) {
     proxy::AskOptions options;
     options.ticket = ticket;
@@ -355,27 +330,6 @@ template SubmitResult Links::ask_peer(LinkPeer*, const protocol::StoreOp&, proxy
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::DeleteOp&, proxy::AskOptions);
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ArithOp&, proxy::AskOptions);
 template SubmitResult Links::ask_peer(LinkPeer*, const protocol::ForgetOp&, proxy::AskOptions);
-
-template <class Op>
-SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
-    LinkPeer* const peer = second_of(op.key.bytes);
-    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
-    proxy::AskOptions with = options(ticket);
-    if (fencer_->anything_moves()) [[unlikely]] with.moved = waits_to_move(op.key.bytes, /* changes= */ true);
-    Op there = op;
-    return peer->ask(there, std::move(with), *tickets_);
-}
-
-SubmitResult Links::ask(const protocol::KeysOp& op, size_t place, Ticket ticket) {
-    LinkPeer& peer = *list_[place];
-    if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
-    protocol::KeysOp there = op;
-    return peer.ask(there, options(ticket), *tickets_);
-}
-
-template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
-template SubmitResult Links::ask_copy(const protocol::HoldOp&, Ticket);
-template SubmitResult Links::ask_copy(const protocol::StoreOp&, Ticket);
 
 // The attempt on mapped memory has failed: only other memory is read one-sided.
 SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket) {
@@ -478,6 +432,7 @@ SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* on
 }
 
 template SubmitResult Links::ask_all(protocol::FlushOp, Ticket, bool, const LinkPeer*);
+template SubmitResult Links::ask_all(protocol::CopiesOp, Ticket, bool, const LinkPeer*);
 
 void Links::gathered(Ticket ticket) {
     const auto at = gathers_.find(ticket);

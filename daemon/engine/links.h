@@ -52,6 +52,9 @@
 
 namespace farcached::daemon {
 
+// ReplySlot::failure() of a request that a node refused because it knows a newer list of nodes.
+constexpr std::string_view list_is_old = "the node knows a newer list of nodes";
+
 class Links {
   public:
     // All outlive this. number: the worker's.
@@ -94,8 +97,11 @@ class Links {
     uint32_t number() const { return shared_.number; }
     // Changes when copies may be missing: a node came, went, or was restarted.
     uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
-    // Asks a node of the list by its place.
-    SubmitResult ask(const protocol::KeysOp& op, size_t place, Ticket ticket);
+    // May a former node of the key, without a connection, still serve others?
+    bool copies_may_be_elsewhere(std::string_view key) const;
+    // Asks all nodes, or one by its place in the list.
+    SubmitResult ask(const protocol::CopiesOp& op, Ticket ticket);
+    SubmitResult ask(const protocol::CopiesOp& op, size_t place, Ticket ticket);
     // Asks the node that has the copy of the key's item.
     template <class Op>
     SubmitResult ask_copy(const Op& op, Ticket ticket);
@@ -121,12 +127,15 @@ class Links {
 
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
+    proxy::ReplySink& sink();
     LinkPeer* usable(uint32_t place);
     LinkPeer* choose_elsewhere(uint32_t spot);
     bool waits_to_move(std::string_view key, bool changes) const;
     bool may_be_elsewhere(std::string_view key) const;
     template <class Is>
     bool any_moved_from(std::string_view key, Is&& is) const;
+    template <class Is>
+    bool any_pair_moved_from(std::string_view key, Is&& is) const;
     bool copies_wait_to_move(std::string_view key) const;
     LinkPeer* second_of(std::string_view key);
     void attend();

@@ -31,6 +31,9 @@ namespace {
 
 constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this time, or a few of it
 constexpr uint32_t tries_max = 100;
+constexpr uint64_t hold_age_ns = 5'000'000'000;
+constexpr uint64_t closed_ns = (protocol::CopiesOp::closed_s - 5) * UINT64_C(1'000'000'000);
+constexpr uint32_t repair_tries = 3, repairs_max = 256;
 // A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
@@ -61,19 +64,55 @@ void Replicas::ask_copy(Request& request, const Op& op, Step then) {
     }
 }
 
+bool Replicas::goes_ahead(const Request& request) const {
+    const protocol::RequestOp& op = request.asked.op;
+    return is_get(op) && !request.completes && !waits(key_of(op).bytes, request.session);
+}
+
 void Replicas::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
     Links& links = context_.router.links();
-    if (!links.has_copies() || std::holds_alternative<FlushOp>(op)) return pass_on(request);
+    if (!links.has_copies()) return pass_on(request);
     request.list = links.list();
-    if (request.completes) return complete(request);
-    if (is_mutation(op)) {
-        if (links.choose(key_of(op).bytes) == nullptr) return pass_on(request);  // it fails, and the copy stays
-        if (broken::s20_keep_copy) return execute(request);
-        return ask_copy(request, HoldOp{key_of(op), hold_s}, step(&Replicas::held));
-    }
-    if (!is_get(op) || !links.refills()) return pass_on(request);
+    if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
+    if (is_mutation(op)) return begin_mutation(request);
+    if (!request.completes && (!is_get(op) || !links.refills())) return pass_on(request);
     ask_links(request, std::get<GetOp>(op), request.wanted, step(&Replicas::first_answered));
+}
+
+// ---- a flush (C6) ---------------------------------------------------------------------------------------
+
+void Replicas::ask_all(Request& request, protocol::CopiesOp::What what, Step then) {
+    const Ticket ticket = open(request, then);
+    try {
+        context_.router.links().ask(protocol::CopiesOp{what}, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+// A node knows by itself what to do at the moment of a scheduled one (node/store/flush_schedule.h).
+void Replicas::begin_flush(Request& request) {
+    if (std::get<FlushOp>(request.asked.op).at.has_value()) return pass_on(request);
+    request.held_ns = boottime_ns();
+    ask_all(request, protocol::CopiesOp::What::close, step(&Replicas::closed));
+}
+
+void Replicas::closed(Request& request, ReplySlot& slot) {
+    if (!slot.available()) return pass_on(request);  // a node has no connection: the flush fails, too
+    const Ticket ticket = open(request, step(&Replicas::flushed));
+    try {
+        context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void Replicas::flushed(Request& request, ReplySlot& slot) {
+    const bool in_time = boottime_ns() - request.held_ns < closed_ns;
+    if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+    if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
+    answer(request, slot.reply());
 }
 
 // ---- a newer list -------------------------------------------------------------------------------------
@@ -86,7 +125,7 @@ void Replicas::begin_again(Request& request) {
 
 // The node has a newer list than this process, and has not executed the request.
 bool Replicas::again_later(Request& request, const ReplySlot& slot) {
-    if (slot.failure() != proxy::ask_failure_name(proxy::AskFailure::refused) || request.tries > tries_max) return false;
+    if (slot.failure() != list_is_old || request.tries > tries_max) return false;
     end_hold(request);
     waiting_.push_back(request.number);
     if (again_at_ns_ == UINT64_MAX) again_at_ns_ = boottime_ns() + again_ns;
@@ -111,9 +150,10 @@ void Replicas::stop() {
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return pass_on(request);
-    if (request.completes && is_hit(std::get<GetReply>(slot.reply())))
-        return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
-    if (is_hit(std::get<GetReply>(slot.reply()))) return answer(request, slot.reply(), slot.value());
+    const bool hit = is_hit(std::get<GetReply>(slot.reply()));
+    if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
+    if (hit) return answer(request, slot.reply(), slot.value());
+    if (request.is_ahead) return wait_for_key(request);
     ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
 }
 
@@ -128,7 +168,8 @@ void Replicas::mark_answered(Request& request, ReplySlot& slot) {
 
 void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
-    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return answer(request, GetReply());
+    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
+        return answer(request, GetReply());
     if (!list_is_same(request)) return pass_on(request);
     keep_value(request, slot.value());
     if (request.completes) portion_bytes_ += slot.value().size();
@@ -163,15 +204,11 @@ struct Replicas::PassRecord {
     bool begins;
 };
 
-void Replicas::complete(Request& request) {
-    ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
-}
-
 // The first node has the item.
 void Replicas::second_looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply == nullptr || is_hit(*reply) || !list_is_same(request)) return answer(request, GetReply());
-    ask_copy(request, HoldOp{key_of(request.asked.op), hold_s}, step(&Replicas::held));
+    take_hold(request);
 }
 
 void Replicas::end_tick() {
@@ -184,13 +221,14 @@ void Replicas::end_tick() {
 }
 
 void Replicas::ask_portion() {
+    using What = protocol::CopiesOp::What;
     portion_at_ns_ = UINT64_MAX;
     Links& links = context_.router.links();
     if (asked_ || keys_left_ != 0 || !links.has_copies() || place_ >= links.nodes()) return;
     asked_ = true;
     const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_, !begun_}, &Replicas::pass_answered);
     try {
-        links.ask(protocol::KeysOp{!begun_}, place_, ticket);
+        links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
     } catch (const std::bad_alloc&) {
         replies_.unavailable(ticket);
     }
@@ -235,16 +273,29 @@ void Replicas::portion_ended() {
 
 // ---- a mutation ---------------------------------------------------------------------------------------
 
+void Replicas::begin_mutation(Request& request) {
+    Links& links = context_.router.links();
+    const std::string_view key = key_of(request.asked.op).bytes;
+    if (links.choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
+    if (links.copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
+    if (broken::s20_keep_copy) return execute(request);
+    take_hold(request);
+}
+
+void Replicas::take_hold(Request& request) {
+    request.held_ns = boottime_ns();
+    ask_copy(request, HoldOp{key_of(request.asked.op), hold_s}, step(&Replicas::held));
+}
+
 void Replicas::held(Request& request, ReplySlot& slot) {
     if (!slot.available()) {
         if (again_later(request, slot)) return;
         context_.counters.replica_refusals.add(1);
         return fail(request, "the node with the copy did not reply");
     }
-    const auto& reply = std::get<StoreReply>(slot.reply());
-    if (reply.status == StoreReply::Status::no_memory) return fail(request, "too many keys change at the node with the copy");
-    request.mark = reply.cas;
-    if (!list_is_same(request)) return begin_again(request);
+    request.mark = std::get<StoreReply>(slot.reply()).cas;
+    const bool is_old = boottime_ns() - request.held_ns > hold_age_ns;  // C3
+    if (is_old || !list_is_same(request)) return begin_again(request);
     request.completes ? look(request) : execute(request);
 }
 
@@ -314,7 +365,8 @@ void Replicas::looked(Request& request, ReplySlot& slot) {
 
 // With a newer list the key may have other nodes: it has no copy then.
 void Replicas::copy(Request& request, const Item& item) {
-    if (!list_is_same(request)) return answer(request, request.reply, request.reply_value);
+    if (has_expired(item.exptime, context_.now)) return release(request);
+    if (!list_is_same(request)) return lose_copy(request);
     StoreOp op;
     op.key = key_of(request.asked.op);
     op.mode = StoreOp::Mode::cas;
@@ -329,10 +381,33 @@ void Replicas::copy(Request& request, const Item& item) {
 
 void Replicas::copied(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
-    const bool stored = reply != nullptr && reply->status == StoreReply::Status::stored;
-    (stored ? context_.counters.replica_copies : context_.counters.replica_copies_lost).add(1);
+    request.mark = 0;
+    if (reply == nullptr || reply->status != StoreReply::Status::stored) return lose_copy(request);
+    context_.counters.replica_copies.add(1);
     answer(request, request.reply, request.reply_value);
 }
+
+// C7. The client need not wait for that.
+void Replicas::lose_copy(Request& request) {
+    end_hold(request);
+    context_.counters.replica_copies_lost.add(1);
+    const uint32_t tries = request.completes ? request.tries + 1 : 0;
+    if (tries < repair_tries && repairs_ < repairs_max) {
+        GetOp op;
+        op.key = key_of(request.asked.op);
+        op.peek = true;
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::repaired);
+        repairs_++;
+        try {
+            submit_own(op, ticket, tries);
+        } catch (const std::bad_alloc&) {
+            replies_.unavailable(ticket);
+        }
+    }
+    answer(request, request.reply, request.reply_value);
+}
+
+void Replicas::repaired(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->repairs_--; }
 
 void Replicas::release(Request& request) {
     end_hold(request);

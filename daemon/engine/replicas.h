@@ -12,11 +12,15 @@
 // C1  A copy is never older than the item at the primary (node/store/holds.h). So the next node may serve it at any time that its
 //     serving right runs, and is the new primary at once when the list loses the former one.
 // C2  Without a connection to the copy's node no mutation is executed. That node leaves the list when its registration ends.
-// C3  A mutation of unknown outcome leaves its hold, which ends by itself. Until then the key has no copy.
+// C3  A mutation of unknown outcome leaves its hold, which ends by itself after hold_s. Until then the key has no copy. No primary
+//     executes a mutation later than that: this process sends none with an old hold, a stopped node loses its registration, and an
+//     ended connection keeps no bytes for so long.
 // C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they no longer keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
 // C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h), and of a key with one
 //     item the other is stored, with a hold or a mark as above.
+// C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one still has.
+// C7  A copy that could not be stored, because two mutations overlapped, is completed later, as in C5.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +34,12 @@ namespace farcached::daemon {
 
 class Replicas final : public SteppedRequests {
   public:
-    static constexpr uint32_t hold_s = 60;  // longer than a request may be under way, and than a stopped node stays in the list
+    static constexpr uint32_t hold_s = 600;
 
     // Both outlive this.
     Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
 
+    bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
     bool takes_gets() const override;
     void end_tick() override;
     uint64_t timer_at_ns() const override { return std::min(again_at_ns_, portion_at_ns_); }
@@ -52,7 +57,15 @@ class Replicas final : public SteppedRequests {
     };
     static Step step(void (Replicas::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
 
+    bool goes_ahead(const Request& request) const override;
     void begin(Request& request) override;
+    void begin_mutation(Request& request);
+    void take_hold(Request& request);
+    void begin_flush(Request& request);
+    void closed(Request& request, ReplySlot& slot);
+    void flushed(Request& request, ReplySlot& slot);
+    void opened(Request&, ReplySlot&) {}
+    void ask_all(Request& request, protocol::CopiesOp::What what, Step then);
     bool list_is_same(const Request& request) const;
     void begin_again(Request& request);
     bool again_later(Request& request, const ReplySlot& slot);
@@ -75,9 +88,10 @@ class Replicas final : public SteppedRequests {
     void release(Request& request);
     void end_hold(Request& request);
     void released(Request&, ReplySlot&) {}
+    void lose_copy(Request& request);
+    static void repaired(ReplySlot& slot, const ReplyTarget&);
 
     struct PassRecord;
-    void complete(Request& request);
     void second_looked(Request& request, ReplySlot& slot);
     void ask_portion();
     void portion_answered(ReplySlot& slot, const PassRecord& record);
@@ -96,6 +110,7 @@ class Replicas final : public SteppedRequests {
 
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;
+    uint32_t repairs_ = 0;  // under way (C7)
 };
 
 }  // namespace farcached::daemon

@@ -25,7 +25,7 @@ constexpr uint64_t bytes_crowded = 1 << 20;  // of values here, above which clie
 // Operations that clients ask for, except for statistics.
 template <class Op>
 constexpr bool is_clients = !std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::HoldOp> &&
-                            !std::is_same_v<Op, protocol::KeysOp>;
+                            !std::is_same_v<Op, protocol::CopiesOp>;
 
 }  // namespace
 
@@ -74,7 +74,8 @@ SubmitResult SteppedRequests::take(std::unique_ptr<Request> request) {
     taken.session = replies_.session_of(taken.ticket);
     requests_.emplace(taken.number, std::move(request));
     try {
-        enqueue(taken);
+        taken.is_ahead = goes_ahead(taken);
+        taken.is_ahead ? make_due(taken) : enqueue(taken);
     } catch (const std::bad_alloc&) {
         requests_.erase(taken.number);
         throw;
@@ -84,9 +85,25 @@ SubmitResult SteppedRequests::take(std::unique_ptr<Request> request) {
     return bytes_ > bytes_crowded ? SubmitResult::crowded : SubmitResult::later;
 }
 
-void SteppedRequests::submit_own(const GetOp& op, Ticket ticket) {
+void SteppedRequests::wait_for_key(Request& request) {
+    request.is_ahead = false;
+    enqueue(request);
+    pump();
+}
+
+bool SteppedRequests::waits(std::string_view key, uint64_t session) const {
+    if (flush_ != nullptr) return true;
+    const auto at = keys_.empty() ? keys_.end() : keys_.find(key);
+    if (at == keys_.end()) return false;
+    for (const Request* one = at->second.first; one != nullptr; one = one->next)
+        if (one->session == session) return true;
+    return false;
+}
+
+void SteppedRequests::submit_own(const GetOp& op, Ticket ticket, uint32_t tries) {
     auto request = std::make_unique<Request>(op, Wanted{.value = false, .plain = false}, ticket);
     request->completes = true;
+    request->tries = tries;
     take(std::move(request));
 }
 

@@ -5,7 +5,7 @@
 // Owner: a Worker; its thread alone.
 //
 // T1  A worker's requests for one key take their steps one after the other, in the order of their submission. A flush waits for all
-//     earlier requests of the worker, and later ones for it.
+//     earlier requests of the worker, and later ones for it. A get that need not wait makes its first step at once.
 // T2  Each submitted ticket is answered once, by this or by the links that it was passed to. What ends a request allocates nothing.
 #pragma once
 
@@ -28,9 +28,9 @@ class SteppedRequests {
     SteppedRequests(const SteppedRequests&) = delete;
     SteppedRequests& operator=(const SteppedRequests&) = delete;
 
-    // A request for the key waits here: a get must not overtake it.
-    bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
-    // Does a get of a key that is not busy take steps, too?
+    // Must a get of this session wait for requests here?
+    virtual bool must_wait(std::string_view key, uint64_t session) const = 0;
+    // Does a get that need not wait take steps, too?
     virtual bool takes_gets() const = 0;
     // Borrows the operation until it returns. Throws std::bad_alloc, with no effect.
     template <class Op>
@@ -85,6 +85,8 @@ class SteppedRequests {
         std::string reply_value;
         std::shared_ptr<const void> list;  // names the list of nodes of its first step
         uint32_t tries = 0;
+        bool is_ahead = false;             // as goes_ahead() says
+        uint64_t held_ns = 0;              // before the hold left; boottime_ns()
         bool completes = false;            // it is no client's: it stores what is missing of the two items
     };
     using Step = void (SteppedRequests::*)(Request& request, ReplySlot& slot);
@@ -93,7 +95,14 @@ class SteppedRequests {
     SteppedRequests(ReplyPool& replies, Context& context) : replies_(replies), context_(context) {}
 
     // Of this process itself; as submit(). Throws std::bad_alloc.
-    void submit_own(const protocol::GetOp& op, Ticket ticket);
+    void submit_own(const protocol::GetOp& op, Ticket ticket, uint32_t tries = 0);
+    bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
+    // Does a request of that session for the key wait here, or a flush?
+    bool waits(std::string_view key, uint64_t session) const;
+    // May its first step be made at once? If it is not the last one, wait_for_key() follows.
+    virtual bool goes_ahead(const Request&) const { return false; }
+    // It begins again when it is the first request of its key. Throws std::bad_alloc.
+    void wait_for_key(Request& request);
     // The first step.
     virtual void begin(Request& request) = 0;
     Request* find(uint64_t number) noexcept;

@@ -24,6 +24,12 @@ KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has,
 
 using OwnedKeys = protocol::OwnedKeys;
 
+// The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
+bool was_gone_between(const NodeSet& last, const NodeSet& next) {
+    if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
+    return std::ranges::equal(last.members, next.members, {}, &NodeSet::Member::one, &NodeSet::Member::one);
+}
+
 // What the nodes of a list keep of the list before, where items have copies.
 class PairChange {
   public:
@@ -81,26 +87,40 @@ class PairChange {
     std::vector<Node> nodes_;
 };
 
-KeptKeys kept_of(const PairChange::Node& node, const SharedEpoch& epoch) {
-    std::string text = protocol::kept_text({{node.kept}, node.unmoved});
+KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const SharedEpoch& epoch) {
+    const uint64_t ended = epoch_now(last.epoch);
+    std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended});
     if (text.size() <= protocol::kept_bytes_max) return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
     const OwnedKeys none{.place = node.kept.place};
-    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none}), true, epoch});
+    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended}), true, epoch});
 }
 
 }  // namespace
 
+std::vector<MovedKeys::Change> MovedKeys::first(const NodeSet& set) {
+    std::vector<Change> changes(set.members.size());
+    if (!set.options.copies || set.epoch == nullptr) return changes;
+    const PairChange pairs(set, set);
+    for (size_t i = 0; i < changes.size(); i++) {
+        const OwnedKeys none{.place = pairs.at(i).kept.place};
+        std::string text = protocol::kept_text({{pairs.at(i).kept}, none, set.since, 0});
+        if (text.size() > protocol::kept_bytes_max) text = protocol::kept_text({{none}, none, set.since, 0});
+        changes[i] = {true, std::make_shared<const Kept>(Kept{std::move(text), false, set.epoch})};
+    }
+    return changes;
+}
+
 std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const PairChange pairs(last, next);
+    const bool between = was_gone_between(last, next);
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
         const bool returns = !stays && departed_.contains(next.members[i].one->address);
         const OwnedKeys none{.place = node.kept.place};
-        if (stays && (node.changed || (node.kept.none() && last.members.size() + next.members.size() > 2)))
-            changes[i].kept = kept_of(node, next.epoch);
-        if (returns) changes[i].kept = kept_of({none, none, true}, next.epoch);
+        if (stays && (node.changed || node.kept.none() || between)) changes[i].kept = kept_of(node, last, next.epoch);
+        if (returns) changes[i].kept = kept_of({none, none, true}, last, next.epoch);
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }
     return changes;
@@ -123,7 +143,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         if (at != last.members.end()) {
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
-            if (!same) kept = kept_of(former, own, next.epoch);
+            if (!same || was_gone_between(last, next)) kept = kept_of(former, own, next.epoch);
         } else if (departed_.contains(next.members[i].one->address)) {  // V2
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);

@@ -145,6 +145,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     auto set = std::make_shared<NodeSet>();
     set->options.key = std::move(key);
     set->epoch = settings.list_epoch;
+    set->since = epoch_now(set->epoch);
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.copies = settings.replicas > 1;
@@ -215,6 +216,11 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         set->former = former_places(*last, moves(*last));
+    } else if (set->options.copies) {
+        changes = MovedKeys::first(*set);
+        FormerPlaces& any = set->former.emplace_back();
+        any.first = true;
+        for (const NodeSet::Member& member : set->members) any.nodes.push_back(member.one);
     }
     refill(set->options);
     std::lock_guard hold(lock_);

@@ -118,7 +118,8 @@ struct FormerPlaces {
     std::shared_ptr<const proxy::Placement> placement;  // nullptr: each key may have been at any of the nodes
     std::vector<std::shared_ptr<OneNode>> nodes;
 
-    bool copies = false;
+    bool copies = false;                             // each key has two nodes
+    bool first = false;                              // what other processes used when this one began; of no matter to gets
 
     // Were these the key's nodes, in this order?
     bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {
@@ -149,6 +150,7 @@ struct NodeSet {
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     SharedEpoch epoch;
+    uint64_t since = 0;  // the first epoch
 };
 
 // How this process and its nodes know each other.

@@ -132,7 +132,7 @@ struct Connection {
         return now;
     }
     // Was this node chosen for the key by an older list than that of others?
-    bool chosen_by_old_list(std::string_view key) const { return shared.list.moved_away(epoch, key); }
+    bool chosen_by_old_list(std::string_view key, bool reads) const { return shared.list.moved_away(epoch, key, reads); }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
 };

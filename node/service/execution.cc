@@ -171,6 +171,15 @@ bool Execution::execute_ahead(Turn& turn) {
     return true;
 }
 
+namespace {
+
+bool changes_item(const protocol::GetOp& op) {
+    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
+}
+bool changes_item(const auto&) { return true; }
+
+}  // namespace
+
 void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
@@ -180,7 +189,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
-                if (connection_.chosen_by_old_list(op.key.bytes)) return run_old(turn, request.options.tag, op);
+                if (connection_.chosen_by_old_list(op.key.bytes, !changes_item(op))) return run_old(turn, request.options.tag, op);
                 if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
                 broken::fail_if_named(op.key.bytes);
             }
@@ -189,7 +198,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
         request.op);
 }
 
-// Of a key that has another home. The item was deleted here when the key moved.
+// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
 template <class Op>
 void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
@@ -352,11 +361,6 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::HoldOp& op) {
-    counters_.cmd_hold.add(1);
-    turn.replies.add(node_.hold(op, turn.now), reply_to(options.tag));
-}
-
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
@@ -436,15 +440,6 @@ void Execution::answer_text(Turn& turn, uint32_t tag, std::string_view text) {
     if (follows) send_later(turn, tag, std::move(apart));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, const protocol::KeysOp& op) {
-    counters_.cmd_keys.add(1);
-    ServiceShared& shared = connection_.shared;
-    if (op.begins) shared.key_pass.begin(shared.steady_ns());
-    std::string keys(1, char(op.begins));
-    if (!op.begins) keys[0] = char(shared.key_pass.take(node_, turn.now, shared.steady_ns(), keys));
-    answer_text(turn, options.tag, keys);
-}
-
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
 
 void Execution::await_end(const protocol::Key& key, const Place& place, uint64_t until_ns) {
@@ -497,11 +492,6 @@ bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_v
 bool replaces_value(const protocol::ForgetOp&) { return true; }
 bool replaces_value(const protocol::HoldOp& op) { return op.release == 0; }
 bool replaces_value(const auto&) { return false; }
-
-bool changes_item(const protocol::GetOp& op) {
-    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
-}
-bool changes_item(const auto&) { return true; }
 
 }  // namespace
 
@@ -595,7 +585,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::whole:
             if (!turn.serves)
                 refuse(turn, id.tag, no_right());
-            else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes))
+            else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
                 run_old(turn, id.tag, ended.op);
             else if (postpone(id, ended.op, change))
                 return turn.replies.end();

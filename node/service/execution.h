@@ -113,7 +113,7 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ArithOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, const protocol::KeysOp& op);
+    void run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op);
     void answer_text(Turn& turn, uint32_t tag, std::string_view text);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);

@@ -41,7 +41,7 @@ namespace farcached::node {
     X(cmd_delete, "deletes, of every kind")                                                                         \
     X(cmd_arith, "increments and decrements")                                                                       \
     X(cmd_forget, "items dropped because their new value was refused before it was sent")                           \
-    X(cmd_keys, "portions of keys sent to proxies that look for missing copies")                                    \
+    X(cmd_copies, "requests about copies of items, not about one key")                                              \
     X(cmd_hold, "holds begun or released: copies removed before their item changes at its primary node")            \
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \

@@ -8,18 +8,20 @@
 // H1  From the begin of a hold to its end there is no copy here. So a copy is never older than a mutation that the primary has
 //     executed, whatever happens to the proxy in between.
 // H2  Only a hold that was alone for all of its time ends with a copy: of two at a time nobody here knows the primary's order.
-//     Nor does one end so if the key was mutated here, or all keys were flushed, meanwhile.
-// H3  A hold that its proxy does not end has ended after its seconds. They are more than the primary may take to execute the
-//     mutation. A later end has no effect.
-// H4  At most keys_max keys are held. Beyond that no hold begins, and the mutation is not sent.
+//     Nor does one end so if the key was mutated here meanwhile, or all keys were flushed.
+// H3  A hold that its proxy does not end has ended after its seconds. They are more than the proxy and the primary may take to
+//     execute the mutation (daemon/engine/replicas.h). A later end has no effect.
+// H4  The table has keys_max keys. A hold that finds no room is not noted. Until it would have ended no hold ends with a copy.
+// H5  While the node is closed for copies (Node::close_copies()), no hold ends with a copy, and none that begins.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/broken.h"
 #include "base/node_clock.h"
@@ -30,28 +32,38 @@ namespace farcached::node {
 
 class Holds {
   public:
-    static constexpr size_t keys_max = 4096;
+    static constexpr size_t keys_max = 16384;
 
-    // A word that names the hold. nullopt: too many keys, or no memory.
-    std::optional<uint64_t> begin(uint64_t hash, uint32_t seconds, NodeSeconds now) noexcept {
-        if (keys_.size() >= keys_max) drop_ended(now);
-        Key* const key = find_or_add(hash);
-        if (key == nullptr) return {};
+    // A word that names the hold.
+    uint64_t begin(uint64_t hash, uint32_t seconds, NodeSeconds now) noexcept {
+        const NodeSeconds ends = now + seconds + 1;
         const uint64_t number = ++last_;
-        if (key->count == 0 || has_expired(key->ends, now)) *key = {.first = number};
-        key->spoiled = key->spoiled || key->count != 0;
-        key->count++;
-        key->ends = std::max(key->ends, now + seconds + 1);
+        try {
+            if (keys_.size() >= keys_max) drop_ended(now);
+            if (keys_.size() < keys_max || keys_.contains(hash)) {
+                Key& key = keys_[hash];
+                drop_ended(key, now);
+                key.spoiled = key.spoiled || !key.open.empty() || is_closed(now);
+                key.open.push_back({number, ends});
+            } else {
+                spoiled_until_ = std::max(spoiled_until_, ends);
+            }
+        } catch (const std::bad_alloc&) {
+            spoiled_until_ = std::max(spoiled_until_, ends);
+        }
         return number | protocol::mark_bit | protocol::hold_bit;
     }
     // True: nothing else has changed the key since its begin. A hold ends once.
     bool end(uint64_t hash, uint64_t word, NodeSeconds now) noexcept {
         const uint64_t number = word & ~(protocol::mark_bit | protocol::hold_bit);
         const auto at = keys_.find(hash);
-        if (at == keys_.end() || number < at->second.first || number > last_) return false;
+        if (at == keys_.end()) return broken::s20_end_any;
         Key& key = at->second;
-        const bool clean = !key.spoiled && !has_expired(key.ends, now);
-        if (--key.count == 0) keys_.erase(at);
+        const auto hold = std::ranges::find(key.open, number, &Hold::number);
+        if (hold == key.open.end()) return broken::s20_end_any;
+        const bool clean = !key.spoiled && !has_expired(hold->ends, now) && !is_closed(now);
+        key.open.erase(hold);
+        if (key.open.empty()) keys_.erase(at);
         return clean || broken::s20_end_any;
     }
     void spoil(uint64_t hash) noexcept {
@@ -63,33 +75,43 @@ class Holds {
     void spoil_all() noexcept {
         for (auto& [hash, key] : keys_) key.spoiled = true;
     }
+    // until: no hold ends with a copy before; 0: the node is open.
+    void close(NodeSeconds until) noexcept {
+        closed_until_ = until;
+        spoil_all();
+    }
+    bool is_closed(NodeSeconds now) const {
+        return (closed_until_ != 0 && now < closed_until_) || (spoiled_until_ != 0 && now < spoiled_until_);
+    }
     size_t keys() const { return keys_.size(); }
 
   private:
+    struct Hold {
+        uint64_t number;
+        NodeSeconds ends;
+    };
     struct Key {
-        uint64_t first = 0;     // number of the first hold since it was not held
-        uint32_t count = 0;     // holds that have not ended
-        bool spoiled = false;   // no hold ends with a copy
-        NodeSeconds ends = 0;   // all have ended then
+        std::vector<Hold> open;  // holds that have not ended
+        bool spoiled = false;    // none of them ends with a copy
     };
 
-    Key* find_or_add(uint64_t hash) noexcept {
-        const auto at = keys_.find(hash);
-        if (at != keys_.end()) return &at->second;
-        if (keys_.size() >= keys_max) return nullptr;
-        try {
-            return &keys_[hash];
-        } catch (const std::bad_alloc&) {
-            return nullptr;
-        }
+    static void drop_ended(Key& key, NodeSeconds now) {
+        std::erase_if(key.open, [now](const Hold& hold) { return has_expired(hold.ends, now); });
+        if (key.open.empty()) key.spoiled = false;
     }
-    void drop_ended(NodeSeconds now) noexcept {
-        std::erase_if(keys_, [now](const auto& one) { return has_expired(one.second.ends, now); });
+    // Once a second at most.
+    void drop_ended(NodeSeconds now) {
+        if (std::exchange(dropped_at_, now) == now) return;
+        for (auto at = keys_.begin(); at != keys_.end();) {
+            drop_ended(at->second, now);
+            at = at->second.open.empty() ? keys_.erase(at) : std::next(at);
+        }
     }
 
     std::unordered_map<uint64_t, Key> keys_;  // by the hash of the key, which two keys may share
     // A hold says nothing to another node or another run.
     uint64_t last_ = random_word() >> 3;
+    NodeSeconds closed_until_ = 0, spoiled_until_ = 0, dropped_at_ = 0;
 };
 
 }  // namespace farcached::node

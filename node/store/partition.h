@@ -102,6 +102,13 @@ class alignas(64) Partition {
     Subleases& subleases() { return subleases_; }
     Marks& marks() { return marks_; }
     Holds& holds() { return holds_; }
+    // until: as Holds::close().
+    void close_copies(NodeSeconds until) {
+        marks_.note_all();
+        holds_.close(until);
+        closed_until_ = until;
+    }
+    bool is_closed(NodeSeconds now) const { return closed_until_ != 0 && now < closed_until_; }
     // A mutation of the key is executed.
     void note_change(uint64_t hash) {
         marks_.note(hash);
@@ -154,6 +161,7 @@ class alignas(64) Partition {
     Subleases subleases_;
     Marks marks_;
     Holds holds_;
+    NodeSeconds closed_until_ = 0;
 };
 
 }  // namespace farcached::node

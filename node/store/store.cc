@@ -120,6 +120,7 @@ bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
 
 // Ends the hold that the operation names. Then the key's mark stands for it.
 void end_hold(Partition& partition, const protocol::Key& key, std::optional<uint64_t>& compared, NodeSeconds now) {
+    if (protocol::is_mark(compared.value_or(0)) && partition.is_closed(now)) compared = protocol::mark_bit;
     if (!protocol::is_hold(compared.value_or(0))) return;
     compared = partition.holds().end(key.hash, *compared, now) ? partition.marks().of(key.hash) : protocol::mark_bit;
 }
@@ -351,6 +352,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
     StoreReply reply;
     reply.status = StoreReply::Status::no_memory;
     if (too_large(op.key.bytes.size(), op.value.size())) {
+        if (protocol::is_hold(op.cas_compare.value_or(0))) hold({op.key, 0, *op.cas_compare}, now);
         reply.status = StoreReply::Status::too_large;
         return reply;
     }
@@ -401,6 +403,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             return false;
         }
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().next_cas();
+        if (op.cas_set.has_value() && protocol::is_mark(op.cas_compare.value_or(0))) partition.items().cas_seen(*op.cas_set);
         if (upload != nullptr && ref == upload->place_->ref) upload->publish();
         partition.items().put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
@@ -577,28 +580,6 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
         partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);
-}
-
-StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
-    StoreReply reply;
-    reply.status = StoreReply::Status::not_found;
-    Partition& partition = impl_->partition(op.key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    if (op.release != 0) {
-        partition.holds().end(op.key.hash, op.release, now);
-        return reply;
-    }
-    const std::optional<uint64_t> begun = partition.holds().begin(op.key.hash, op.seconds, now);
-    if (!begun.has_value()) {
-        reply.status = StoreReply::Status::no_memory;
-        return reply;
-    }
-    reply.cas = *begun;
-    partition.marks().note(op.key.hash);
-    Items::Found found = partition.items().find(op.key, now);
-    if (found.place.slot != nullptr) partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);
-    return reply;
 }
 
 }  // namespace farcached::node

@@ -7,11 +7,12 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized, run_binary  # noqa: E402
 from etcd import Etcd  # noqa: E402
-from farcached import Daemon, tap, until  # noqa: E402
+from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 if b"without libcurl" in run_binary("--version-full")[1]:
@@ -19,6 +20,7 @@ if b"without libcurl" in run_binary("--version-full")[1]:
 if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
 TTL = 5 if is_sanitized() else 2  # seconds
+SECONDS = load.seconds(8)  # of load
 KEYS = ["key-%d" % i for i in range(90)]
 
 
@@ -172,7 +174,34 @@ def joins(etcd):
         tap.is_(set(values(two).values()), {b"third"}, "it is back: no item is lost, and none is old")
 
 
+def under_load(etcd, rule=""):
+    """Nodes die and join while every reply is checked. A broken rule must be seen."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults("", rule) if rule else None)
+        ports = ",".join(str(daemon.port) for daemon in fleet.daemons.values())
+        # With outages a change answered as unavailable has an unknown outcome, and a miss proves nothing.
+        run = load.Load(ports, "--outages", "1", "--keys", "64", "--threads", "12", "--seconds", 60 if rule else SECONDS,
+                        "--seed", load.seed(), timeout=500 + deadline())
+        for name in ("a", "d", "b", "e", "c", "f") * 20:
+            if not run.running():
+                break
+            if name in fleet.nodes:
+                fleet.kill(name)
+                del fleet.nodes[name]
+            else:
+                fleet.nodes[name] = fleet.node(name)
+            until(lambda: run.running(), lambda running: not running, timeout=TTL)
+        if not rule:
+            return run.end("nodes die and join")
+        said = run.finish()[0]
+        tap.ok(any("not ok" in line and any(word in line for word in load.WRONG) for line in said.splitlines()),
+               rule + " broken: the load sees it")
+
+
 with Etcd() as etcd:
     loses(etcd)
     joins(etcd)
+    under_load(etcd)
+    for rule in ("S20", "S20_ORDER"):
+        under_load(etcd, rule)
 tap.done()

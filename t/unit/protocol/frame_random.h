@@ -136,7 +136,7 @@ class Draw {
             case 4:
                 return ForgetOp{key()};
             case 7:
-                return KeysOp{coin()};
+                return CopiesOp{CopiesOp::What(below(4))};
             case 6:
                 if (coin()) return HoldOp{key(), 0, number<uint64_t>() | mark_bit | hold_bit};
                 return HoldOp{key(), uint32_t(1 + below(HoldOp::seconds_max))};

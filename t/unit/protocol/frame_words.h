@@ -95,7 +95,7 @@ inline std::string describe(const HoldOp& op) {
     return "hold" + Words()("key", op.key.bytes)("seconds", op.seconds)("release", op.release).take();
 }
 
-inline std::string describe(const KeysOp& op) { return "keys" + Words()("begins", op.begins).take(); }
+inline std::string describe(const CopiesOp& op) { return "copies" + Words()("what", op.what).take(); }
 
 inline std::string describe(const NodeRequest& request) {
     const RequestOptions& o = request.options;
