@@ -21,6 +21,7 @@ if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
 TTL = 5 if is_sanitized() else 2  # seconds
 SECONDS = load.seconds(8)  # of load
+SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
 KEYS = ["key-%d" % i for i in range(90)]
 
 
@@ -177,7 +178,7 @@ def joins(etcd):
 def under_load(etcd, rule=""):
     """Nodes die and join while every reply is checked. A broken rule must be seen."""
     with contextlib.ExitStack() as stack:
-        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults("", rule) if rule else None)
+        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults(SLOW, rule) if rule else None)
         ports = ",".join(str(daemon.port) for daemon in fleet.daemons.values())
         # With outages a change answered as unavailable has an unknown outcome, and a miss proves nothing.
         run = load.Load(ports, "--outages", "1", "--keys", "64", "--threads", "12", "--seconds", 60 if rule else SECONDS,
@@ -202,6 +203,6 @@ with Etcd() as etcd:
     loses(etcd)
     joins(etcd)
     under_load(etcd)
-    for rule in ("S20", "S20_ORDER"):
+    for rule in () if is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
         under_load(etcd, rule)
 tap.done()
