@@ -47,6 +47,7 @@ node_libnode_a_SOURCES = \
 	node/service/ousting.h \
 	node/service/proxy_book.cc \
 	node/service/proxy_book.h \
+	node/service/request_effects.h \
 	node/service/report_quota.cc \
 	node/service/report_quota.h \
 	node/service/reports.cc \

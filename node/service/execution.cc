@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/execution.h"
+#include "node/service/request_effects.h"
 
 #include <algorithm>
 #include <cstring>
@@ -171,15 +172,6 @@ bool Execution::execute_ahead(Turn& turn) {
     return true;
 }
 
-namespace {
-
-bool changes_item(const protocol::GetOp& op) {
-    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
-}
-bool changes_item(const auto&) { return true; }
-
-}  // namespace
-
 void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
@@ -340,18 +332,21 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
+    if (has_moved(turn, tag, op.key)) return;
     turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
     counters_.cmd_delete.add(1);
-    turn.replies.add(node_.remove(op, turn.now), reply_to(options.tag));
+    const protocol::DeleteReply reply = node_.remove(op, turn.now);
+    if (!has_moved(turn, options.tag, op.key)) turn.replies.add(reply, reply_to(options.tag));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
     op.lease = grants(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
+    if (has_moved(turn, options.tag, op.key)) return;
     turn.replies.add(reply, turn.reply_to(options.tag, reply));
 }
 
@@ -482,18 +477,6 @@ bool Execution::awaits_all_ends() {
 void Execution::end_flush() {
     if (std::exchange(stopped_subleases_, false)) node_.resume_subleases();
 }
-
-namespace {
-
-bool replaces_value(const protocol::StoreOp& op) {
-    return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value() && !op.invalidate;
-}
-bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value; }
-bool replaces_value(const protocol::ForgetOp&) { return true; }
-bool replaces_value(const protocol::HoldOp& op) { return op.release == 0; }
-bool replaces_value(const auto&) { return false; }
-
-}  // namespace
 
 // Whether the request, a mutation, has to wait.
 bool Execution::must_wait(const NodeRequest& request, Change& change) {
