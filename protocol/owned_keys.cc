@@ -74,6 +74,8 @@ bool KeptKeys::keeps(std::string_view key) const {
     return std::ranges::all_of(lists, [key](const OwnedKeys& list) { return list.owns(key); });
 }
 
+bool KeptKeys::keeps_all() const { return std::ranges::all_of(lists, &OwnedKeys::all); }
+
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other) {
     KeptKeys both;
     for (const KeptKeys* const part : {&one, &other}) {

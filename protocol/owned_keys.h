@@ -28,6 +28,7 @@ struct OwnedKeys {
 
     bool owns(std::string_view key) const;
     bool none() const { return modulus == 0 && arcs.empty(); }
+    bool all() const { return modulus == 1 || (arcs.size() == 1 && arcs[0] == Arc{0, UINT32_MAX}); }
     bool operator==(const OwnedKeys&) const = default;
 };
 
@@ -43,6 +44,7 @@ struct KeptKeys {
     uint64_t since = 0, last = 0;
 
     bool keeps(std::string_view key) const;
+    bool keeps_all() const;
     bool operator==(const KeptKeys&) const = default;
 };
 

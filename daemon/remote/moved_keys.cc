@@ -24,6 +24,12 @@ KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has,
 
 using OwnedKeys = protocol::OwnedKeys;
 
+OwnedKeys all_keys(const KeyPlace& place) {
+    OwnedKeys all{.place = place};
+    all.arcs = {{0, UINT32_MAX}};
+    return all;
+}
+
 // The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
 bool was_gone_between(const NodeSet& last, const NodeSet& next) {
     if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
@@ -100,12 +106,10 @@ KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const Shared
 std::vector<MovedKeys::Change> MovedKeys::first(const NodeSet& set) {
     std::vector<Change> changes(set.members.size());
     if (!set.options.copies || set.epoch == nullptr) return changes;
-    const PairChange pairs(set, set);
+    const KeyPlace place = set.placement->place();
     for (size_t i = 0; i < changes.size(); i++) {
-        const OwnedKeys none{.place = pairs.at(i).kept.place};
-        std::string text = protocol::kept_text({{pairs.at(i).kept}, none, set.since, 0});
-        if (text.size() > protocol::kept_bytes_max) text = protocol::kept_text({{none}, none, set.since, 0});
-        changes[i] = {true, std::make_shared<const Kept>(Kept{std::move(text), false, set.epoch})};
+        changes[i] = {true, std::make_shared<const Kept>(Kept{protocol::kept_text({{all_keys(place)}, {.place = place}, set.since, 0}),
+                                                              false, set.epoch})};
     }
     return changes;
 }
@@ -119,7 +123,10 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
         const bool returns = !stays && departed_.contains(next.members[i].one->address);
         const OwnedKeys none{.place = node.kept.place};
-        if (stays && (node.changed || node.kept.none() || between)) changes[i].kept = kept_of(node, last, next.epoch);
+        if (stays && between)
+            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next.epoch);
+        else if (stays && (node.changed || node.kept.none()))
+            changes[i].kept = kept_of(node, last, next.epoch);
         if (returns) changes[i].kept = kept_of({none, none, true}, last, next.epoch);
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }

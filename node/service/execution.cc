@@ -389,7 +389,9 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     if (has_epoch) connection_.shared.list.kept(connection_.epoch, keys);
-    return begin(turn, tag, {{}, keys});
+    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys});
+    turn.replies.add(protocol::DoneReply(), reply_to(tag));
+    return true;
 }
 
 void Execution::walk() {
