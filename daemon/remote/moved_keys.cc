@@ -108,8 +108,9 @@ std::vector<MovedKeys::Change> MovedKeys::first(const NodeSet& set) {
     if (!set.options.copies || set.epoch == nullptr) return changes;
     const KeyPlace place = set.placement->place();
     for (size_t i = 0; i < changes.size(); i++) {
-        changes[i] = {true, std::make_shared<const Kept>(Kept{protocol::kept_text({{all_keys(place)}, {.place = place}, set.since, 0}),
-                                                              false, set.epoch})};
+        const protocol::KeptKeys all{{all_keys(place)}, OwnedKeys{.place = place}, set.since, 0};
+        changes[i].joins = true;
+        changes[i].kept = std::make_shared<const Kept>(Kept{protocol::kept_text(all), false, set.epoch});
     }
     return changes;
 }

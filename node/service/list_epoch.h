@@ -9,8 +9,9 @@
 //     (--node, DNS, or etcd lost its data), and nothing is refused.
 // E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
 //     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
-//     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. A proxy tells of the lists
-//     that it has used; a mutation by a list that it may have skipped, or from before all that the node was told, is not executed.
+//     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
+//     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor does it by
+//     a list from before those that `keep` has named.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 #pragma once
@@ -41,7 +42,7 @@ class ListEpoch {
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
     }
-    // What the node keeps by a proxy's list of that epoch. nullptr: it is not known.
+    // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which.
     void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
         if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a request does to the item of its key, before it is executed. Pure.
+// The effect of a request on the item of its key. Pure.
 #pragma once
 
 #include "protocol/frame_request.h"
 
 namespace farcached::node {
 
-// Whatever the item's value is, it is not needed.
+// The request does not need the item's value.
 inline bool replaces_value(const protocol::StoreOp& op) {
     return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value() && !op.invalidate;
 }

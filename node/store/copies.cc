@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node does for the copies that it has of other nodes' items (node/store/holds.h).
+// The node's operations on its copies of other nodes' items (node/store/holds.h).
 #include <algorithm>
 #include <mutex>
 

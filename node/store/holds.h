@@ -5,10 +5,10 @@
 //
 // Owner: the Partition. Threads: any; every call needs the partition's lock.
 //
-// H1  From the begin of a hold to its end there is no copy here. So a copy is never older than a mutation that the primary has
-//     executed, whatever happens to the proxy in between.
-// H2  Only a hold that was alone for all of its time ends with a copy: of two at a time nobody here knows the primary's order.
-//     Nor does one end so if the key was mutated here meanwhile, or all keys were flushed.
+// H1  From the begin of a hold to its end there is no copy here. So no copy is older than a mutation that the primary has
+//     executed, even if the proxy dies in between.
+// H2  Only a hold that was alone for all of its time ends with a copy: of two at a time this node does not know the
+//     primary's order. A mutation of the key here, or a flush, has the same effect.
 // H3  A hold that its proxy does not end has ended after its seconds. They are more than the proxy and the primary may take to
 //     execute the mutation (daemon/engine/replicas.h). A later end has no effect.
 // H4  The table has keys_max keys. A hold that finds no room is not noted. Until it would have ended no hold ends with a copy.
