@@ -99,7 +99,10 @@ void Replicas::begin_flush(Request& request) {
 }
 
 void Replicas::closed(Request& request, ReplySlot& slot) {
-    if (!slot.available()) return pass_on(request);  // a node has no connection: the flush fails, too
+    if (!slot.available()) {  // a node has no connection: the flush fails, too
+        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+        return pass_on(request);
+    }
     const Ticket ticket = open(request, step(&Replicas::flushed));
     try {
         context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket);
@@ -141,8 +144,9 @@ void Replicas::timer_due() {
 }
 
 void Replicas::stop() {
+    stopped_ = true;
     waiting_.clear();
-    again_at_ns_ = UINT64_MAX;
+    again_at_ns_ = portion_at_ns_ = UINT64_MAX;
     SteppedRequests::stop();
 }
 
@@ -241,6 +245,7 @@ void Replicas::pass_answered(ReplySlot& slot, const ReplyTarget&) {
 
 void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
     asked_ = false;
+    if (stopped_) return;
     std::string_view text = slot.available() ? slot.value() : std::string_view();
     const bool goes_on = !text.empty() && text[0] != 0;
     if (!text.empty()) text.remove_prefix(1);
@@ -417,7 +422,7 @@ void Replicas::release(Request& request) {
 // If a newer list names another node, that does not know the hold.
 void Replicas::end_hold(Request& request) {
     const uint64_t hold = std::exchange(request.mark, 0);
-    if (hold != 0) ask_copy(request, HoldOp{key_of(request.asked.op), 0, hold}, step(&Replicas::released));
+    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{key_of(request.asked.op), 0, hold}, step(&Replicas::released));
 }
 
 }  // namespace farcached::daemon

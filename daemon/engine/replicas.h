@@ -111,6 +111,7 @@ class Replicas final : public SteppedRequests {
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;
     uint32_t repairs_ = 0;  // under way (C7)
+    bool stopped_ = false;
 };
 
 }  // namespace farcached::daemon

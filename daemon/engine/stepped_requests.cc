@@ -127,6 +127,7 @@ SteppedRequests::Request* SteppedRequests::find(uint64_t number) noexcept {
 }
 
 void SteppedRequests::make_due(Request& request) noexcept {
+    request.next_due = nullptr;
     (first_due_ == nullptr ? first_due_ : last_due_->next_due) = &request;
     last_due_ = &request;
 }
@@ -151,6 +152,7 @@ void SteppedRequests::fail(Request& request, std::string_view why) noexcept {
 void SteppedRequests::finish(Request& request) noexcept {
     if (const auto* store = std::get_if<StoreOp>(&request.asked.op)) bytes_ -= store->value.size();
     bytes_ -= request.value.size() + request.reply_value.size();
+    const bool had_turn = request.key != nullptr;
     const bool flushed = &request == flush_;
     if (request.key != nullptr) {
         Queue& queue = request.key->second;
@@ -169,7 +171,7 @@ void SteppedRequests::finish(Request& request) noexcept {
             Request& one = waiting.pop();
             attempt(one, [&] { enqueue(one); });
         }
-    } else if (flush_ != nullptr && keys_.empty()) {
+    } else if (had_turn && flush_ != nullptr && keys_.empty()) {
         make_due(*flush_);
     }
     pump();
