@@ -79,16 +79,18 @@ Refusal check_sources(const Settings& settings) {
 // A copy is only as good as the list of nodes that all processes have (daemon/engine/replicas.h).
 Refusal check_replicas(const ProxySettings& settings) {
     if (settings.replicas < 2) return {};
-    const auto refused = [](const char* why) { return Problem{exit_usage, std::string("replicas=2: ") + why + "\n"}; };
     if (!is_etcd_url(settings.discover))
-        return refused("only etcd tells all processes in one order which nodes there are; give --discover etcd://HOST:PORT/PREFIX, or "
-                       "remove the option");
+        return Problem{exit_usage, "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
+                                   "etcd://HOST:PORT/PREFIX, or remove the option\n"};
     if (settings.failover)
-        return refused("the copy stands in for a lost node, and failover would send its keys to others; remove one of the two");
+        return Problem{exit_usage, "replicas=2: the copy stands in for a lost node, and failover would send its keys to others; "
+                                   "remove one of the two\n"};
     if (settings.distribution != Distribution::ketama && settings.distribution != Distribution::ketama_weighted)
-        return refused("the copy is on the next node of a ring; give distribution=ketama or ketama_weighted");
+        return Problem{exit_usage, "replicas=2: the copy is on the next node of a ring; give distribution=ketama or "
+                                   "ketama_weighted\n"};
     if (!settings.warm_from.empty())
-        return refused("items of warm_from are stored on one node; remove the option until the cache is warm");
+        return Problem{exit_usage, "replicas=2: items of warm_from are stored on one node; remove the option until the cache "
+                                   "is warm\n"};
     return {};
 }
 

@@ -47,7 +47,7 @@ struct CopiesOp {
     enum class What : uint8_t {
         next_keys,   // of a pass over the node's items (node/service/key_pass.h)
         begin_pass,  // the list of nodes has changed
-        close,       // a flush follows: until `open`, at the latest after closed_s, no copy and no item of another node is stored here
+        close,       // a flush follows: until `open`, for closed_s at most, the node stores no copy and no item of another one
         open
     };
     static constexpr uint32_t closed_s = 15;

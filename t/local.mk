@@ -313,8 +313,9 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py t/nodes/peer_tls.py t/nodes/replicas.py \
-	t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py \
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py t/nodes/peer_tls.py \
+	t/nodes/replicas.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py \
+	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
@@ -332,7 +333,8 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/moved_keys t/unit/daemon/permissions \
 	t/unit/daemon/reply_queue t/unit/daemon/ring_waits t/unit/daemon/stats t/unit/daemon/stats_tune \
 	t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
-	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/lease t/unit/node/numa t/unit/node/peer \
+	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/lease t/unit/node/numa \
+	t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
 	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
 	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \

@@ -2,10 +2,10 @@
 // Replicas: keeps each item on two nodes of the list (`replicas = 2`). The primary is the key's node; it orders the mutations, and
 // assigns cas. The next node on the ring has the copy. Requests take these steps:
 //
-//     mutation   hold at the copy's node (it removes the copy) -> execute at the primary -> store the copy, which ends the hold -> reply
-//     get        primary, or the copy if the primary has no connection
-//     get for warm_up_s after a change of the list: primary -> on a miss its mark -> copy -> store at the primary, if the mark is the
-//                same -> reply
+//     mutation   hold at the copy's node, which removes the copy -> execute at the primary -> store the copy, which ends the hold
+//     get        the primary, or the copy if the primary has no connection
+//     get, for warm_up_s after a change of the list: primary -> on a miss its mark -> copy -> store at the primary, if the mark is
+//                still the same
 //
 // Owner: a Worker; its thread alone. A request's steps use the nodes of one list; if a newer one comes, it begins again.
 //
@@ -15,11 +15,11 @@
 // C3  A mutation of unknown outcome leaves its hold, which ends by itself after hold_s. Until then the key has no copy. No primary
 //     executes a mutation later than that: this process sends none with an old hold, a stopped node loses its registration, and an
 //     ended connection keeps no bytes for so long.
-// C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they no longer keep (Fences, F7).
+// C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they do not keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
-// C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h), and of a key with one
-//     item the other is stored, with a hold or a mark as above.
-// C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one still has.
+// C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
+//     with one item the worker stores the other, with a hold or a mark as above.
+// C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
 // C7  A copy that could not be stored, because two mutations overlapped, is completed later, as in C5.
 #pragma once
 

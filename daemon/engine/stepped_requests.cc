@@ -229,7 +229,8 @@ void SteppedRequests::pass_on(Request& request) {
     std::visit(
         [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
-            if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose_to_read(op.key.bytes), op, request.wanted, request.ticket);
+            if constexpr (std::is_same_v<Op, GetOp>)
+                links.get(links.choose_to_read(op.key.bytes), op, request.wanted, request.ticket);
             else if constexpr (is_clients<Op>)
                 links.ask(op, request.ticket);
         },

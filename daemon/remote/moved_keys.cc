@@ -96,7 +96,8 @@ class PairChange {
 KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const SharedEpoch& epoch) {
     const uint64_t ended = epoch_now(last.epoch);
     std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended});
-    if (text.size() <= protocol::kept_bytes_max) return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
+    if (text.size() <= protocol::kept_bytes_max)
+        return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
     const OwnedKeys none{.place = node.kept.place};
     return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended}), true, epoch});
 }
@@ -124,10 +125,10 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
         const bool returns = !stays && departed_.contains(next.members[i].one->address);
         const OwnedKeys none{.place = node.kept.place};
-        if (stays && between)
-            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next.epoch);
-        else if (stays && (node.changed || node.kept.none()))
+        if (stays && (node.changed || node.kept.none()))
             changes[i].kept = kept_of(node, last, next.epoch);
+        else if (stays && between)
+            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next.epoch);
         if (returns) changes[i].kept = kept_of({none, none, true}, last, next.epoch);
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }

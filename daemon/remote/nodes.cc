@@ -200,11 +200,6 @@ bool Nodes::moves(const NodeSet& set) const {
     return std::ranges::any_of(set.members, [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); });
 }
 
-// A node that has just joined, or was restarted, has no items.
-void Nodes::refill(const NodeOptions& options) noexcept {
-    if (options.copies) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
-}
-
 void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
     const auto set = std::make_shared<NodeSet>(*prepared);  // all that can fail comes first

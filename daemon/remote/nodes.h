@@ -249,7 +249,10 @@ class Nodes final : public NodesView {
     bool is_member(const OneNode& node) const;
     bool is_settled() const;
     bool moves(const NodeSet& set) const;
-    void refill(const NodeOptions& options) noexcept;
+    // A node that has just joined, or was restarted, has no items.
+    void refill(const NodeOptions& options) noexcept {
+        if (options.copies) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
+    }
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// KeyPass: one pass over the keys of a node's items, in portions, for the proxies that look for missing copies (replicas = 2). Several
-// proxies share a pass: each portion goes to one of them.
+// KeyPass: one pass over the keys of a node's items, in portions, for the proxies that look for missing copies (replicas = 2).
+// Several proxies share a pass: each portion goes to one of them.
 //
 // Owner: the ServiceShared of all connections. Any thread; one lock.
 //

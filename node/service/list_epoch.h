@@ -10,8 +10,8 @@
 // E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
 //     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
 //     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
-//     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor does it by
-//     a list from before those that `keep` has named.
+//     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
+//     does it by a list from before those that `keep` has named.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 #pragma once

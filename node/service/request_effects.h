@@ -10,7 +10,9 @@ namespace farcached::node {
 inline bool replaces_value(const protocol::StoreOp& op) {
     return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value() && !op.invalidate;
 }
-inline bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value; }
+inline bool replaces_value(const protocol::DeleteOp& op) {
+    return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value;
+}
 inline bool replaces_value(const protocol::ForgetOp&) { return true; }
 inline bool replaces_value(const protocol::HoldOp& op) { return op.release == 0; }
 inline bool replaces_value(const auto&) { return false; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Holds: the keys of a partition whose copies are about to change. The primary node of a key orders its mutations; this node has a
-// copy of the item. A proxy that sends a mutation to the primary first takes a hold of the key here, which removes the copy. With the
-// changed item, or without one, it ends the hold.
+// copy of the item. A proxy that sends a mutation to the primary first takes a hold of the key here, which removes the copy.
+// With the changed item, or without one, it ends the hold.
 //
 // Owner: the Partition. Threads: any; every call needs the partition's lock.
 //

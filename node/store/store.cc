@@ -120,9 +120,10 @@ bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
 
 // Ends the hold that the operation names. Then the key's mark stands for it.
 void end_hold(Partition& partition, const protocol::Key& key, std::optional<uint64_t>& compared, NodeSeconds now) {
-    if (protocol::is_mark(compared.value_or(0)) && partition.is_closed(now)) compared = protocol::mark_bit;
-    if (!protocol::is_hold(compared.value_or(0))) return;
-    compared = partition.holds().end(key.hash, *compared, now) ? partition.marks().of(key.hash) : protocol::mark_bit;
+    if (!protocol::is_mark(compared.value_or(0))) return;
+    if (protocol::is_hold(*compared))
+        compared = partition.holds().end(key.hash, *compared, now) ? partition.marks().of(key.hash) : protocol::mark_bit;
+    if (partition.is_closed(now)) compared = protocol::mark_bit;
 }
 
 // memcached's conditions for storing over the found item; `stored` means proceed.

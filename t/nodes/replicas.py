@@ -19,9 +19,11 @@ if b"without libcurl" in run_binary("--version-full")[1]:
     tap.skip_all("built without libcurl")
 if not etcd_servers.is_available():
     tap.skip_all("etcd is not installed")
-TTL = 5 if is_sanitized() else 2  # seconds
+OVER_VERBS = os.environ.get("FARCACHED_OVER") == "tcp=verbs"
+TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
 SECONDS = load.seconds(8)  # of load
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
+OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400) + ("discover_channel=verbs," if OVER_VERBS else "")
 KEYS = ["key-%d" % i for i in range(90)]
 
 
@@ -34,7 +36,7 @@ class Fleet:
         table = Table()
         stack.callback(table.unlink)
         self.daemons = {name: stack.enter_context(Daemon("--discover", self.source, "-o",
-                                                         "replicas=2,node_timeout_ms=400," + table.options(), threads=2,
+                                                         OPTIONS + table.options(), threads=2,
                                                          **faulty("farcached", faults)))
                         for name in ("one", "two")}
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
@@ -43,7 +45,8 @@ class Fleet:
             self.stored("one", key, "first")
 
     def node(self, name):
-        args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
+        at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
+        args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
         return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
 
     def kill(self, name):
@@ -133,7 +136,7 @@ def loses(etcd):
         homes = fleet.homes()
         lost = [key for key in KEYS if homes[key] == "a"]
         fleet.kill("a")
-        tap.is_([key for key in lost if one.get(key) != expected[key][1]], [], "a node is killed: its items are read from their copies")
+        tap.is_([key for key in lost if one.get(key) != expected[key][1]], [], "a node dies: its items are read from their copies")
         tap.is_([key for key in KEYS if two.get(key) != expected[key][1]], [], "through the other farcached, too")
         tap.is_(one.set(lost[0], "no").split(" ")[0], "SERVER_ERROR", "they cannot be changed while the list has the node")
         fleet.until_list("bc")
@@ -203,6 +206,6 @@ with Etcd() as etcd:
     loses(etcd)
     joins(etcd)
     under_load(etcd)
-    for rule in () if is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
+    for rule in () if OVER_VERBS or is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
         under_load(etcd, rule)
 tap.done()

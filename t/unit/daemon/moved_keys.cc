@@ -81,8 +81,9 @@ void against_the_ring() {
     const struct {
         const char* what;
         std::vector<One> last, next;
-    } cases[] = {{"a node joins", {a, b, c}, {a, b, c, d}}, {"a node leaves", {a, b, c}, {a, c}}, {"two change places", {a, b, c}, {a, b, d}},
-                 {"one becomes two", {a}, {a, b}},          {"two become one", {a, b}, {b}},       {"none stays", {a, b}, {c, d, e}},
+    } cases[] = {{"a node joins", {a, b, c}, {a, b, c, d}}, {"a node leaves", {a, b, c}, {a, c}},
+                 {"another one comes", {a, b, c}, {a, b, d}}, {"one becomes two", {a}, {a, b}},
+                 {"two become one", {a, b}, {b}},           {"none stays", {a, b}, {c, d, e}},
                  {"nothing changes", {a, b, c}, {c, b, a}}};
     for (const auto& one_case : cases) {
         MovedKeys moved;
@@ -98,7 +99,8 @@ void special() {
     moved.change(all, fewer);
     const auto returns = moved.change(fewer, again);
     const auto kept = protocol::parse_kept(returns[2].kept->text);
-    tap::ok(kept.has_value() && kept->lists[0].none() && kept->unmoved->none() && returns[2].joins, "a node that returns keeps nothing");
+    tap::ok(kept.has_value() && kept->lists[0].none() && kept->unmoved->none() && returns[2].joins,
+            "a node that returns keeps nothing");
     const NodeSet tagged = set_of({a, b, c}, 50, "{}");
     const auto other = moved.change(again, tagged);
     tap::ok(std::ranges::all_of(other, [](const auto& one) { return one.kept != nullptr && one.kept->nothing; }),
@@ -110,7 +112,7 @@ void special() {
             "the same nodes under another epoch are told of it: one was gone in between");
     NodeSet reloaded = again;
     const auto none = fresh.change(again, reloaded);
-    tap::ok(std::ranges::none_of(none, [](const auto& one) { return one.kept != nullptr; }), "after a reload there is nothing to tell");
+    tap::ok(std::ranges::none_of(none, [](const auto& one) { return one.kept != nullptr; }), "after a reload there is nothing");
     const auto first = MovedKeys::first(all);
     const auto told = protocol::parse_kept(first[0].kept->text);
     uint64_t wrong = 0;

@@ -30,7 +30,8 @@ void alone_or_not() {
     tap::ok(protocol::is_hold(one) && protocol::is_mark(one), "a hold is a word that no unique and no mark is");
     tap::ok(holds.end(1, one, now) && !holds.end(1, one, now), "alone it ends with a copy, once");
     tap::is(holds.keys(), size_t(0), "and leaves nothing");
-    const uint64_t first = holds.begin(1, seconds, now), second = holds.begin(1, seconds, now), third = holds.begin(2, seconds, now);
+    const uint64_t first = holds.begin(1, seconds, now), second = holds.begin(1, seconds, now);
+    const uint64_t third = holds.begin(2, seconds, now);
     tap::ok(!holds.end(1, second, now) && !holds.end(1, first, now), "of two at a time none does");
     tap::ok(holds.end(2, third, now), "another key's does");
     const uint64_t spoiled = holds.begin(1, seconds, now), other = holds.begin(2, seconds, now);
