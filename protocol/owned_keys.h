@@ -37,8 +37,8 @@ struct KeptKeys {
     static constexpr size_t lists_max = 2;
 
     std::vector<OwnedKeys> lists;
-    // With copies of items: the kept keys whose nodes, all of them, are the same by both lists. Nodes execute requests by the former
-    // list for these alone. Without copies: for the keys of the new list.
+    // With copies of items: the kept keys whose nodes, all of them, are the same by both lists. Nodes execute requests by the
+    // former list for these alone. Without copies: for the keys of the new list.
     std::optional<OwnedKeys> unmoved = std::nullopt;
     // With `unmoved`: the epochs (EpochRecord) at which the former list was first and last known to be the list.
     uint64_t since = 0, last = 0;
