@@ -159,6 +159,7 @@ EXTRA_DIST += \
 	bench/fleet/fleet_join.py \
 	bench/fleet/fleet_outage.py \
 	bench/fleet/fleet_processes.py \
+	bench/fleet/fleet_replicas.py \
 	bench/fleet/fleet_scale.py \
 	bench/hitratio/hitratio_cluster.py \
 	bench/hitratio/latencies \

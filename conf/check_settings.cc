@@ -76,6 +76,24 @@ Refusal check_sources(const Settings& settings) {
                                "node (--node, [[node]])\n"};
 }
 
+// A copy is only as good as the list of nodes that all processes have (daemon/engine/replicas.h).
+Refusal check_replicas(const ProxySettings& settings) {
+    if (settings.replicas < 2) return {};
+    if (!is_etcd_url(settings.discover))
+        return Problem{exit_usage, "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
+                                   "etcd://HOST:PORT/PREFIX, or remove the option\n"};
+    if (settings.failover)
+        return Problem{exit_usage, "replicas=2: the copy stands in for a lost node, and failover would send its keys to others; "
+                                   "remove one of the two\n"};
+    if (settings.distribution != Distribution::ketama && settings.distribution != Distribution::ketama_weighted)
+        return Problem{exit_usage, "replicas=2: the copy is on the next node of a ring; give distribution=ketama or "
+                                   "ketama_weighted\n"};
+    if (!settings.warm_from.empty())
+        return Problem{exit_usage, "replicas=2: items of warm_from are stored on one node; remove the option until the cache "
+                                   "is warm\n"};
+    return {};
+}
+
 Refusal check_listens(const Settings& settings) {
     auto addresses = listen_addresses(settings.listen, settings.tls.enabled);
     if (auto* problem = std::get_if<Problem>(&addresses)) return std::move(*problem);
@@ -177,6 +195,7 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_item_size(settings), {"max-item-size", "memory-limit"});
     add(check_evictions(settings), {"disable-evictions"});
     add(check_sources(settings), {"discover"});
+    add(check_replicas(settings.proxy), {"replicas"});
     add(check_discover_access(settings.proxy, settings.proxy.discover), {"discover-user", "discover-password-file", "discover-ca"});
     add(check_chunk_size(settings), {"slab_chunk_max", "max-item-size"});
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});

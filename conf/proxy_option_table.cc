@@ -247,6 +247,17 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "longest time to live of items that failover stores at another\n"
              "node; 0: no limit"},
+    {.where = suboption, .name = "replicas", .argument = "<num>", .initial = "1",
+     .kind = number<&S::proxy, &P::replicas>(1, 2), .section = nodes, .exit_status = exit_usage,
+     .help = "nodes that have an item; 2: the next node on the ring has a\n"
+             "copy, and serves it when the first one is lost. It needs\n"
+             "--discover etcd://, and the same value in all farcached"},
+    {.where = suboption, .name = "warm_up", .argument = "<s>", .initial = "300",
+     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::warm_up_s>(0, 86'400)), .section = nodes, .live = true,
+     .exit_status = exit_usage,
+     .help = "with replicas=2: for so long after a change of the list of\n"
+             "nodes a miss asks the other node of the key, and the item\n"
+             "moves"},
     {.where = suboption, .name = "warm_from", .argument = "<host>:<port>",
      .kind = checked_text<&S::proxy, &P::warm_from>(is_warm_source), .section = nodes, .exit_status = exit_usage,
      .allowed = "a host and a port, such as cache-1.example:11211",

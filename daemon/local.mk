@@ -47,6 +47,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
 	daemon/engine/links.cc \
+	daemon/engine/links_copies.cc \
 	daemon/engine/links.h \
 	daemon/engine/mailroom.cc \
 	daemon/engine/mailroom.h \
@@ -57,6 +58,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \
 	daemon/engine/readiness.h \
+	daemon/engine/replicas.cc \
+	daemon/engine/replicas.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
@@ -70,6 +73,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/passwords.h \
 	daemon/engine/permissions.cc \
 	daemon/engine/permissions.h \
+	daemon/engine/stepped_requests.cc \
+	daemon/engine/stepped_requests.h \
 	daemon/engine/text_admin.cc \
 	daemon/engine/text_auth.cc \
 	daemon/engine/text_engine.cc \

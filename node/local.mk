@@ -36,7 +36,9 @@ node_libnode_a_SOURCES = \
 	node/service/away_values.cc \
 	node/service/away_values.h \
 	node/service/execution.cc \
+	node/service/execution_of_copies.cc \
 	node/service/execution.h \
+	node/service/key_pass.h \
 	node/service/list_epoch.h \
 	node/service/node_metrics.cc \
 	node/service/node_stats.cc \
@@ -45,6 +47,7 @@ node_libnode_a_SOURCES = \
 	node/service/ousting.h \
 	node/service/proxy_book.cc \
 	node/service/proxy_book.h \
+	node/service/request_effects.h \
 	node/service/report_quota.cc \
 	node/service/report_quota.h \
 	node/service/reports.cc \
@@ -57,6 +60,7 @@ node_libnode_a_SOURCES = \
 	node/service/values.h \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
+	node/store/copies.cc \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \
@@ -75,6 +79,7 @@ node_libnode_a_SOURCES = \
 	node/store/items.h \
 	node/store/leases.cc \
 	node/store/leases.h \
+	node/store/holds.h \
 	node/store/marks.h \
 	node/store/node.cc \
 	node/store/node.h \

@@ -78,6 +78,7 @@ namespace farcached::protocol {
     X(value_too_long, "a value was longer than agreed")                                           \
     X(value_mismatch, "a value was not as long as its item")                                      \
     X(cas_missing, "a cas had no number to compare with")                                         \
+    X(hold_impossible, "a hold neither begins nor ends")                                          \
     X(status_unknown, "a reply had no known status")                                              \
     X(meta_invalid, "a reply described an item that cannot be")                                   \
     X(grant_invalid, "a reply granted a pointer or a lease that cannot be")                       \

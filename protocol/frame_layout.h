@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 8;
+constexpr uint32_t protocol_version = 9;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -33,6 +33,7 @@ constexpr uint32_t version_with_spilled = 5;  // before it, `spilled` and `grant
 constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticates (protocol/auth.h)
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
 constexpr uint32_t version_with_epoch = 8;    // before it, no proxy names the epoch of its list of nodes
+constexpr uint32_t version_with_holds = 9;    // before it, no node has copies of another one's items
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -101,6 +102,8 @@ enum class RequestKind : uint8_t {
     stats = 8,
     flush_prefix = 9,  // the key is the prefix
     keep = 10,         // the value is the text of KeptKeys (protocol/owned_keys.h)
+    hold = 11,         // fixed part: HoldRecord
+    copies = 12,       // fixed part: CopiesRecord
 };
 
 // The presence of each optional field, in the order of the fields, then switches.
@@ -137,6 +140,21 @@ struct ArithRecord {
 };
 static_assert(sizeof(ArithRecord) == 16);
 
+//  0         8         12  16
+//  | release | seconds | 0 |
+struct HoldRecord {
+    uint64_t release;  // as in HoldOp; if it is not 0, `seconds` is 0
+    uint32_t seconds;
+    uint32_t reserved;
+};
+static_assert(sizeof(HoldRecord) == 16);
+
+struct CopiesRecord {
+    uint32_t what;  // CopiesOp::What
+    uint32_t reserved;
+};
+static_assert(sizeof(CopiesRecord) == 8);
+
 // ---- replies ----------------------------------------------------------------------------------------
 //
 //  0      1        2      3   4       8           12    16
@@ -157,11 +175,11 @@ static_assert(offsetof(ReplyHeader, tag) == 12);
 
 enum class ReplyKind : uint8_t {
     get = 1,     // MetaRecord on a hit
-    store = 2,   // StoredRecord
+    store = 2,   // StoredRecord; of hold, too
     remove = 3,  // RemovedRecord
     arith = 4,   // ArithReplyRecord
     done = 5,    // forget, flush
-    stats = 6,   // the text is the value
+    stats = 6,   // the text is the value; of copies, too
     refused = 7,
 };
 

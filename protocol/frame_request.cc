@@ -51,7 +51,7 @@ struct RequestRule {
 };
 
 // By RequestKind.
-constexpr std::array<RequestRule, 11> request_rules = {{
+constexpr std::array<RequestRule, 13> request_rules = {{
     {},
     // get
     {KeyRule::must, false, 1, 0,
@@ -75,8 +75,10 @@ constexpr std::array<RequestRule, 11> request_rules = {{
     {KeyRule::may, false, 1, 0, 0},                     // stats
     {KeyRule::must, false, 1, 0, 0, version_with_prefix_deletes},  // flush_prefix
     {KeyRule::none, true, 1, 0, 0, version_with_right},            // keep
+    {KeyRule::must, false, 1, sizeof(HoldRecord), 0, version_with_holds},
+    {KeyRule::none, false, 1, sizeof(CopiesRecord), 0, version_with_holds},
 }};
-static_assert(request_rules.size() == size_t(RequestKind::keep) + 1);
+static_assert(request_rules.size() == size_t(RequestKind::copies) + 1);
 static_assert(sizeof(FrameHeader) + sizeof(RequestHeader) + sizeof(ArithRecord) +
                       optional_bytes(all_optionals) + limits::key_bytes_max <=
                   frame_bytes_lowest,
@@ -134,6 +136,11 @@ size_t head_bytes(RequestKind kind, uint32_t flags, size_t key_len) {
     return sizeof(RequestHeader) + rule_of(kind).fixed_bytes + optional_bytes(flags) + key_len;
 }
 
+// It begins or ends a hold.
+bool is_possible(const HoldOp& op) {
+    return op.release == 0 ? op.seconds != 0 && op.seconds <= HoldOp::seconds_max : op.seconds == 0 && is_hold(op.release);
+}
+
 // Without optionals and switches.
 char* put_plain(char* to, RequestKind kind, std::string_view key, const RequestOptions& options, std::string_view value = {}) {
     CHECK(key_fits(rule_of(kind).key, key.size()));
@@ -176,6 +183,8 @@ size_t request_head_bytes(const ArithOp& op) {
 size_t request_head_bytes(const ForgetOp& op) { return head_bytes(RequestKind::forget, 0, op.key.bytes.size()); }
 size_t request_head_bytes(const FlushOp& op) { return head_bytes(kind_of(op), 0, op.prefix.size()) + op.kept.size(); }
 size_t request_head_bytes(const StatsOp& op) { return head_bytes(RequestKind::stats, 0, op.group.size()); }
+size_t request_head_bytes(const CopiesOp&) { return head_bytes(RequestKind::copies, 0, 0); }
+size_t request_head_bytes(const HoldOp& op) { return head_bytes(RequestKind::hold, 0, op.key.bytes.size()); }
 
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options) {
     return put_head(to, RequestKind::get, op, options);
@@ -208,6 +217,16 @@ char* write_request_head(char* to, const FlushOp& op, const RequestOptions& opti
 
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options) {
     return put_plain(to, RequestKind::stats, op.group, options);
+}
+
+char* write_request_head(char* to, const CopiesOp& op, const RequestOptions& options) {
+    return wire::put(put_plain(to, RequestKind::copies, {}, options), CopiesRecord{uint32_t(op.what), 0});
+}
+
+char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options) {
+    CHECK(key_fits(KeyRule::must, op.key.bytes.size()) && is_possible(op));
+    to = wire::put(to, RequestHeader{uint8_t(RequestKind::hold), 0, uint16_t(op.key.bytes.size()), 0, 0, options.tag});
+    return wire::put_bytes(wire::put(to, HoldRecord{op.release, op.seconds, 0}), op.key.bytes);
 }
 
 // ---- reading ----------------------------------------------------------------------------------------
@@ -315,6 +334,20 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             if (header.value_len == 0) return FrameError::value_unexpected;
             op.emplace<FlushOp>().kept = fields.take_bytes(header.value_len);
             break;
+        case RequestKind::copies: {
+            const CopiesRecord record = fields.take<CopiesRecord>();
+            if (record.what > uint32_t(CopiesOp::What::open) || record.reserved != 0) return FrameError::reserved_set;
+            op.emplace<CopiesOp>().what = CopiesOp::What(record.what);
+            break;
+        }
+        case RequestKind::hold: {
+            HoldOp& hold = op.emplace<HoldOp>();
+            const HoldRecord record = fields.take<HoldRecord>();
+            hold = {{fields.take_bytes(header.key_len), 0}, record.seconds, record.release};
+            if (record.reserved != 0) return FrameError::reserved_set;
+            if (!is_possible(hold)) return FrameError::hold_impossible;
+            break;
+        }
         case RequestKind::stats:
             op.emplace<StatsOp>().group = fields.take_bytes(header.key_len);
             break;

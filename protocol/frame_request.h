@@ -42,7 +42,20 @@ struct StatsOp {
     std::string_view group;
 };
 
-using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp>;
+// Of the copies of items (replicas). The reply is a StatsReply; to next_keys, with a list of keys (protocol/key_list.h).
+struct CopiesOp {
+    enum class What : uint8_t {
+        next_keys,   // of a pass over the node's items (node/service/key_pass.h)
+        begin_pass,  // the list of nodes has changed
+        close,       // a flush follows: until `open`, for closed_s at most, the node stores no copy and no item of another one
+        open
+    };
+    static constexpr uint32_t closed_s = 15;
+
+    What what = What::next_keys;
+};
+
+using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, HoldOp, CopiesOp>;
 
 // Fields sent beside an operation.
 struct RequestOptions {
@@ -69,6 +82,8 @@ size_t request_head_bytes(const ArithOp& op);
 size_t request_head_bytes(const ForgetOp& op);
 size_t request_head_bytes(const FlushOp& op);
 size_t request_head_bytes(const StatsOp& op);
+size_t request_head_bytes(const HoldOp& op);
+size_t request_head_bytes(const CopiesOp& op);
 
 // Write exactly request_head_bytes(op) at `to`; return the end.
 char* write_request_head(char* to, const GetOp& op, const RequestOptions& options);
@@ -78,6 +93,8 @@ char* write_request_head(char* to, const ArithOp& op, const RequestOptions& opti
 char* write_request_head(char* to, const ForgetOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const FlushOp& op, const RequestOptions& options);
 char* write_request_head(char* to, const StatsOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options);
+char* write_request_head(char* to, const CopiesOp& op, const RequestOptions& options);
 
 // The whole request, with a store's value unless it follows.
 template <class Op>

@@ -21,6 +21,7 @@ protocol_libprotocol_a_SOURCES = \
 	protocol/frame_writer.h \
 	protocol/handshake.cc \
 	protocol/handshake.h \
+	protocol/key_list.h \
 	protocol/layout.h \
 	protocol/layout_hash.h \
 	protocol/meta.cc \

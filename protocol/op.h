@@ -111,8 +111,10 @@ struct GetReply {
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
-constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/store/marks.h)
+constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/store/marks.h), and of a hold (node/store/holds.h)
+constexpr uint64_t hold_bit = UINT64_C(1) << 62;  // of a hold
 constexpr bool is_mark(uint64_t word) { return (word & mark_bit) != 0; }
+constexpr bool is_hold(uint64_t word) { return (word & (mark_bit | hold_bit)) == (mark_bit | hold_bit); }
 
 // set add replace append prepend cas, and ms.
 struct StoreOp {
@@ -123,7 +125,7 @@ struct StoreOp {
     uint32_t flags = 0;                       // ignored by append and prepend
     NodeSeconds exptime = never_expires;      // ignored by append and prepend
     // Mode cas: required; append/prepend: must match if given. Mode cas with the mark of a missing key (node/store/marks.h): the
-    // value is stored if the key was not mutated since, else the status is not_found or exists.
+    // value is stored if the key was not mutated since, else the status is not_found or exists. The same with a hold (HoldOp).
     std::optional<uint64_t> cas_compare;
     std::optional<uint64_t> cas_set;          // ms E
     bool invalidate = false;                  // ms I: with an older cas_compare store, but as stale
@@ -150,6 +152,17 @@ struct StoreReply {
     NodeSeconds exptime = never_expires;  // of the stored item
     std::optional<Grant> grant;
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
+};
+
+// A copy of the key's item is about to change at another node, which orders the changes (node/store/holds.h). The item is removed
+// here, and the reply, not_found, has the hold in `cas`. A cas that compares with the hold and brings the changed item, or
+// `release`, ends it.
+struct HoldOp {
+    static constexpr uint32_t seconds_max = 600;
+
+    Key key;
+    uint32_t seconds = 0;  // after that it has ended; 1 to seconds_max; 0: only `release`
+    uint64_t release = 0;  // a hold to end; nothing else happens
 };
 
 // delete, md.

@@ -13,21 +13,27 @@ namespace {
 struct ListRecord {
     uint8_t hash;  // KeyHash
     char tag_open, tag_close;
-    uint8_t reserved;
+    uint8_t unmoved;  // 1: KeptKeys::unmoved; 0: one of the lists
     uint32_t modulus, remainder, arcs;  // as in OwnedKeys
 };
 static_assert(sizeof(ListRecord) == 16);
 
 bool is_plausible(const ListRecord& record) {
-    if (record.hash == 0 || record.hash >= key_hash_names.size() || record.reserved != 0) return false;
+    if (record.hash == 0 || record.hash >= key_hash_names.size() || record.unmoved > 1) return false;
     if ((record.tag_open == 0) != (record.tag_close == 0)) return false;
     if (record.modulus == 0) return record.remainder == 0;
     return record.remainder < record.modulus && record.arcs == 0;
 }
 
-bool take_list(wire::Cursor& at, OwnedKeys& keys) {
+struct EpochsRecord {
+    uint64_t since, last;  // as in KeptKeys; behind the ListRecord of `unmoved`
+};
+
+bool take_list(wire::Cursor& at, OwnedKeys& keys, std::optional<EpochsRecord>& epochs) {
     ListRecord record;
-    if (!at.take(record) || !is_plausible(record) || record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
+    if (!at.take(record) || !is_plausible(record)) return false;
+    if (record.unmoved != 0 && !at.take(epochs.emplace())) return false;
+    if (record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
     keys.place = {KeyHash(record.hash), record.tag_open, record.tag_close};
     keys.modulus = record.modulus;
     keys.remainder = record.remainder;
@@ -68,6 +74,8 @@ bool KeptKeys::keeps(std::string_view key) const {
     return std::ranges::all_of(lists, [key](const OwnedKeys& list) { return list.owns(key); });
 }
 
+bool KeptKeys::keeps_all() const { return std::ranges::all_of(lists, &OwnedKeys::all); }
+
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other) {
     KeptKeys both;
     for (const KeptKeys* const part : {&one, &other}) {
@@ -88,11 +96,14 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
 
 std::string kept_text(const KeptKeys& kept) {
     OutBuffer out;
-    for (const OwnedKeys& list : kept.lists) {
-        wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, 0, list.modulus,
+    const auto append = [&](const OwnedKeys& list, bool unmoved) {
+        wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, unmoved, list.modulus,
                                      list.remainder, uint32_t(list.arcs.size())});
+        if (unmoved) wire::append(out, EpochsRecord{kept.since, kept.last});
         for (const OwnedKeys::Arc& arc : list.arcs) wire::append(out, arc);
-    }
+    };
+    for (const OwnedKeys& list : kept.lists) append(list, /* unmoved= */ false);
+    if (kept.unmoved.has_value()) append(*kept.unmoved, /* unmoved= */ true);
     return std::string(out.own());
 }
 
@@ -100,8 +111,17 @@ std::optional<KeptKeys> parse_kept(std::string_view text) {
     if (!hashkit_error().empty()) return {};
     KeptKeys kept;
     for (wire::Cursor at(text); at.left() != 0;) {
-        if (kept.lists.size() == KeptKeys::lists_max || !take_list(at, kept.lists.emplace_back())) return {};
-        if (!has_hash(kept.lists.back().place.hash)) return {};
+        OwnedKeys list;
+        std::optional<EpochsRecord> epochs;
+        if (!take_list(at, list, epochs) || !has_hash(list.place.hash)) return {};
+        if (epochs.has_value() ? kept.unmoved.has_value() : kept.lists.size() == KeptKeys::lists_max) return {};
+        if (!epochs.has_value()) {
+            kept.lists.push_back(std::move(list));
+            continue;
+        }
+        kept.unmoved = std::move(list);
+        kept.since = epochs->since;
+        kept.last = epochs->last;
     }
     if (kept.lists.empty()) return {};
     return kept;

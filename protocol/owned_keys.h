@@ -28,6 +28,7 @@ struct OwnedKeys {
 
     bool owns(std::string_view key) const;
     bool none() const { return modulus == 0 && arcs.empty(); }
+    bool all() const { return modulus == 1 || (arcs.size() == 1 && arcs[0] == Arc{0, UINT32_MAX}); }
     bool operator==(const OwnedKeys&) const = default;
 };
 
@@ -36,12 +37,19 @@ struct KeptKeys {
     static constexpr size_t lists_max = 2;
 
     std::vector<OwnedKeys> lists;
+    // With copies of items: the kept keys whose nodes, all of them, are the same by both lists. Nodes execute requests by the
+    // former list for these alone. Without copies: for the keys of the new list.
+    std::optional<OwnedKeys> unmoved = std::nullopt;
+    // With `unmoved`: the epochs (EpochRecord) at which the former list was first and last known to be the list.
+    uint64_t since = 0, last = 0;
 
     bool keeps(std::string_view key) const;
+    bool keeps_all() const;
     bool operator==(const KeptKeys&) const = default;
 };
 
-// The keys that both keep. nullopt: that takes more lists than each of them has, as with remainders by two moduli.
+// The keys that both keep, without `unmoved`. nullopt: that takes more lists than each of them has, as with remainders by two
+// moduli.
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other);
 
 std::string kept_text(const KeptKeys& kept);

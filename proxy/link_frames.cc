@@ -150,6 +150,7 @@ bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
     if (std::holds_alternative<protocol::RefusedReply>(op)) return true;
     switch (kind) {
         case RequestKind::get: return std::holds_alternative<protocol::GetReply>(op);
+        case RequestKind::hold:
         case RequestKind::store: return std::holds_alternative<protocol::StoreReply>(op);
         case RequestKind::remove: return std::holds_alternative<protocol::DeleteReply>(op);
         case RequestKind::arith: return std::holds_alternative<protocol::ArithReply>(op);
@@ -158,6 +159,7 @@ bool is_answer_to(RequestKind kind, const protocol::ReplyOp& op) {
         case RequestKind::flush_prefix:
         case RequestKind::keep:
         case RequestKind::flush_at: return std::holds_alternative<protocol::DoneReply>(op);
+        case RequestKind::copies:
         case RequestKind::stats: return std::holds_alternative<protocol::StatsReply>(op);
     }
     return false;

@@ -238,6 +238,14 @@ uint32_t Placement::walk(uint32_t spot, uint32_t i) const {
     panic("a node without a point on the ring", __FILE__, __LINE__);
 }
 
+std::vector<uint32_t> Placement::points() const {
+    std::vector<uint32_t> values;
+    values.reserve(ring_.size());
+    for (const Point& point : ring_)
+        if (values.empty() || values.back() != point.value) values.push_back(point.value);
+    return values;
+}
+
 std::vector<protocol::OwnedKeys> Placement::owned() const {
     std::vector<protocol::OwnedKeys> owned(nodes_);
     if (nodes_ == 1) {  // in every way

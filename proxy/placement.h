@@ -53,6 +53,12 @@ struct PlacementOptions {
     std::string hash_tag;
 };
 
+// The nodes of a key's item and of its copy: the first two of the walk.
+struct NodePair {
+    uint32_t first, second;
+    bool operator==(const NodePair&) const = default;
+};
+
 class Placement {
   public:
     using Errors = std::vector<std::string>;  // sentences, at least one
@@ -77,6 +83,13 @@ class Placement {
     uint32_t node_of(std::string_view key, uint32_t chance) const {
         return node_at(spot_of(key, chance));
     }
+
+    // Only with a ring of at least two nodes.
+    NodePair pair_of(std::string_view key) const { return pair_at(place_.of(key)); }
+    NodePair pair_at(uint32_t spot) const { return {node_at(spot), walk(spot, 1)}; }
+    // The ring's points, ascending: the keys up to one have the same walk. Empty: there is no ring.
+    std::vector<uint32_t> points() const;
+    const KeyPlace& place() const { return place_; }
 
     // Of each node, the keys whose place leads to it. Empty: under `random` that is any key.
     std::vector<protocol::OwnedKeys> owned() const;

@@ -13,6 +13,8 @@ using protocol::DeleteOp;
 using protocol::FlushOp;
 using protocol::ForgetOp;
 using protocol::GetOp;
+using protocol::HoldOp;
+using protocol::CopiesOp;
 using protocol::RequestKind;
 using protocol::StatsOp;
 using protocol::StoreOp;
@@ -41,6 +43,8 @@ RequestTraits traits_of(const FlushOp& op) {
     return {op.at.has_value() ? RequestKind::flush_at : RequestKind::flush, true, false};
 }
 RequestTraits traits_of(const StatsOp&) { return {RequestKind::stats, false, false}; }
+RequestTraits traits_of(const CopiesOp&) { return {RequestKind::copies, false, false}; }
+RequestTraits traits_of(const HoldOp&) { return {RequestKind::hold, true}; }
 
 // The first protocol version that has it.
 template <class Op>
@@ -49,6 +53,7 @@ uint32_t first_version(const Op& op) {
         if (!op.kept.empty()) return protocol::version_with_right;
         return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
     }
+    if constexpr (std::is_same_v<Op, HoldOp> || std::is_same_v<Op, CopiesOp>) return protocol::version_with_holds;
     if constexpr (std::is_same_v<Op, StoreOp>) return op.spilled ? protocol::version_with_spilled : 0;
     return 0;
 }
@@ -179,6 +184,8 @@ template SubmitResult Requests::ask(const ArithOp&, const AskOptions&, ReplySink
 template SubmitResult Requests::ask(const ForgetOp&, const AskOptions&, ReplySink&);
 template SubmitResult Requests::ask(const FlushOp&, const AskOptions&, ReplySink&);
 template SubmitResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const HoldOp&, const AskOptions&, ReplySink&);
+template SubmitResult Requests::ask(const CopiesOp&, const AskOptions&, ReplySink&);
 
 template <class Op>
 SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {

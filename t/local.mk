@@ -314,7 +314,8 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py t/nodes/peer_tls.py \
-	t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py t/nodes/shared_links.py t/nodes/spilled_reads.py \
+	t/nodes/replicas.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/serving_right.py \
+	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
@@ -329,10 +330,11 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
 	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \
-	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/permissions \
+	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/moved_keys t/unit/daemon/permissions \
 	t/unit/daemon/reply_queue t/unit/daemon/ring_waits t/unit/daemon/stats t/unit/daemon/stats_tune \
 	t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
-	t/unit/node/failing_node t/unit/node/held t/unit/node/in_place t/unit/node/lease t/unit/node/numa t/unit/node/peer \
+	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/lease t/unit/node/numa \
+	t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
 	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
 	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \
@@ -402,6 +404,9 @@ t_unit_node_spill_SOURCES = t/unit/node/spill.cc t/unit/node/disk_fixture.h t/un
 t_unit_node_away_gets_SOURCES = t/unit/node/away_gets.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_SOURCES = t/unit/node/disk.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_files_SOURCES = t/unit/node/disk_files.cc t/unit/node/disk_fixture.h t/lib/tap.h
+check_PROGRAMS += t/unit/node/holds
+TESTS += t/unit/node/holds
+t_unit_node_holds_SOURCES = t/unit/node/holds.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/marks
 TESTS += t/unit/node/marks
 t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h
@@ -505,6 +510,9 @@ t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
 TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
 t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/lib/tap.h
+check_PROGRAMS += t/unit/daemon/moved_keys
+TESTS += t/unit/daemon/moved_keys
+t_unit_daemon_moved_keys_SOURCES = t/unit/daemon/moved_keys.cc t/lib/tap.h
 t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h

@@ -12,11 +12,13 @@ constexpr uint64_t ns_per_s = 1'000'000'000;
 
 }  // namespace
 
-void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision, std::optional<uint64_t> epoch) {
+void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision, std::optional<uint64_t> epoch,
+                           bool is_new) {
     bool back = false;
     {
         std::lock_guard hold(lock_);
-        const bool first = latest_ == nullptr, differs = first || !same_nodes(latest_->nodes, nodes);
+        const bool first = latest_ == nullptr;
+        const bool differs = first || is_new || !same_nodes(latest_->nodes, nodes);
         if (differs) {
             const uint64_t next = first ? 1 : latest_->revision + 1;
             epoch_ = epoch.has_value() ? std::make_shared<std::atomic<uint64_t>>(*epoch) : nullptr;

@@ -29,9 +29,10 @@ class SourceBoard {
     SourceBoard& operator=(const SourceBoard&) = delete;
 
     // A look-up succeeded with this list, which is sorted by name and not empty. revision: of the source; nullopt: one more than
-    // the last if the list differs. epoch: as in Found.
+    // the last if the list differs. epoch: as in Found. is_new: it differs from the last one, or a node was gone in
+    // between.
     void answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision = std::nullopt,
-                  std::optional<uint64_t> epoch = std::nullopt);
+                  std::optional<uint64_t> epoch = std::nullopt, bool is_new = false);
     // Of the newest list.
     void set_epoch(uint64_t epoch);
     // A look-up failed, or found no node; why: a sentence without a full stop. Logs it (Lines), with a limit.

@@ -155,7 +155,8 @@ std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     std::erase_if(members_, [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; });
     if (members_.empty()) return nullptr;  // B3
     std::vector<Member> members = choose();
-    if (members == listed_) return nullptr;
+    if (members == listed_ && last_change_ <= listed_change_) return nullptr;
+    listed_change_ = last_change_;
     auto list = std::make_shared<Found>();
     for (const Member& member : members)
         list->nodes.push_back({members_.at(member.name).node, member.zone, member.incarnation, member.version});

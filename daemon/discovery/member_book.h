@@ -78,7 +78,7 @@ class MemberBook {
     Complaints left_out_lines_;
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
-    int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0, complete_ = 0;
+    int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0, listed_change_ = 0, complete_ = 0;
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
 };

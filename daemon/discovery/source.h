@@ -4,7 +4,8 @@
 // Owner: main, which makes it after the process has forked. Any thread may call latest() and state().
 // V1  A list is complete: it comes from one answer, or from answers that all succeeded. An empty or failed answer is counted and
 //     logged; it leaves the last list in place.
-// V2  A list does not change. The next one has a greater revision, and differs in its nodes; their order does not count.
+// V2  A list does not change. The next one has a greater revision, and differs in its nodes, whose order does not count.
+//     Or a node was gone in between.
 // V3  The destructor ends the thread within a second. `changed` is not called after it returns.
 #pragma once
 

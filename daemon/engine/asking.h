@@ -34,7 +34,7 @@
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
 #include "daemon/engine/session_memory.h"
-#include "daemon/engine/warm_up.h"
+#include "daemon/engine/stepped_requests.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "protocol/op.h"
@@ -71,9 +71,9 @@ struct Request {
 
 struct NoRecord {};
 
-// A get answered here, where others may wait for the disk or for warm_from; without these Latencies counts them by itself.
+// A get answered here, where others may wait for the disk or take steps; without these Latencies counts them by itself.
 inline void measure_get(const Context& context) {
-    if ((context.disk != nullptr || context.warm != nullptr) && context.latencies != nullptr) [[unlikely]]
+    if ((context.disk != nullptr || context.steps != nullptr) && context.latencies != nullptr) [[unlikely]]
         context.latencies->at_once(Verb::get);
 }
 
@@ -188,20 +188,26 @@ template <class Completion, class Record>
                     [&](Ticket ticket) { return asker.context.router.links().get(peer, op, wanted, ticket); });
 }
 
-// While the cache warms up (WarmUp), for either kind of peer.
-inline bool warms(const Context& context) { return context.warm != nullptr; }
-inline bool waits_for(const Context& context, std::string_view key) { return warms(context) && context.warm->busy(key); }
+// SteppedRequests, for either kind of peer.
+inline bool takes_steps(const Context& context) { return context.steps != nullptr; }
+inline bool must_wait(const Submitter& asker, std::string_view key) {
+    return takes_steps(asker.context) && asker.context.steps->must_wait(key, asker.session.replies->number());
+}
+// For a get that changes nothing.
+inline bool get_takes_steps(const Submitter& asker, std::string_view key) {
+    return takes_steps(asker.context) && (asker.context.steps->takes_gets() || must_wait(asker, key));
+}
 
 // True: no memory, and answered as unavailable.
 template <class Completion, class Record, class Op>
-[[gnu::noinline]] bool submit_to_warm_up(const Submitter& asker, const Op& op, Verb verb, Wanted wanted,
+[[gnu::noinline]] bool submit_in_steps(const Submitter& asker, const Op& op, Verb verb, Wanted wanted,
                                          const Request<Record>& request, ReplySlot::Complete write) {
     try {
         const size_t lent = asker.out.leaves() - asker.out.size();
         if (lent != 0 && !asker.context.has_room(lent)) throw SessionMemorySpent();
         if (lent != 0) asker.out.own_all();  // parked replies hold no borrowed bytes
         submit_later(asker, request, verb, wanted.value && verb == Verb::get, write,
-                     [&](Ticket ticket) { return asker.context.warm->submit(op, wanted, ticket); });
+                     [&](Ticket ticket) { return asker.context.steps->submit(op, wanted, ticket); });
         return false;
     } catch (const std::bad_alloc&) {
         Completion(asker.target(), request.key, request.record, request.words).unavailable();
@@ -356,10 +362,10 @@ template <class Completion, class Record>
 }
 
 template <class Completion, class Record>
-[[gnu::noinline]] bool get_by_warm_up(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
+[[gnu::noinline]] bool get_in_steps(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                       const Request<Record>& request) {
     const bool wants_value = Completion(asker.target(), request.key, request.record, request.words).wants_value();
-    return submit_to_warm_up<Completion>(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
+    return submit_in_steps<Completion>(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
                                          &complete_get<Completion, Record>);
 }
 
@@ -368,15 +374,15 @@ template <class Completion, class Record>
 [[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                             const Request<Record>& request) {
     Links& links = asker.context.router.links();
-    LinkPeer* peer = links.choose(key.bytes);
+    LinkPeer* peer = links.choose_to_read(key.bytes);
     bool wants_value;
     {
         Completion completion(asker.target(), request.key, request.record, request.words);
         const bool reads = peer != nullptr && peer->is_mapped() && links.may_read(*peer, key.bytes);
-        if (reads && !waits_for(asker.context, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
+        if (reads && !must_wait(asker, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
         wants_value = completion.wants_value();
     }
-    if (warms(asker.context)) return get_by_warm_up<Completion>(asker, key, tokens_matter, request);
+    if (get_takes_steps(asker, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }
@@ -388,9 +394,9 @@ template <class Completion, class Op, class Record>
 inline bool ask(const Submitter& asker, const Op& op, const Record& record, std::string_view words = {}) {
     using Reply = decltype(asking::execute(asker, std::declval<LocalPeer&>(), op));
     const Request<Record> request{asking::key_bytes(op), record, words};
-    if (asking::warms(asker.context)) [[unlikely]] {
+    if (asking::takes_steps(asker.context)) [[unlikely]] {
         const Verb verb = std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other;
-        return asking::submit_to_warm_up<Completion>(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>);
+        return asking::submit_in_steps<Completion>(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>);
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]]
@@ -405,13 +411,14 @@ template <class Completion, class Record>
 inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Record& record, std::string_view words = {}) {
     const Request<Record> request{op.key.bytes, record, words};
     Completion completion(asker.target(), request.key, record, words);
-    if (asking::warms(asker.context)) [[unlikely]] {
-        return asking::submit_to_warm_up<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
+    const bool changes = op.touch.has_value() || op.vivify.has_value();
+    if (asking::takes_steps(asker.context) && (changes || asking::get_takes_steps(asker, request.key))) [[unlikely]] {
+        return asking::submit_in_steps<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
                                                      &asking::complete_get<Completion, Record>);
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]] {
-        LinkPeer* chosen = asker.context.router.links().choose(request.key);
+        LinkPeer* chosen = asker.context.router.links().choose_to_read(request.key);
         asking::submit_get_to_links<Completion>(asker, chosen, op, {completion.wants_value(), /* plain= */ false}, request);
         return false;
     }
@@ -424,7 +431,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
 // A get of value, client flags and cas only. Each way that does not answer leaves the get to the next one.
 // The embedded node: its memory, without a lock; the node, under the lock of the key's partition.
 // A node behind a link: its memory, if it is mapped here; a remote pointer; a probe of its index; an RPC.
-// With warm_from, WarmUp takes what is not read here at once.
+// SteppedRequests may take what is not read here at once.
 // The counters of proxy/local_get.h, and those that proxy/onesided_share.h sums, have the reasons.
 // tokens_matter: win tokens and stale items are shown as such (mg).
 template <class Completion, class Record>
@@ -435,8 +442,8 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     LocalPeer* peer = context.router.local();
     if (peer == nullptr) [[unlikely]]
         return asking::get_plain_from_links<Completion>(asker, key, tokens_matter, request);
-    if (asking::waits_for(context, key.bytes)) [[unlikely]]
-        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request);
+    if (asking::must_wait(asker, key.bytes)) [[unlikely]]
+        return asking::get_in_steps<Completion>(asker, key, tokens_matter, request);
     note_local(context, key.bytes);
     if (peer->memory().accesses_full()) [[unlikely]]
         peer->record_accesses(context.now);
@@ -445,8 +452,8 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     const asking::Read read = asking::read_memory(peer->memory(), key, context.now, tokens_matter, node::lent_bytes_min, completion,
                                                   found, std::identity());
     if (read != asking::Read::other) peer->memory().note_access(found, key.hash);
-    if (read == asking::Read::other && asking::warms(context)) [[unlikely]]
-        return asking::get_by_warm_up<Completion>(asker, key, tokens_matter, request);
+    if (read == asking::Read::other && asking::takes_steps(context)) [[unlikely]]
+        return asking::get_in_steps<Completion>(asker, key, tokens_matter, request);
     if (read != asking::Read::hit) [[unlikely]] {
         return asking::get_after_read<Completion>(asker, *peer, key, tokens_matter, read == asking::Read::large, request);
     }

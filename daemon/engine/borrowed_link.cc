@@ -120,5 +120,7 @@ template SubmitResult BorrowedLink::ask(const protocol::ArithOp&, proxy::AskOpti
 template SubmitResult BorrowedLink::ask(const protocol::ForgetOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult BorrowedLink::ask(const protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult BorrowedLink::ask(const protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult BorrowedLink::ask(const protocol::HoldOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult BorrowedLink::ask(const protocol::CopiesOp&, proxy::AskOptions, proxy::ReplySink&);
 
 }  // namespace farcached::daemon

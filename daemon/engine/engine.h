@@ -45,7 +45,7 @@ class Latencies;
 class ReplyQueue;
 class RoomMaker;
 class SessionMemory;
-class WarmUp;
+class SteppedRequests;
 
 constexpr size_t out_bytes_soft_max = 1 << 20;
 constexpr size_t out_bytes_short_max = 32 << 10;  // while SessionMemory is short of room
@@ -131,7 +131,7 @@ struct Context {
     SessionMemory* memory = nullptr;  // of all sessions; null: no limit
     RoomMaker* room = nullptr;       // null: no session ends to make room
     DiskGets* disk = nullptr;        // null: the embedded node has no disk; else every session has a ReplyQueue
-    WarmUp* warm = nullptr;          // null: no warm_from; else every session has a ReplyQueue
+    SteppedRequests* steps = nullptr;  // null: neither warm_from nor replicas; else every session has a ReplyQueue
     size_t out_bytes_max = out_bytes_soft_max;  // E3; changes at run time
     const Permissions* permissions = nullptr;   // null: every client may use all commands; changes by a reload
     const fabric::SocketAddress* sender = nullptr;  // of the datagram under execution

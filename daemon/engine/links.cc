@@ -62,7 +62,8 @@ class Links::TicketSink final : public proxy::ReplySink {
         pool_.answer(ticket, shown, answer.value, std::move(answer.owned), way);
     }
     void failed(Ticket ticket, const proxy::Failed& failed) override {
-        pool_.unavailable(ticket, proxy::ask_failure_name(failed.why));
+        const bool is_old = failed.refusal == protocol::RequestRefusal::old_list;
+        pool_.unavailable(ticket, is_old ? list_is_old : proxy::ask_failure_name(failed.why));
     }
 
   private:
@@ -212,7 +213,9 @@ LinkPeer* Links::choose(std::string_view key) {
 }
 
 // Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
-bool Links::waits_to_move(std::string_view key) const {
+// changes: with copies a mutation concerns both nodes.
+bool Links::waits_to_move(std::string_view key, bool changes) const {
+    if (changes && has_copies()) return copies_wait_to_move(key);
     return any_moved_from(key, [](const LinkPeer& own, const LinkPeer* former) {
         return own.moves() || (former != nullptr && former->moves());
     });
@@ -231,7 +234,7 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
     if (set_->placement->is_by_chance()) return false;
     const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
+        if (places.first || (places.placement != nullptr && places.may_have(own.node(), key))) return false;
         bool listed = false;
         for (const auto& peer : list_) {
             if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
@@ -292,6 +295,8 @@ SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
     return SubmitResult::later;
 }
 
+proxy::ReplySink& Links::sink() { return *tickets_; }
+
 proxy::AskOptions Links::options(Ticket ticket) {
     proxy::AskOptions options;
     options.ticket = ticket;
@@ -313,7 +318,7 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes);
+    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes, changes(op));
     if (fencer_->anything_out()) [[unlikely]] {
         LinkPeer* own = diverted_from(*peer, op.key.bytes);
         if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
@@ -427,6 +432,7 @@ SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* on
 }
 
 template SubmitResult Links::ask_all(protocol::FlushOp, Ticket, bool, const LinkPeer*);
+template SubmitResult Links::ask_all(protocol::CopiesOp, Ticket, bool, const LinkPeer*);
 
 void Links::gathered(Ticket ticket) {
     const auto at = gathers_.find(ticket);

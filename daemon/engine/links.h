@@ -52,6 +52,9 @@
 
 namespace farcached::daemon {
 
+// ReplySlot::failure() of a request that a node refused because it knows a newer list of nodes.
+constexpr std::string_view list_is_old = "the node knows a newer list of nodes";
+
 class Links {
   public:
     // All outlive this. number: the worker's.
@@ -71,6 +74,8 @@ class Links {
 
     // The peer of a key; nullptr: none is available.
     LinkPeer* choose(std::string_view key);
+    // The same, for a get: it may read the copy (Replicas, C1).
+    LinkPeer* choose_to_read(std::string_view key);
     // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
     bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_->anything_out() || has_guest(peer, key); }
     // peer: chosen for the key.
@@ -81,6 +86,25 @@ class Links {
     }
     // Answered once all nodes have done it.
     SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
+    // Have items a copy on a second node?
+    bool has_copies() const { return set_->options.copies && list_.size() > 1; }
+    // Does a miss at the primary not mean that there is no item? For some time after a change of the list.
+    bool refills() { return set_->options.copies && now() < shared_.nodes.refills_until_ns(); }
+    // Names the list of nodes.
+    std::shared_ptr<const void> list() const { return set_; }
+    size_t nodes() const { return list_.size(); }
+    // Of the worker.
+    uint32_t number() const { return shared_.number; }
+    // Changes when copies may be missing: a node came, went, or was restarted.
+    uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
+    // May a former node of the key, without a connection, still serve others?
+    bool copies_may_be_elsewhere(std::string_view key) const;
+    // Asks all nodes, or one by its place in the list.
+    SubmitResult ask(const protocol::CopiesOp& op, Ticket ticket);
+    SubmitResult ask(const protocol::CopiesOp& op, size_t place, Ticket ticket);
+    // Asks the node that has the copy of the key's item.
+    template <class Op>
+    SubmitResult ask_copy(const Op& op, Ticket ticket);
     // Statistics of the named node, or of all if the name is empty. The answer is a StatsReply. Its value has for each node,
     // in configured order, a line "NAME BYTES\n" and so many bytes of text, lines "name value\n". "NAME -\n" stands for a
     // node that did not answer. An unknown name yields an empty value.
@@ -103,12 +127,17 @@ class Links {
 
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
+    proxy::ReplySink& sink();
     LinkPeer* usable(uint32_t place);
     LinkPeer* choose_elsewhere(uint32_t spot);
-    bool waits_to_move(std::string_view key) const;
+    bool waits_to_move(std::string_view key, bool changes) const;
     bool may_be_elsewhere(std::string_view key) const;
     template <class Is>
     bool any_moved_from(std::string_view key, Is&& is) const;
+    template <class Is>
+    bool any_pair_moved_from(std::string_view key, Is&& is) const;
+    bool copies_wait_to_move(std::string_view key) const;
+    LinkPeer* second_of(std::string_view key);
     void attend();
     LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
     bool has_guest(const LinkPeer& peer, std::string_view key);

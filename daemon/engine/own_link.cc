@@ -317,6 +317,8 @@ template SubmitResult OwnLink::ask(protocol::ArithOp&, proxy::AskOptions, proxy:
 template SubmitResult OwnLink::ask(protocol::ForgetOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult OwnLink::ask(protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
 template SubmitResult OwnLink::ask(protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult OwnLink::ask(protocol::HoldOp&, proxy::AskOptions, proxy::ReplySink&);
+template SubmitResult OwnLink::ask(protocol::CopiesOp&, proxy::AskOptions, proxy::ReplySink&);
 
 template <class Op>
 bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {

@@ -89,6 +89,8 @@ class ReplySlot {
     Record& record() {
         return *std::launder(reinterpret_cast<Record*>(record_.data()));
     }
+    // If it is not available: why; perhaps empty.
+    std::string_view failure() const { return why_; }
     bool available() const { return state_ == State::answered; }
     // Only if available().
     protocol::ReplyOp& reply() { return reply_; }

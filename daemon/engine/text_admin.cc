@@ -101,7 +101,7 @@ void delete_prefix(Call& call, const TextRequest& request) {
         return say(call.out, "CLIENT_ERROR usage: delete_prefix PREFIX, which is one word of at most 250 bytes");
     Context& context = call.context;
     context.counters.cmd_delete_prefix.add(1);
-    if (LocalPeer* peer = context.router.local(); peer != nullptr && !asking::warms(context)) {
+    if (LocalPeer* peer = context.router.local(); peer != nullptr && !asking::takes_steps(context)) {
         const bool deleted = peer->node().delete_prefix(prefix, context.now);
         return say(call.out, deleted ? "OK" : "SERVER_ERROR too many prefixes wait to be swept; try again later");
     }

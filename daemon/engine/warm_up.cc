@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/warm_up.h"
 
-#include <cstring>
-#include <new>
+#include <algorithm>
 #include <utility>
 
 #include "base/broken.h"
-#include "base/check.h"
 #include "daemon/engine/disk_gets.h"
-#include "daemon/engine/links.h"
-#include "protocol/layout.h"
 
 namespace farcached::daemon {
 
@@ -25,13 +21,6 @@ using protocol::StoreReply;
 
 namespace {
 
-constexpr uint64_t bytes_crowded = 1 << 20;  // of values here, above which clients wait
-
-bool is_get(const protocol::RequestOp& op) {
-    const auto* get = std::get_if<GetOp>(&op);
-    return get != nullptr && !get->touch.has_value() && !get->vivify.has_value() && !get->recache_before.has_value();
-}
-
 // The old value does not matter to it.
 bool replaces(const protocol::RequestOp& op) {
     const auto* store = std::get_if<StoreOp>(&op);
@@ -39,156 +28,15 @@ bool replaces(const protocol::RequestOp& op) {
     return store != nullptr && store->mode == StoreOp::Mode::set;
 }
 
-const protocol::Key& key_of(const protocol::RequestOp& op) {
-    static constexpr protocol::Key none{{}, 0};
-    return std::visit(
-        [](const auto& one) -> const protocol::Key& {
-            if constexpr (requires { one.key; }) return one.key;
-            else return none;
-        },
-        op);
-}
-
-// A compare in vain: exists, or not_found with the key's mark. A node of an earlier version replies without a mark.
-StoreOp mark_op(const protocol::Key& key) {
-    StoreOp op;
-    op.key = key;
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = 0;
-    return op;
-}
-
 }  // namespace
 
 WarmUp::WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context)
-    : replies_(replies),
-      context_(context),
+    : SteppedRequests(replies, context),
       gets_(source, waits, *this, /* rests= */ true),
       changes_(source, waits, *this, /* rests= */ false) {}
 
-WarmUp::~WarmUp() { CHECK(requests_.empty()); }
-
-bool WarmUp::busy(std::string_view key) const {
-    return flush_ != nullptr || (!keys_.empty() && keys_.contains(key));
-}
-
-// ---- order (U3) --------------------------------------------------------------------------------------
-
-void WarmUp::Queue::push(Request& request) noexcept {
-    request.next = nullptr;
-    (first == nullptr ? first : last->next) = &request;
-    last = &request;
-}
-
-WarmUp::Request& WarmUp::Queue::pop() noexcept {
-    Request& popped = *first;
-    first = popped.next;
-    return popped;
-}
-
-SubmitResult WarmUp::take(std::unique_ptr<Request> request) {
-    Request& taken = *request;
-    taken.number = ++numbers_;
-    taken.session = replies_.session_of(taken.ticket);
-    requests_.emplace(taken.number, std::move(request));
-    try {
-        enqueue(taken);
-    } catch (const std::bad_alloc&) {
-        requests_.erase(taken.number);
-        throw;
-    }
-    if (const auto* store = std::get_if<StoreOp>(&taken.asked.op)) bytes_ += store->value.size();
-    pump();
-    return bytes_ > bytes_crowded ? SubmitResult::crowded : SubmitResult::later;
-}
-
-// Throws std::bad_alloc, with no effect.
-void WarmUp::enqueue(Request& request) {
-    if (flush_ != nullptr) return behind_flush_.push(request);
-    if (std::holds_alternative<FlushOp>(request.asked.op)) {
-        flush_ = &request;
-        if (keys_.empty()) make_due(request);
-        return;
-    }
-    const auto [at, is_new] = keys_.try_emplace(std::string(key_of(request.asked.op).bytes));
-    request.key = &*at;
-    at->second.push(request);
-    if (is_new) make_due(request);
-}
-
-WarmUp::Request* WarmUp::find(uint64_t number) noexcept {
-    const auto at = requests_.find(number);
-    return at == requests_.end() ? nullptr : at->second.get();
-}
-
-void WarmUp::make_due(Request& request) noexcept {
-    (first_due_ == nullptr ? first_due_ : last_due_->next_due) = &request;
-    last_due_ = &request;
-}
-
-// Not recursive: the end of a request begins the next one.
-void WarmUp::pump() noexcept {
-    if (pumping_) return;
-    pumping_ = true;
-    while (first_due_ != nullptr) {
-        Request& request = *first_due_;
-        first_due_ = request.next_due;
-        attempt(request, [&] { begin(request); });
-    }
-    pumping_ = false;
-}
-
-// Without memory the request fails.
-template <class Body>
-void WarmUp::attempt(Request& request, Body body) noexcept {
-    const uint64_t number = request.number;
-    try {
-        body();
-    } catch (const std::bad_alloc&) {
-        if (Request* failed = find(number)) fail(*failed, "no memory for a request while the cache warms up");
-    }
-}
-
-void WarmUp::fail(Request& request, std::string_view why) noexcept {
-    replies_.unavailable(request.ticket, why);
-    finish(request);
-}
-
-void WarmUp::finish(Request& request) noexcept {
-    if (const auto* store = std::get_if<StoreOp>(&request.asked.op)) bytes_ -= store->value.size();
-    bytes_ -= request.value.size();
-    const bool flushed = &request == flush_;
-    if (request.key != nullptr) {
-        Queue& queue = request.key->second;
-        CHECK(queue.first == &request);
-        queue.pop();
-        if (queue.empty())
-            keys_.erase(keys_.find(request.key->first));
-        else
-            make_due(*queue.first);
-    }
-    requests_.erase(request.number);
-    if (flushed) {
-        flush_ = nullptr;
-        Queue waiting = std::exchange(behind_flush_, {});
-        while (!waiting.empty()) {
-            Request& one = waiting.pop();
-            attempt(one, [&] { enqueue(one); });
-        }
-    } else if (flush_ != nullptr && keys_.empty()) {
-        make_due(*flush_);
-    }
-    pump();
-}
-
 void WarmUp::stop() {
-    std::unordered_map<uint64_t, std::unique_ptr<Request>> all;
-    std::swap(all, requests_);
-    keys_.clear();
-    behind_flush_ = {};
-    first_due_ = flush_ = nullptr;
-    bytes_ = 0;
-    for (const auto& [number, request] : all) replies_.unavailable(request->ticket, "farcached stops");
+    SteppedRequests::stop();
     gets_.stop();
     changes_.stop();
 }
@@ -202,34 +50,9 @@ void WarmUp::begin(Request& request) {
     replaces(op) ? change_source(request) : take_mark(request);
 }
 
-struct WarmUp::OwnRecord {
-    WarmUp* warm;
-    uint64_t number;
-    WarmUp::Step then;
-};
-
-void WarmUp::own_answered(ReplySlot& slot, const ReplyTarget&) {
-    const OwnRecord record = slot.record<OwnRecord>();
-    Request* request = record.warm->find(record.number);
-    if (request == nullptr) return;  // stopped
-    record.warm->attempt(*request, [&] { (record.warm->*record.then)(*request, slot); });
-}
-
-template <class Op>
-void WarmUp::ask_links(Request& request, const Op& op, Wanted wanted, Step then) {
-    const Ticket ticket = replies_.open_own(request.session, OwnRecord{this, request.number, then}, &WarmUp::own_answered);
-    Links& links = context_.router.links();
-    try {
-        if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose(op.key.bytes), op, wanted, ticket);
-        else links.ask(op, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
-}
-
 void WarmUp::get_first(Request& request) {
     const auto& op = std::get<GetOp>(request.asked.op);
-    if (context_.router.local() == nullptr) return ask_links(request, op, request.wanted, &WarmUp::first_answered);
+    if (context_.router.local() == nullptr) return ask_links(request, op, request.wanted, step(&WarmUp::first_answered));
     if (!get_here(request, op, /* misses_answer= */ false)) take_mark(request);
 }
 
@@ -242,7 +65,7 @@ void WarmUp::first_answered(Request& request, ReplySlot& slot) {
 void WarmUp::take_mark(Request& request) {
     const StoreOp op = mark_op(key_of(request.asked.op));
     LocalPeer* const peer = context_.router.local();
-    if (peer == nullptr) return ask_links(request, op, {}, &WarmUp::mark_answered);
+    if (peer == nullptr) return ask_links(request, op, {}, step(&WarmUp::mark_answered));
     marked(request, peer->node().store(op, context_.now));
 }
 
@@ -290,9 +113,8 @@ void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     if (reply.ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
     if (has_expired(request.exptime, context_.now)) return go_on(request);
     context_.counters.warm_hits.add(1);
-    request.value = reply.value;
+    keep_value(request, reply.value);
     request.flags = reply.flags;
-    bytes_ += request.value.size();
     StoreOp op;
     op.key = key_of(request.asked.op);
     op.mode = StoreOp::Mode::cas;
@@ -303,7 +125,7 @@ void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     const bool fits = !context_.router.too_large(op.key.bytes.size(), op.value.size());
     if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
-    if (peer == nullptr) return ask_links(request, op, {}, &WarmUp::fill_answered);
+    if (peer == nullptr) return ask_links(request, op, {}, step(&WarmUp::fill_answered));
     filled(request, peer->node().store(op, context_.now));
 }
 
@@ -319,42 +141,8 @@ void WarmUp::filled(Request& request, const StoreReply& reply) {
     answer_found(request, reply);
 }
 
-// ---- answers -----------------------------------------------------------------------------------------
-
-void WarmUp::answer(Request& request, const protocol::ReplyOp& reply, std::string_view value) {
-    replies_.answer(request.ticket, reply, value);
-    finish(request);
-}
-
-void WarmUp::answer_found(Request& request, const StoreReply& stored) {
-    const bool is_stored = stored.status == StoreReply::Status::stored;
-    GetReply reply;
-    reply.status = GetReply::Status::hit;
-    reply.why = protocol::Miss::none;
-    // Without an item here there is no unique that a cas could compare with.
-    if (is_stored && context_.options.cas_enabled) reply.meta.cas = stored.cas;
-    reply.meta.value_len = uint32_t(request.value.size());
-    reply.meta.flags = request.flags;
-    reply.meta.item_bytes = uint32_t(layout::item_bytes(key_of(request.asked.op).bytes.size(), request.value.size()));
-    reply.meta.exptime = request.exptime;
-    reply.meta.last_access = context_.now;
-    reply.meta.size_class = is_stored ? stored.size_class : uint8_t(0);
-    answer(request, reply, request.wanted.value ? std::string_view(request.value) : std::string_view());
-}
-
 // The request as the client sent it.
-void WarmUp::execute(Request& request) {
-    if (context_.router.local() != nullptr) return execute_here(request);
-    Links& links = context_.router.links();
-    std::visit(
-        [&](const auto& op) {
-            using Op = std::decay_t<decltype(op)>;
-            if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose(op.key.bytes), op, request.wanted, request.ticket);
-            else if constexpr (!std::is_same_v<Op, protocol::StatsOp>) links.ask(op, request.ticket);
-        },
-        request.asked.op);
-    finish(request);
-}
+void WarmUp::execute(Request& request) { context_.router.local() != nullptr ? execute_here(request) : pass_on(request); }
 
 // ---- the embedded node -------------------------------------------------------------------------------
 

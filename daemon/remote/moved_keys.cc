@@ -22,9 +22,127 @@ KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has,
     return std::make_shared<const Kept>(Kept{protocol::kept_text({{none, none}}), true, epoch});
 }
 
+using OwnedKeys = protocol::OwnedKeys;
+
+OwnedKeys all_keys(const KeyPlace& place) {
+    OwnedKeys all{.place = place};
+    all.arcs = {{0, UINT32_MAX}};
+    return all;
+}
+
+// The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
+bool was_gone_between(const NodeSet& last, const NodeSet& next) {
+    if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
+    return std::ranges::equal(last.members, next.members, {}, &NodeSet::Member::one, &NodeSet::Member::one);
+}
+
+// What the nodes of a list keep of the list before, where items have copies.
+class PairChange {
+  public:
+    PairChange(const NodeSet& last, const NodeSet& next) : last_(last), next_(next), nodes_(next.members.size()) {
+        for (Node& node : nodes_) node.kept.place = node.unmoved.place = next.placement->place();
+        if (last.placement->place() != next.placement->place() || last.placement->points().empty()) return;
+        std::vector<uint32_t> ends = last.placement->points(), more = next.placement->points();
+        ends.insert(ends.end(), more.begin(), more.end());
+        ends.push_back(UINT32_MAX);
+        std::ranges::sort(ends);
+        ends.erase(std::ranges::unique(ends).begin(), ends.end());
+        uint32_t first = 0;
+        for (const uint32_t end : ends) {
+            add({first, end});
+            first = end + 1;
+        }
+    }
+
+    struct Node {
+        OwnedKeys kept, unmoved;
+        bool changed = false;
+    };
+    const Node& at(size_t place) const { return nodes_[place]; }
+
+  private:
+    struct Homes {
+        const OneNode *first, *second;
+        bool has(const OneNode* node) const { return node == first || node == second; }
+        bool operator==(const Homes&) const = default;
+    };
+    static Homes homes(const NodeSet& set, uint32_t spot) {
+        if (set.members.size() == 1) return {set.members[0].one.get(), nullptr};
+        const proxy::NodePair pair = set.placement->pair_at(spot);
+        return {set.members[pair.first].one.get(), set.members[pair.second].one.get()};
+    }
+    static void append(OwnedKeys& keys, OwnedKeys::Arc arc) {
+        if (!keys.arcs.empty() && keys.arcs.back().last + 1 == arc.first)
+            keys.arcs.back().last = arc.last;
+        else
+            keys.arcs.push_back(arc);
+    }
+    void add(OwnedKeys::Arc arc) {
+        const Homes had = homes(last_, arc.last), has = homes(next_, arc.last);
+        for (size_t i = 0; i < nodes_.size(); i++) {
+            const OneNode* const node = next_.members[i].one.get();
+            if (!had.has(node) && !has.has(node)) continue;
+            if (had != has) nodes_[i].changed = true;
+            if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
+            if (had == has) append(nodes_[i].unmoved, arc);
+        }
+    }
+
+    const NodeSet& last_;
+    const NodeSet& next_;
+    std::vector<Node> nodes_;
+};
+
+KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const SharedEpoch& epoch) {
+    const uint64_t ended = epoch_now(last.epoch);
+    std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended});
+    if (text.size() <= protocol::kept_bytes_max)
+        return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
+    const OwnedKeys none{.place = node.kept.place};
+    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended}), true, epoch});
+}
+
 }  // namespace
 
+std::vector<MovedKeys::Change> MovedKeys::first(const NodeSet& set) {
+    std::vector<Change> changes(set.members.size());
+    if (!set.options.copies || set.epoch == nullptr) return changes;
+    const KeyPlace place = set.placement->place();
+    for (size_t i = 0; i < changes.size(); i++) {
+        const protocol::KeptKeys all{{all_keys(place)}, OwnedKeys{.place = place}, set.since, 0};
+        changes[i].joins = true;
+        changes[i].kept = std::make_shared<const Kept>(Kept{protocol::kept_text(all), false, set.epoch});
+    }
+    return changes;
+}
+
+std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
+    std::vector<Change> changes(next.members.size());
+    const PairChange pairs(last, next);
+    const bool between = was_gone_between(last, next);
+    for (size_t i = 0; i < changes.size(); i++) {
+        const PairChange::Node& node = pairs.at(i);
+        const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
+        const bool returns = !stays && departed_.contains(next.members[i].one->address);
+        const OwnedKeys none{.place = node.kept.place};
+        if (stays && (node.changed || node.kept.none()))
+            changes[i].kept = kept_of(node, last, next.epoch);
+        else if (stays && between)
+            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next.epoch);
+        if (returns) changes[i].kept = kept_of({none, none, true}, last, next.epoch);
+        changes[i].joins = changes[i].kept != nullptr || !stays;
+    }
+    return changes;
+}
+
 std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
+    std::vector<Change> changes = next.options.copies ? change_with_copies(last, next) : change_of_homes(last, next);
+    for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);
+    for (const NodeSet::Member& member : next.members) departed_.erase(member.one->address);
+    return changes;
+}
+
+std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const std::vector<protocol::OwnedKeys> had = last.placement->owned(), has = next.placement->owned();
     for (size_t i = 0; i < changes.size(); i++) {
@@ -34,15 +152,13 @@ std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const Node
         if (at != last.members.end()) {
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
-            if (!same) kept = kept_of(former, own, next.epoch);
+            if (!same || was_gone_between(last, next)) kept = kept_of(former, own, next.epoch);
         } else if (departed_.contains(next.members[i].one->address)) {  // V2
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
         }
         changes[i].joins = kept != nullptr || at == last.members.end();
     }
-    for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);
-    for (const NodeSet::Member& member : next.members) departed_.erase(member.one->address);
     return changes;
 }
 
@@ -52,6 +168,7 @@ std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
     FormerPlaces& places = former.emplace_back();
     if (!last.placement->is_by_chance()) places.placement = last.placement;
     for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
+    places.copies = last.options.copies;
     if (former.size() <= FormerPlaces::places_max) return former;
     former[1].placement = nullptr;
     for (const auto& node : former[0].nodes)

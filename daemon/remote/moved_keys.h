@@ -2,7 +2,7 @@
 // MovedKeys: what each node may keep when the list of nodes changes (Fences, F7).
 //
 // Owner: Nodes. The thread of main.
-// V1  A node of both lists keeps the items of the keys that both give it.
+// V1  A node of both lists keeps the items of the keys that both give it, as their own node or, with copies, as their second one.
 // V2  A node that an earlier list had, and the last one had not, keeps nothing: others had its keys meanwhile.
 // V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker
 //     uses it while another one uses the former home of its keys.
@@ -27,8 +27,13 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
+    // Of the first set of this process. With copies no node executes a mutation by an older one. Throws std::bad_alloc.
+    static std::vector<Change> first(const NodeSet& set);
 
   private:
+    std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);
+    std::vector<Change> change_with_copies(const NodeSet& last, const NodeSet& next);
+
     std::set<std::string> departed_;  // addresses of those that an earlier list had
 };
 

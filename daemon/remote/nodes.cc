@@ -24,7 +24,7 @@ namespace farcached::daemon {
 
 namespace {
 
-constexpr uint64_t ns_per_ms = 1'000'000;
+constexpr uint64_t ns_per_ms = 1'000'000, ns_per_s = 1'000'000'000;
 constexpr uint64_t silent_timeouts = 3;  // without an answer; then the node counts as dead
 constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
 
@@ -145,8 +145,11 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     auto set = std::make_shared<NodeSet>();
     set->options.key = std::move(key);
     set->epoch = settings.list_epoch;
+    set->since = epoch_now(set->epoch);
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
+    set->options.copies = settings.replicas > 1;
+    set->options.refill_ns = uint64_t(settings.warm_up_s) * ns_per_s;
     set->options.failover_ttl_s = settings.failover_ttl_s;
     set->options.local_read = settings.local_read;
     set->options.probe_index = settings.pointer_miss == conf::PointerMiss::index;
@@ -208,7 +211,13 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         set->former = former_places(*last, moves(*last));
+    } else if (set->options.copies) {
+        changes = MovedKeys::first(*set);
+        FormerPlaces& any = set->former.emplace_back();
+        any.first = true;
+        for (const NodeSet::Member& member : set->members) any.nodes.push_back(member.one);
     }
+    refill(set->options);
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
@@ -332,7 +341,8 @@ void tell_if_memory(Tell&& tell) noexcept {
 void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
     note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
-    node.incarnation.store(welcome.incarnation, std::memory_order_relaxed);
+    const uint64_t former = node.incarnation.exchange(welcome.incarnation, std::memory_order_relaxed);
+    if (former != 0 && former != welcome.incarnation && set_ != nullptr) refill(set_->options);
     node.hash_seed = welcome.hash_seed;
     node.protocol_version = welcome.version;
     if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {

@@ -87,6 +87,8 @@ inline bool same_key(const std::shared_ptr<const protocol::AuthKey>& a, const st
 struct NodeOptions {
     uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
+    bool copies = false;                  // each item is on two nodes
+    uint64_t refill_ns = 0;               // a miss asks the other node for so long after a change of the list
     uint32_t failover_ttl_s = 0;          // the longest time to live of a diverted item; 0: as the client wishes
     bool local_read = true;
     bool probe_index = false;
@@ -116,6 +118,19 @@ struct FormerPlaces {
     std::shared_ptr<const proxy::Placement> placement;  // nullptr: each key may have been at any of the nodes
     std::vector<std::shared_ptr<OneNode>> nodes;
 
+    bool copies = false;                             // each key has two nodes
+    bool first = false;                              // what other processes used when this one began; of no matter to gets
+
+    // Were these the key's nodes, in this order?
+    bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {
+        if (!copies || placement == nullptr || nodes.size() < 2) return false;
+        const proxy::NodePair pair = placement->pair_of(key);
+        return nodes[pair.first].get() == &first && nodes[pair.second].get() == &second;
+    }
+    bool may_have_copy(const OneNode& node, std::string_view key) const {
+        if (!copies || placement == nullptr || nodes.size() < 2) return false;
+        return nodes[placement->pair_of(key).second].get() == &node;
+    }
     // May the key have been there?
     bool may_have(const OneNode& node, std::string_view key) const {
         if (placement == nullptr)
@@ -135,6 +150,7 @@ struct NodeSet {
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     SharedEpoch epoch;
+    uint64_t since = 0;  // the first epoch
 };
 
 // How this process and its nodes know each other.
@@ -199,6 +215,8 @@ class Nodes final : public NodesView {
     };
     void went_down(OneNode& node, const Loss& loss) noexcept;
     Fences& fences() { return fences_; }
+    // Until then a miss at a key's first node does not mean that its copy is missing, too. CLOCK_BOOTTIME.
+    uint64_t refills_until_ns() const { return refills_until_ns_.load(std::memory_order_relaxed); }
     // The node is in use again, behind its fence.
     void rejoined(const OneNode& node) noexcept;
     // Deletes of the fence failed; they are repeated.
@@ -231,6 +249,10 @@ class Nodes final : public NodesView {
     bool is_member(const OneNode& node) const;
     bool is_settled() const;
     bool moves(const NodeSet& set) const;
+    // A node that has just joined, or was restarted, has no items.
+    void refill(const NodeOptions& options) noexcept {
+        if (options.copies) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
+    }
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>
     void tell_event(Line&& line) const noexcept;
@@ -258,6 +280,7 @@ class Nodes final : public NodesView {
     mutable std::mutex lock_;
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
+    std::atomic<uint64_t> refills_until_ns_{0};
     MovedKeys moved_;                                // main's
     proxy::LinkCounters past_;                       // under lock_: of removed nodes
     proxy::LocalGetCounters past_local_;

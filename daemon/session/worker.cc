@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
+#include "daemon/engine/replicas.h"
+#include "daemon/engine/warm_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 
@@ -44,8 +46,9 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     if (node != nullptr && node->config().disk != nullptr)
         disk_ = std::make_unique<DiskGets>(*node, sessions_.io(), replies_, context_);
     context_.disk = disk_.get();
-    if (options.warm != nullptr) warm_ = std::make_unique<WarmUp>(*options.warm, sessions_.io(), replies_, context_);
-    context_.warm = warm_.get();
+    if (options.warm != nullptr) steps_ = std::make_unique<WarmUp>(*options.warm, sessions_.io(), replies_, context_);
+    if (nodes != nullptr && nodes->set()->options.copies) steps_ = std::make_unique<Replicas>(replies_, context_);
+    context_.steps = steps_.get();
     inbox_.listen(sessions_.io(), [this] { woken(); });
     set_idle_check();
 }
@@ -79,13 +82,13 @@ void Worker::run() {
     sessions_.drop_output();
     sessions_.stop_computing();
     datagrams_.end_all();
-    if (warm_ != nullptr) warm_->stop();
+    if (steps_ != nullptr) steps_->stop();
     if (links_ != nullptr) {
         serve_borrowers();
         links_->stop();
     }
-    context_.warm = nullptr;
-    warm_.reset();
+    context_.steps = nullptr;
+    steps_.reset();
     context_.disk = nullptr;
     disk_.reset();  // the node's disk may end before the worker
     inbox_.shut();
@@ -105,7 +108,7 @@ void Worker::serve_borrowers() {
 void Worker::end_tick() {
     if (must_take_ && !sessions_.stopping()) take_nodes();
     for (int round = 0; round < rounds_per_tick; round++) {
-        if (warm_ != nullptr) warm_->end_tick();
+        if (steps_ != nullptr) steps_->end_tick();
         if (links_ != nullptr) links_->end_tick();
         const std::span<ReplyQueue* const> ready = replies_.take_ready();
         if (ready.empty()) return latencies_.end_tick();
@@ -116,21 +119,21 @@ void Worker::end_tick() {
             queue->datagram() != nullptr ? datagrams_.deliver(*queue->datagram()) : sessions_.deliver(*queue->session());
         }
     }
-    if (warm_ != nullptr) warm_->end_tick();
+    if (steps_ != nullptr) steps_->end_tick();
     if (links_ != nullptr) links_->end_tick();
     latencies_.end_tick();
 }
 
 uint64_t Worker::timer_at_ns() {
     const uint64_t nodes_at_ns = links_ != nullptr ? links_->timer_at_ns() : UINT64_MAX;
-    const uint64_t warm_at_ns = warm_ != nullptr ? warm_->timer_at_ns() : UINT64_MAX;
-    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, warm_at_ns, sessions_.handshake_due_ns()});
+    const uint64_t steps_at_ns = steps_ != nullptr ? steps_->timer_at_ns() : UINT64_MAX;
+    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, steps_at_ns, sessions_.handshake_due_ns()});
 }
 
 void Worker::timer_due() {
     const uint64_t now_ns = boottime_ns();
     if (links_ != nullptr && links_->timer_at_ns() <= now_ns) links_->timer_due();
-    if (warm_ != nullptr) warm_->timer_due();
+    if (steps_ != nullptr) steps_->timer_due();
     if (idle_check_at_ns_ <= now_ns) {
         set_idle_check();
         sessions_.end_idle();

@@ -31,7 +31,8 @@
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
-#include "daemon/engine/warm_up.h"
+#include "daemon/engine/source_link.h"
+#include "daemon/engine/stepped_requests.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/session/datagrams.h"
 #include "daemon/session/sessions.h"
@@ -146,7 +147,7 @@ class Worker final : private TurnTimer {
     void take_permissions() noexcept;
     void take_nodes();
     void set_idle_check();
-    bool answers_later() const { return links_ != nullptr || disk_ != nullptr || warm_ != nullptr; }
+    bool answers_later() const { return links_ != nullptr || disk_ != nullptr || steps_ != nullptr; }
     void end_tick();
     void serve_borrowers();
 
@@ -168,7 +169,7 @@ class Worker final : private TurnTimer {
     Mailroom* const room_;  // only with links_
     std::unique_ptr<Links> links_;  // to the nodes, instead of local_
     std::unique_ptr<DiskGets> disk_;  // of the embedded node's values
-    std::unique_ptr<WarmUp> warm_;    // nullptr: no warm_from
+    std::unique_ptr<SteppedRequests> steps_;  // nullptr: neither warm_from nor replicas
     bool must_take_ = false;  // no memory to take the nodes of a reload: retry at the next tick
     uint64_t idle_check_at_ns_ = UINT64_MAX;  // both on boottime_ns(); UINT64_MAX: never
     uint64_t stopped_at_ns_ = UINT64_MAX;

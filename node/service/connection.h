@@ -15,6 +15,7 @@
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "node/service/authentication.h"
+#include "node/service/key_pass.h"
 #include "node/service/list_epoch.h"
 #include "node/service/node_stats.h"
 #include "node/service/ousting.h"
@@ -100,6 +101,7 @@ struct ServiceShared {
     ServingRight right{};
     ListEpoch list{};
     ProxyBook proxies{};
+    KeyPass key_pass{};
 };
 
 struct Connection {
@@ -130,7 +132,7 @@ struct Connection {
         return now;
     }
     // Was this node chosen for the key by an older list than that of others?
-    bool chosen_by_old_list(std::string_view key) const { return shared.list.moved_away(epoch, key); }
+    bool chosen_by_old_list(std::string_view key, bool reads) const { return shared.list.moved_away(epoch, key, reads); }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
 };

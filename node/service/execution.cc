@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/execution.h"
+#include "node/service/request_effects.h"
 
 #include <algorithm>
 #include <cstring>
@@ -180,7 +181,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
-                if (connection_.chosen_by_old_list(op.key.bytes)) return run_old(turn, request.options.tag, op);
+                if (connection_.chosen_by_old_list(op.key.bytes, !changes_item(op))) return run_old(turn, request.options.tag, op);
                 if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
                 broken::fail_if_named(op.key.bytes);
             }
@@ -189,7 +190,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
         request.op);
 }
 
-// Of a key that has another home. The item was deleted here when the key moved.
+// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
 template <class Op>
 void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
@@ -331,18 +332,21 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
+    if (has_moved(turn, tag, op.key)) return;
     turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
     counters_.cmd_delete.add(1);
-    turn.replies.add(node_.remove(op, turn.now), reply_to(options.tag));
+    const protocol::DeleteReply reply = node_.remove(op, turn.now);
+    if (!has_moved(turn, options.tag, op.key)) turn.replies.add(reply, reply_to(options.tag));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
     op.lease = grants(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
+    if (has_moved(turn, options.tag, op.key)) return;
     turn.replies.add(reply, turn.reply_to(options.tag, reply));
 }
 
@@ -384,8 +388,10 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     }
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
-    if (has_epoch) connection_.shared.list.kept(connection_.epoch, {keys, &keys->lists.back()});
-    return begin(turn, tag, {{}, keys});
+    if (has_epoch) connection_.shared.list.kept(connection_.epoch, keys);
+    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys});
+    turn.replies.add(protocol::DoneReply(), reply_to(tag));
+    return true;
 }
 
 void Execution::walk() {
@@ -415,16 +421,20 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp
     std::string text;
     if (!connection_.shared.stats.append(op.group, turn.now, text))
         return refuse(turn, options.tag, RequestRefusal::stats_unknown);
+    answer_text(turn, options.tag, text);
+}
+
+void Execution::answer_text(Turn& turn, uint32_t tag, std::string_view text) {
     CHECK(text.size() <= protocol::stats_bytes_max);
     const bool follows = turn.replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
     SentValues::Value apart;
     if (follows) {
         apart = sent_.reserve(text.size());
-        if (apart.bytes == nullptr) return refuse(turn, options.tag, RequestRefusal::no_memory);
+        if (apart.bytes == nullptr) return refuse(turn, tag, RequestRefusal::no_memory);
         std::memcpy(apart.bytes.get(), text.data(), text.size());
     }
-    turn.replies.add_stats(options.tag, text);
-    if (follows) send_later(turn, options.tag, std::move(apart));
+    turn.replies.add_stats(tag, text);
+    if (follows) send_later(turn, tag, std::move(apart));
 }
 
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
@@ -469,22 +479,6 @@ bool Execution::awaits_all_ends() {
 void Execution::end_flush() {
     if (std::exchange(stopped_subleases_, false)) node_.resume_subleases();
 }
-
-namespace {
-
-bool replaces_value(const protocol::StoreOp& op) {
-    return op.mode == protocol::StoreOp::Mode::set && !op.cas_compare.has_value() && !op.invalidate;
-}
-bool replaces_value(const protocol::DeleteOp& op) { return !op.cas_compare.has_value() && !op.invalidate && !op.remove_value; }
-bool replaces_value(const protocol::ForgetOp&) { return true; }
-bool replaces_value(const auto&) { return false; }
-
-bool changes_item(const protocol::GetOp& op) {
-    return op.touch.has_value() || op.vivify.has_value() || op.recache_before.has_value();
-}
-bool changes_item(const auto&) { return true; }
-
-}  // namespace
 
 // Whether the request, a mutation, has to wait.
 bool Execution::must_wait(const NodeRequest& request, Change& change) {
@@ -576,7 +570,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
         case How::whole:
             if (!turn.serves)
                 refuse(turn, id.tag, no_right());
-            else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes))
+            else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
                 run_old(turn, id.tag, ended.op);
             else if (postpone(id, ended.op, change))
                 return turn.replies.end();

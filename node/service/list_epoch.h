@@ -8,13 +8,18 @@
 //     several. The proxy chose this node for the requests that follow by a list; it names that list's epoch. 0: the list has none
 //     (--node, DNS, or etcd lost its data), and nothing is refused.
 // E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
-//     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own.
+//     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
+//     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
+//     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
+//     does it by a list from before those that `keep` has named.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -33,33 +38,72 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return;
         own_.reset();
+        oldest_ = 0;
+        forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
     }
-    // A proxy's list of that epoch gives the node these keys.
-    void kept(uint64_t epoch, std::shared_ptr<const protocol::OwnedKeys> own) {
+    // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which.
+    void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
+        if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
         if (epoch < newest()) return;
-        own_ = std::move(own);
+        forget_changes(epoch);
+        own_.reset();
+        if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
     }
 
     uint64_t newest() const { return epoch_.load(std::memory_order_acquire); }
     // named: a proxy's.
     bool is_old(uint64_t named) const { return named != 0 && named < newest(); }
-    // Has the key another home, by a newer list than the proxy's?
-    bool moved_away(uint64_t named, std::string_view key) const {
+    // Has the key another home, by a newer list than the proxy's? reads: the request changes nothing.
+    bool moved_away(uint64_t named, std::string_view key, bool reads) const {
         if (!is_old(named)) [[likely]] return false;
         if constexpr (broken::build)
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
-        return own_ == nullptr || !own_->owns(key);
+        if (own_ != nullptr) return !own_->owns(key);
+        if (named < oldest_) return true;
+        return std::ranges::any_of(changes_, [&](const Change& one) {
+            return named < one.epoch && ((named > one.last && !reads) || !one.keys->unmoved->owns(key));
+        });
     }
 
   private:
+    // Several proxies tell the node of a change.
+    static constexpr size_t changes_max = 64;
+    struct Change {
+        uint64_t last, epoch;  // the former list's last epoch, and one of the new list. In between its proxy knows no list
+        std::shared_ptr<const protocol::KeptKeys> keys;
+    };
+
+    void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
+        const uint64_t known = newest();
+        if (own_ != nullptr || keys->since > known) forget_changes(keys->since);  // what changed before that is not known
+        own_.reset();
+        const auto is_same = [&](const Change& one) {
+            return one.epoch == epoch && one.last <= keys->last && one.keys->unmoved == keys->unmoved;
+        };
+        if (std::ranges::none_of(changes_, is_same)) {
+            if (changes_.size() == changes_max) {
+                oldest_ = std::max(oldest_, changes_.front().epoch);
+                changes_.pop_front();
+            }
+            changes_.push_back({keys->last, epoch, std::move(keys)});
+        }
+        epoch_.store(std::max(epoch, known), std::memory_order_release);
+    }
+    void forget_changes(uint64_t epoch) {
+        changes_.clear();
+        oldest_ = std::max(oldest_, epoch);
+    }
+
     std::atomic<uint64_t> epoch_{0};
     mutable std::mutex lock_;
     uint64_t record_ = 0;
-    std::shared_ptr<const protocol::OwnedKeys> own_;  // nullptr: not known (E3)
+    std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
+    std::deque<Change> changes_;                      // with copies
+    uint64_t oldest_ = 0;                             // earlier changes are not known
 };
 
 }  // namespace farcached::node

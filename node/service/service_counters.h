@@ -41,6 +41,8 @@ namespace farcached::node {
     X(cmd_delete, "deletes, of every kind")                                                                         \
     X(cmd_arith, "increments and decrements")                                                                       \
     X(cmd_forget, "items dropped because their new value was refused before it was sent")                           \
+    X(cmd_copies, "requests about copies of items, not about one key")                                              \
+    X(cmd_hold, "holds begun or released: copies removed before their item changes at its primary node")            \
     X(cmd_flush, "flushes, at once or scheduled")                                                                   \
     X(cmd_delete_prefix, "deletes by prefix")                                                                       \
     X(cmd_keep, "deletes of the items whose keys a changed list of nodes gives to other nodes")                     \

@@ -51,10 +51,14 @@ class FlushSchedule {
     NodeSeconds scheduled() const { return when_.load(std::memory_order_acquire); }
 
   private:
+    // Other nodes' clocks show that moment up to so much later. Items that they still have do not come here.
+    static constexpr uint32_t others_due_s = 3;
+
     void carry_out(NodeSeconds now) {
         std::lock_guard hold(lock_);
         const NodeSeconds when = when_.load(std::memory_order_relaxed);
         if (when == 0 || when > now) return;  // another thread flushed first
+        node_.close_copies(now, others_due_s);
         node_.flush_all(now);
         // Cleared last: a thread that sees no schedule must find no old item.
         when_.store(0, std::memory_order_release);

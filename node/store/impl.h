@@ -62,6 +62,9 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
     std::atomic<uint64_t> prefix_deletes{0};    // executed
     PrefixCounts prefix_counts;
+    std::mutex closing;             // taken before a partition's lock
+    uint32_t closers = 0;           // under it, as the next
+    NodeSeconds closed_until = 0;
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -35,6 +35,14 @@ uint64_t Items::next_cas() {
     return cas;
 }
 
+void Items::cas_seen(uint64_t cas) {
+    // A client may have chosen it. No run of a node begins so much later than another one.
+    constexpr uint64_t ahead_max = UINT64_C(1) << 46;
+    if (!cas_ || cas > cas_issued_ * partition_count_ + ahead_max) return;
+    cas_issued_ = std::max(cas_issued_, cas / partition_count_);
+    cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
+}
+
 protocol::ItemMeta Items::meta(Ref ref) const {
     const layout::ItemHeader& header = arena_->header(ref);
     const Descriptor& item = arena_->descriptor(ref);

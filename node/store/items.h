@@ -72,6 +72,8 @@ class Items : private PartsOfItems {
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
     uint64_t next_cas();
+    // The item of another node has this one: later ones here are larger.
+    void cas_seen(uint64_t cas);
 
     // Whether put() may write the item over the one in that slot.
     bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;

@@ -282,6 +282,11 @@ class Node {
     uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
+    // Until open_copies(), or for some seconds, no hold and no mark lets an item in that another node has (Holds, H5). Each
+    // close_copies() needs one open_copies() before its seconds have passed.
+    void close_copies(NodeSeconds now, uint32_t seconds);
+    void open_copies(NodeSeconds now);
+    protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
     // that, and so does a later call.

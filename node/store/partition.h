@@ -24,6 +24,7 @@
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
+#include "node/store/holds.h"
 #include "node/store/items.h"
 #include "node/store/leases.h"
 #include "node/store/marks.h"
@@ -100,6 +101,19 @@ class alignas(64) Partition {
     void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
     Subleases& subleases() { return subleases_; }
     Marks& marks() { return marks_; }
+    Holds& holds() { return holds_; }
+    // until: as Holds::close().
+    void close_copies(NodeSeconds until) {
+        marks_.note_all();
+        holds_.close(until);
+        closed_until_ = until;
+    }
+    bool is_closed(NodeSeconds now) const { return closed_until_ != 0 && now < closed_until_; }
+    // A mutation of the key is executed.
+    void note_change(uint64_t hash) {
+        marks_.note(hash);
+        holds_.spoil(hash);
+    }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -146,6 +160,8 @@ class alignas(64) Partition {
     LeaseZone zone_;
     Subleases subleases_;
     Marks marks_;
+    Holds holds_;
+    NodeSeconds closed_until_ = 0;
 };
 
 }  // namespace farcached::node

@@ -118,14 +118,21 @@ bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
     return op.mode != StoreOp::Mode::cas || (exists && status == StoreReply::Status::stored);
 }
 
+// Ends the hold that the operation names. Then the key's mark stands for it.
+void end_hold(Partition& partition, const protocol::Key& key, std::optional<uint64_t>& compared, NodeSeconds now) {
+    if (!protocol::is_mark(compared.value_or(0))) return;
+    if (protocol::is_hold(*compared))
+        compared = partition.holds().end(key.hash, *compared, now) ? partition.marks().of(key.hash) : protocol::mark_bit;
+    if (partition.is_closed(now)) compared = protocol::mark_bit;
+}
+
 // memcached's conditions for storing over the found item; `stored` means proceed.
-StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_t mark, bool& as_stale) {
+StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_t compared, uint64_t mark, bool& as_stale) {
     using Status = StoreReply::Status;
     using Mode = StoreOp::Mode;
     if (!exists) {
         if (op.mode == Mode::set || op.mode == Mode::add) return Status::stored;
         if (op.mode == Mode::cas) {
-            const uint64_t compared = op.cas_compare.value_or(0);
             const bool same = compared == mark || (broken::s7_ignore_mark && protocol::is_mark(compared));
             return same ? Status::stored : Status::not_found;
         }
@@ -302,7 +309,7 @@ uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent, Place* away) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        if (op.touch.has_value() || op.vivify.has_value()) partition.marks().note(op.key.hash);
+        if (op.touch.has_value() || op.vivify.has_value()) partition.note_change(op.key.hash);
         Items::Found found = partition.items().find(op.key, now);
         if (found.place.slot == nullptr) {
             reply.why = found.why;
@@ -346,18 +353,21 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
     StoreReply reply;
     reply.status = StoreReply::Status::no_memory;
     if (too_large(op.key.bytes.size(), op.value.size())) {
+        if (protocol::is_hold(op.cas_compare.value_or(0))) hold({op.key, 0, *op.cas_compare}, now);
         reply.status = StoreReply::Status::too_large;
         return reply;
     }
+    std::optional<uint64_t> compared = op.cas_compare;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         Items::Found found = partition.items().find(op.key, now);
         const bool exists = found.place.slot != nullptr;
         protocol::ItemMeta old;
         if (exists) old = partition.items().meta(found.place.ref);
         bool as_stale = false;
+        end_hold(partition, op.key, compared, now);
         const uint64_t mark = partition.marks().of(op.key.hash);
-        StoreReply::Status status = verdict(op, exists, old.cas, mark, as_stale);
-        if (is_mutation(op, exists, status)) partition.marks().note(op.key.hash);
+        StoreReply::Status status = verdict(op, exists, old.cas, compared.value_or(0), mark, as_stale);
+        if (is_mutation(op, exists, status)) partition.note_change(op.key.hash);
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
@@ -394,6 +404,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             return false;
         }
         item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().next_cas();
+        if (op.cas_set.has_value() && protocol::is_mark(op.cas_compare.value_or(0))) partition.items().cas_seen(*op.cas_set);
         if (upload != nullptr && ref == upload->place_->ref) upload->publish();
         partition.items().put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
@@ -413,7 +424,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    partition.marks().note(op.key.hash);
+    partition.note_change(op.key.hash);
     Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
@@ -488,7 +499,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     ArithReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         reply = {};
-        partition.marks().note(op.key.hash);
+        partition.note_change(op.key.hash);
         Items& items = partition.items();
         Items::Found found = items.find(op.key, now);
         const bool exists = found.place.slot != nullptr;
@@ -566,7 +577,7 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    partition.marks().note(key.hash);
+    partition.note_change(key.hash);
     Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
         partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);

@@ -24,6 +24,7 @@ CHECKERS = {
     "faulty/service_auth": "S16 S16_EARLY S16_NODE",
     "faulty/verbs_slots": "S12_SLOTS",
     "faulty/fence": "S19",
+    "faulty/node_holds": "S20_ORDER",
 }
 
 

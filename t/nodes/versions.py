@@ -115,7 +115,7 @@ def mix(words, faults, local_read, node_says):
             node.faults = None
             c.restart(node)
         tap.is_(wrong_values(other, other, 6), [], title + "nodes are updated: values are right")
-        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"8"},
+        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"9"},
                 title + "nodes are updated: the newest version is spoken")
         tap.ok(reads(c, c.proxies[1], other), title + "nodes are updated: reads are one-sided")
 

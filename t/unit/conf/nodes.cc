@@ -464,7 +464,7 @@ void test_settings() {
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n"
-            "failover_ttl 60\nwarm_from NULL\nwarm_timeout_ms 500\n",
+            "failover_ttl 60\nreplicas 1\nwarm_up 300\nwarm_from NULL\nwarm_timeout_ms 500\n",
             "stats settings with nodes");
 }
 

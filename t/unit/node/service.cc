@@ -71,6 +71,12 @@ class Twin {
         return describe(DoneReply());
     }
     std::string run(const StatsOp&, const RequestOptions&, std::string&) { return "text"; }
+    std::string run(const CopiesOp&, const RequestOptions&, std::string&) { return "text"; }
+    // A release names no hold that the node has.
+    std::string run(HoldOp op, const RequestOptions&, std::string&) {
+        op.key = cache.key(op.key.bytes);
+        return describe(cache.hold(op, clock_reads));
+    }
 
     static std::string granted(const std::optional<Grant>& grant) {
         if (!grant) return "";
@@ -117,6 +123,10 @@ RequestOp draw_request(frame_random::Draw& draw, std::string& key, std::string& 
         near(arith->touch);
     } else if (auto* forget = std::get_if<ForgetOp>(&op)) {
         forget->key.bytes = key;
+    } else if (auto* hold = std::get_if<HoldOp>(&op)) {
+        hold->key.bytes = key;
+    } else if (auto* copies = std::get_if<CopiesOp>(&op)) {
+        copies->what = CopiesOp::What::next_keys;
     } else if (auto* flush = std::get_if<FlushOp>(&op)) {
         flush->at.reset();
         if (!flush->prefix.empty()) flush->prefix = std::string_view(key).substr(0, 1 + draw.below(key.size()));
@@ -156,7 +166,7 @@ void random_histories() {
             Proxy& proxy = draw.coin() ? first : second;
             const Answer& answer =
                 std::visit([&](const auto& o) -> const Answer& { return proxy.ask(o, options); }, op);
-            const bool stats = std::holds_alternative<StatsOp>(op);
+            const bool stats = std::holds_alternative<StatsOp>(op) || std::holds_alternative<CopiesOp>(op);
             const bool equal = without_mark(answered(answer)) == without_mark(want);
             const bool same = answer.whole && equal && (stats || answer.value == got);
             if (!same && differences++ < 5)

@@ -163,7 +163,17 @@ void requests_that_cannot_be() {
     const uint32_t follows = uint32_t(RequestFlag::value_follows);
     const std::string fixed(sizeof(StoreRecord), '\0');
     tap::is(said({0, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "no operation");
-    tap::is(said({op(K::keep) + 1, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
+    tap::is(said({op(K::copies) + 1, 0, 1, 0, 0, 0}, "k"), "!op_unknown", "one operation too many");
+    const auto hold = [&](uint64_t release, uint32_t seconds, uint32_t reserved) {
+        return said({op(K::hold), 0, 1, 0, 0, 0}, raw(HoldRecord{release, seconds, reserved}) + "k");
+    };
+    tap::is(hold(0, 0, 0), "!hold_impossible", "a hold for no time");
+    tap::is(hold(0, HoldOp::seconds_max + 1, 0), "!hold_impossible", "for too long");
+    tap::is(hold(mark_bit | 1, 0, 0), "!hold_impossible", "the end of what is no hold");
+    tap::is(hold(mark_bit | hold_bit, 1, 0), "!hold_impossible", "an end and a begin");
+    tap::is(hold(0, 1, 1), "!reserved_set", "a reserved field of a hold");
+    tap::is(said({op(K::copies), 0, 0, 0, 0, 0}, raw(CopiesRecord{4, 0})), "!reserved_set", "an unknown request about copies");
+    tap::is(said({op(K::copies), 0, 0, 0, 0, 0}, raw(CopiesRecord{0, 1})), "!reserved_set", "and a reserved field of one");
     tap::is(said({op(K::keep), 0, 0, 0, 0, 0}, ""), "!value_unexpected", "kept keys without a text");
     tap::is(said({op(K::keep), 0, 1, 0, 1, 0}, "kv"), "!key_length", "kept keys with a key");
     tap::is(said({op(K::flush_prefix), 0, 0, 0, 0, 0}, ""), "!key_length", "a delete by no prefix");

@@ -124,7 +124,7 @@ class Draw {
         return op;
     }
     RequestOp request() {
-        switch (below(7)) {
+        switch (below(9)) {
             case 0:
                 return get();
             case 1:
@@ -135,6 +135,11 @@ class Draw {
                 return arith();
             case 4:
                 return ForgetOp{key()};
+            case 7:
+                return CopiesOp{CopiesOp::What(below(4))};
+            case 6:
+                if (coin()) return HoldOp{key(), 0, number<uint64_t>() | mark_bit | hold_bit};
+                return HoldOp{key(), uint32_t(1 + below(HoldOp::seconds_max))};
             case 5:
                 if (coin()) return FlushOp{std::nullopt, key().bytes};
                 return FlushOp{maybe<NodeSeconds>()};

@@ -91,6 +91,12 @@ inline std::string describe(const StatsOp& op) {
     return "stats" + Words()("group", op.group).take();
 }
 
+inline std::string describe(const HoldOp& op) {
+    return "hold" + Words()("key", op.key.bytes)("seconds", op.seconds)("release", op.release).take();
+}
+
+inline std::string describe(const CopiesOp& op) { return "copies" + Words()("what", op.what).take(); }
+
 inline std::string describe(const NodeRequest& request) {
     const RequestOptions& o = request.options;
     return std::visit([](const auto& op) { return describe(op); }, request.op) +

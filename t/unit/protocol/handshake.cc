@@ -224,9 +224,9 @@ void proxies_of_before() {
         return text_of(said).substr(0, 17) + (to == nullptr ? "" : to->regions.empty() ? ", two-sided" : ", one-sided");
     };
     const Versions now;
-    tap::is(meets(now), "welcome 8, one-sided", "this version reads");
+    tap::is(meets(now), "welcome 9, one-sided", "this version reads");
     tap::is(meets({4, 1, now.layout, now.layout_hash}), "welcome 4, one-sided", "so does the one without spilled items");
-    tap::is(meets({9, 1, now.layout, now.layout_hash}), "welcome 8, one-sided", "so does a later one with this layout");
+    tap::is(meets({10, 1, now.layout, now.layout_hash}), "welcome 9, one-sided", "so does a later one with this layout");
     tap::is(meets({3, 1, now.layout, now.layout_hash}), "welcome 3, two-sided", "an older protocol reads nothing");
     tap::is(meets({1, 1, 1, 77}), "welcome 1, two-sided", "nor do the oldest, with any layout");
     tap::is(meets({4, 1, 2, 77}), "welcome 3, two-sided", "an older layout gets a version without pointers");
@@ -275,12 +275,12 @@ void too_small_limits() {
 // A hello of a later version: further fields may follow, and only its known beginning is read.
 void hellos_from_the_future() {
     Hello hello = some_hello();
-    hello.speaks.protocol = 9;
+    hello.speaks.protocol = 10;
     std::string bytes = bytes_of(hello) + "more";
     bytes[0] = char(bytes[0] + 4);
     tap::is(outcome(bytes, greeting_proxy), describe(hello),
             "what a later version adds is passed over");
-    hello.speaks.protocol_lowest = 9;
+    hello.speaks.protocol_lowest = 10;
     OutBuffer out;
     append_hello(out, hello);
     std::string strange(out.data(), sizeof(FrameHeader) + sizeof(HelloRecord) + hello.name.size());

@@ -39,11 +39,31 @@ void whole_and_damaged() {
         return parse_kept(damaged).has_value();
     };
     tap::ok(!with(0, 0) && !with(0, char(key_hash_names.size())), "nor an unknown function");
-    tap::ok(!with(1, 0) && !with(3, 1), "nor half a tag, or a byte that is not used");
+    tap::ok(!with(1, 0) && !with(3, 2), "nor half a tag, or an unknown kind of list");
     tap::ok(!with(4, 1), "nor arcs and a modulus");
     tap::ok(!with(12, char(200)), "nor more arcs than there are");
     tap::ok(!with(record_bytes + 4, 30), "nor arcs that overlap");
     tap::ok(!with(text.size() - record_bytes + 8, 3), "nor a remainder as large as its modulus");
+}
+
+void unmoved() {
+    KeptKeys kept = some();
+    OwnedKeys ring;
+    ring.arcs = {{5, 9}, {20, 20}};
+    kept.unmoved = ring;
+    kept.since = 7;
+    kept.last = UINT64_C(1) << 60;
+    const std::string text = kept_text(kept);
+    const auto read = parse_kept(text);
+    tap::ok(read.has_value() && *read == kept, "unmoved keys are read as they were written");
+    const std::string lists = kept_text(some()), more = text.substr(lists.size());
+    tap::ok(!parse_kept(more).has_value(), "alone they are refused");
+    tap::ok(!parse_kept(text + more).has_value(), "and twice");
+    bool any = false;
+    for (size_t bytes = lists.size() + 1; bytes < text.size(); bytes++) any |= parse_kept(text.substr(0, bytes)).has_value();
+    tap::ok(!any, "nor is a part of them read");
+    kept.unmoved->arcs.clear();
+    tap::ok(parse_kept(kept_text(kept)) == kept, "no key may be unmoved");
 }
 
 void keeps() {
@@ -85,6 +105,7 @@ void by_both() {
 
 int main() {
     whole_and_damaged();
+    unmoved();
     keeps();
     by_both();
     return tap::done();

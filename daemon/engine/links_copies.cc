@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Links for copies of items (Replicas): the second node of a key, and both nodes of former lists.
+#include <algorithm>
+
+#include "base/broken.h"
+#include "daemon/engine/links.h"
+
+namespace farcached::daemon {
+
+// Has the key other nodes than before, or in another order, and is one of all these as asked?
+template <class Is>
+bool Links::any_pair_moved_from(std::string_view key, Is&& is) const {
+    if constexpr (broken::build)
+        if (broken::s19_move_early) return false;
+    const proxy::Placement& placement = *set_->placement;
+    const proxy::NodePair now = placement.pair_of(key);
+    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
+        const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
+        if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
+        if (is(*list_[now.first]) || is(*list_[now.second])) return true;
+        return std::ranges::any_of(list_, [&](const auto& peer) { return is(*peer) && had(peer->node()); });
+    });
+}
+
+bool Links::copies_wait_to_move(std::string_view key) const {
+    return any_pair_moved_from(key, [](const LinkPeer& peer) { return peer.moves(); });
+}
+
+bool Links::copies_may_be_elsewhere(std::string_view key) const {
+    return fencer_->anything_moves() && has_copies() &&
+           any_pair_moved_from(key, [](const LinkPeer& peer) { return peer.loses_moved(); });
+}
+
+LinkPeer* Links::second_of(std::string_view key) {
+    return has_copies() ? usable(set_->placement->pair_of(key).second) : nullptr;
+}
+
+LinkPeer* Links::choose_to_read(std::string_view key) {
+    LinkPeer* const peer = choose(key);
+    if (peer != nullptr || !has_copies()) return peer;
+    if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return nullptr;
+    return second_of(key);
+}
+
+template <class Op>
+SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
+    LinkPeer* const peer = second_of(op.key.bytes);
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    proxy::AskOptions with = options(ticket);
+    if (fencer_->anything_moves()) [[unlikely]] with.moved = waits_to_move(op.key.bytes, /* changes= */ true);
+    Op there = op;
+    return peer->ask(there, std::move(with), sink());
+}
+
+SubmitResult Links::ask(const protocol::CopiesOp& op, Ticket ticket) {
+    return ask_all(op, ticket, /* stats= */ false, nullptr);
+}
+
+SubmitResult Links::ask(const protocol::CopiesOp& op, size_t place, Ticket ticket) {
+    LinkPeer& peer = *list_[place];
+    if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
+    protocol::CopiesOp there = op;
+    return peer.ask(there, options(ticket), sink());
+}
+
+template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::HoldOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::StoreOp&, Ticket);
+
+}  // namespace farcached::daemon

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/replicas.h"
+
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/broken.h"
+#include "base/node_clock.h"
+#include "daemon/engine/links.h"
+#include "protocol/key_list.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon {
+
+using protocol::ArithOp;
+using protocol::ArithReply;
+using protocol::DeleteOp;
+using protocol::DeleteReply;
+using protocol::FlushOp;
+using protocol::ForgetOp;
+using protocol::GetOp;
+using protocol::GetReply;
+using protocol::HoldOp;
+using protocol::StoreOp;
+using protocol::StoreReply;
+
+namespace {
+
+constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this time, or a few of it
+constexpr uint32_t tries_max = 100;
+constexpr uint64_t hold_age_ns = 5'000'000'000;
+constexpr uint64_t closed_ns = (protocol::CopiesOp::closed_s - 5) * UINT64_C(1'000'000'000);
+constexpr uint32_t repair_tries = 3, repairs_max = 256;
+// A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
+constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
+
+// A recache token stays at the primary.
+bool is_mutation(const protocol::RequestOp& op) {
+    const auto* get = std::get_if<GetOp>(&op);
+    return get == nullptr ? !std::holds_alternative<FlushOp>(op) : get->touch.has_value() || get->vivify.has_value();
+}
+
+bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
+
+// Tokens are not copied.
+bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win || meta.win_sent; }
+
+}  // namespace
+
+bool Replicas::takes_gets() const { return context_.router.links().refills(); }
+
+bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().list(); }
+
+template <class Op>
+void Replicas::ask_copy(Request& request, const Op& op, Step then) {
+    const Ticket ticket = open(request, then);
+    try {
+        context_.router.links().ask_copy(op, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+bool Replicas::goes_ahead(const Request& request) const {
+    const protocol::RequestOp& op = request.asked.op;
+    return is_get(op) && !request.completes && !waits(key_of(op).bytes, request.session);
+}
+
+void Replicas::begin(Request& request) {
+    const protocol::RequestOp& op = request.asked.op;
+    Links& links = context_.router.links();
+    if (!links.has_copies()) return pass_on(request);
+    request.list = links.list();
+    if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
+    if (is_mutation(op)) return begin_mutation(request);
+    if (!request.completes && (!is_get(op) || !links.refills())) return pass_on(request);
+    ask_links(request, std::get<GetOp>(op), request.wanted, step(&Replicas::first_answered));
+}
+
+// ---- a flush (C6) ---------------------------------------------------------------------------------------
+
+void Replicas::ask_all(Request& request, protocol::CopiesOp::What what, Step then) {
+    const Ticket ticket = open(request, then);
+    try {
+        context_.router.links().ask(protocol::CopiesOp{what}, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+// A node knows by itself what to do at the moment of a scheduled one (node/store/flush_schedule.h).
+void Replicas::begin_flush(Request& request) {
+    if (std::get<FlushOp>(request.asked.op).at.has_value()) return pass_on(request);
+    request.held_ns = boottime_ns();
+    ask_all(request, protocol::CopiesOp::What::close, step(&Replicas::closed));
+}
+
+void Replicas::closed(Request& request, ReplySlot& slot) {
+    if (!slot.available()) {  // a node has no connection: the flush fails, too
+        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+        return pass_on(request);
+    }
+    const Ticket ticket = open(request, step(&Replicas::flushed));
+    try {
+        context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void Replicas::flushed(Request& request, ReplySlot& slot) {
+    const bool in_time = boottime_ns() - request.held_ns < closed_ns;
+    if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+    if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
+    answer(request, slot.reply());
+}
+
+// ---- a newer list -------------------------------------------------------------------------------------
+
+void Replicas::begin_again(Request& request) {
+    end_hold(request);
+    if (++request.tries > tries_max) return fail(request, "the list of nodes changes");
+    begin(request);
+}
+
+// The node has a newer list than this process, and has not executed the request.
+bool Replicas::again_later(Request& request, const ReplySlot& slot) {
+    if (slot.failure() != list_is_old || request.tries > tries_max) return false;
+    end_hold(request);
+    waiting_.push_back(request.number);
+    if (again_at_ns_ == UINT64_MAX) again_at_ns_ = boottime_ns() + again_ns;
+    return true;
+}
+
+void Replicas::timer_due() {
+    if (portion_at_ns_ <= boottime_ns()) ask_portion();
+    if (again_at_ns_ > boottime_ns()) return;
+    again_at_ns_ = UINT64_MAX;
+    for (const uint64_t number : std::exchange(waiting_, {}))
+        if (Request* request = find(number)) attempt(*request, [&] { begin_again(*request); });
+}
+
+void Replicas::stop() {
+    stopped_ = true;
+    waiting_.clear();
+    again_at_ns_ = portion_at_ns_ = UINT64_MAX;
+    SteppedRequests::stop();
+}
+
+// ---- a get after a change of the list -----------------------------------------------------------------
+
+void Replicas::first_answered(Request& request, ReplySlot& slot) {
+    if (!slot.available()) return pass_on(request);
+    const bool hit = is_hit(std::get<GetReply>(slot.reply()));
+    if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
+    if (hit) return answer(request, slot.reply(), slot.value());
+    if (request.is_ahead) return wait_for_key(request);
+    ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
+}
+
+void Replicas::mark_answered(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || reply->status != StoreReply::Status::not_found || !list_is_same(request)) return pass_on(request);
+    request.mark = reply->cas;
+    GetOp op;
+    op.key = key_of(request.asked.op);
+    ask_copy(request, op, step(&Replicas::copy_answered));
+}
+
+void Replicas::copy_answered(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
+        return answer(request, GetReply());
+    if (!list_is_same(request)) return pass_on(request);
+    keep_value(request, slot.value());
+    if (request.completes) portion_bytes_ += slot.value().size();
+    request.flags = reply->meta.flags;
+    request.exptime = reply->meta.exptime;
+    request.key_binary = reply->meta.key_binary;
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (reply->meta.cas != 0) op.cas_set = reply->meta.cas;
+    op.value = request.value;
+    op.flags = request.flags;
+    op.exptime = request.exptime;
+    op.key_binary = request.key_binary;
+    ask_links(request, op, {}, step(&Replicas::fill_answered));
+}
+
+void Replicas::fill_answered(Request& request, ReplySlot& slot) {
+    const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
+    if (reply.status == StoreReply::Status::stored) context_.counters.replica_refills.add(1);
+    // Another request has stored a newer value, or deleted it.
+    if (reply.status == StoreReply::Status::exists || reply.status == StoreReply::Status::not_found) return pass_on(request);
+    answer_found(request, reply);
+}
+
+// ---- missing copies (C5) --------------------------------------------------------------------------------
+
+struct Replicas::PassRecord {
+    Replicas* replicas;
+    uint64_t change;
+    bool begins;
+};
+
+// The first node has the item.
+void Replicas::second_looked(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || is_hit(*reply) || !list_is_same(request)) return answer(request, GetReply());
+    take_hold(request);
+}
+
+void Replicas::end_tick() {
+    Links& links = context_.router.links();
+    if (links.last_change() == change_ || links.number() != 0) [[likely]] return;
+    change_ = links.last_change();
+    place_ = 0;
+    begun_ = false;
+    portion_at_ns_ = boottime_ns() + settle_ns;
+}
+
+void Replicas::ask_portion() {
+    using What = protocol::CopiesOp::What;
+    portion_at_ns_ = UINT64_MAX;
+    Links& links = context_.router.links();
+    if (asked_ || keys_left_ != 0 || !links.has_copies() || place_ >= links.nodes()) return;
+    asked_ = true;
+    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_, !begun_}, &Replicas::pass_answered);
+    try {
+        links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void Replicas::pass_answered(ReplySlot& slot, const ReplyTarget&) {
+    const PassRecord record = slot.record<PassRecord>();
+    record.replicas->portion_answered(slot, record);
+}
+
+void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
+    asked_ = false;
+    if (stopped_) return;
+    std::string_view text = slot.available() ? slot.value() : std::string_view();
+    const bool goes_on = !text.empty() && text[0] != 0;
+    if (!text.empty()) text.remove_prefix(1);
+    if (record.change == change_) {
+        begun_ = goes_on;
+        if (!goes_on) place_++;
+    }
+    keys_left_ = 1;
+    portion_bytes_ = 0;
+    protocol::each_key(text, [this](std::string_view bytes) {
+        GetOp op;
+        op.key = {bytes, 0};
+        op.peek = true;
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::key_completed);
+        keys_left_++;
+        try {
+            submit_own(op, ticket);
+        } catch (const std::bad_alloc&) {
+            replies_.unavailable(ticket);
+        }
+    });
+    portion_ended();
+}
+
+void Replicas::key_completed(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->portion_ended(); }
+
+void Replicas::portion_ended() {
+    if (--keys_left_ == 0) portion_at_ns_ = boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte;
+}
+
+// ---- a mutation ---------------------------------------------------------------------------------------
+
+void Replicas::begin_mutation(Request& request) {
+    Links& links = context_.router.links();
+    const std::string_view key = key_of(request.asked.op).bytes;
+    if (links.choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
+    if (links.copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
+    if (broken::s20_keep_copy) return execute(request);
+    take_hold(request);
+}
+
+void Replicas::take_hold(Request& request) {
+    request.held_ns = boottime_ns();
+    ask_copy(request, HoldOp{key_of(request.asked.op), hold_s}, step(&Replicas::held));
+}
+
+void Replicas::held(Request& request, ReplySlot& slot) {
+    if (!slot.available()) {
+        if (again_later(request, slot)) return;
+        context_.counters.replica_refusals.add(1);
+        return fail(request, "the node with the copy did not reply");
+    }
+    request.mark = std::get<StoreReply>(slot.reply()).cas;
+    const bool is_old = boottime_ns() - request.held_ns > hold_age_ns;  // C3
+    if (is_old || !list_is_same(request)) return begin_again(request);
+    request.completes ? look(request) : execute(request);
+}
+
+void Replicas::execute(Request& request) {
+    std::visit(
+        [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (requires { op.key; } && !std::is_same_v<Op, HoldOp>)
+                ask_links(request, op, request.wanted, step(&Replicas::executed));
+        },
+        request.asked.op);
+}
+
+void Replicas::executed(Request& request, ReplySlot& slot) {
+    if (!slot.available()) {
+        if (again_later(request, slot)) return;
+        return fail(request, "the node did not reply");  // C3
+    }
+    request.reply = slot.reply();
+    keep_reply_value(request, slot.value());
+    request.mark == 0 ? answer(request, request.reply, request.reply_value) : copy_executed(request);
+}
+
+// By the primary's reply: what it has of the key now.
+void Replicas::copy_executed(Request& request) {
+    const protocol::RequestOp& asked = request.asked.op;
+    if (std::holds_alternative<ForgetOp>(asked)) return release(request);
+    if (const auto* get = std::get_if<GetReply>(&request.reply)) {
+        if (!is_hit(*get) || has_tokens(get->meta)) return release(request);
+        if (!request.wanted.value) return look(request);
+        return copy(request, {request.reply_value, get->meta.flags, get->meta.exptime, get->meta.cas, get->meta.key_binary});
+    }
+    if (const auto* stored = std::get_if<StoreReply>(&request.reply)) {
+        using Status = StoreReply::Status;
+        const StoreOp& op = std::get<StoreOp>(asked);
+        const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
+        if (stored->status == Status::not_found || stored->status == Status::too_large) return release(request);
+        if (stored->status != Status::stored || joins || op.invalidate) return look(request);
+        return copy(request, {op.value, op.flags, stored->exptime, stored->cas, op.key_binary});
+    }
+    if (const auto* removed = std::get_if<DeleteReply>(&request.reply)) {
+        const DeleteOp& op = std::get<DeleteOp>(asked);
+        const bool is_gone = removed->status != DeleteReply::Status::exists && !op.invalidate && !op.remove_value;
+        return is_gone ? release(request) : look(request);
+    }
+    const auto& number = std::get<ArithReply>(request.reply);
+    if (number.status != ArithReply::Status::ok && number.status != ArithReply::Status::vivified) return look(request);
+    if (has_tokens(number.meta)) return release(request);
+    std::string text = std::to_string(number.value);
+    text.resize(number.meta.value_len, ' ');  // as memcached pads a shorter number
+    copy(request, {text, number.meta.flags, number.meta.exptime, number.meta.cas, number.meta.key_binary});
+}
+
+void Replicas::look(Request& request) {
+    GetOp op;
+    op.key = key_of(request.asked.op);
+    op.peek = true;
+    ask_links(request, op, {.value = true, .plain = false}, step(&Replicas::looked));
+}
+
+void Replicas::looked(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return release(request);
+    if (request.completes) portion_bytes_ += slot.value().size();
+    copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
+}
+
+// With a newer list the key may have other nodes: it has no copy then.
+void Replicas::copy(Request& request, const Item& item) {
+    if (has_expired(item.exptime, context_.now)) return release(request);
+    if (!list_is_same(request)) return lose_copy(request);
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (item.cas != 0) op.cas_set = item.cas;
+    op.value = item.value;
+    op.flags = item.flags;
+    op.exptime = item.exptime;
+    op.key_binary = item.key_binary;
+    ask_copy(request, op, step(&Replicas::copied));
+}
+
+void Replicas::copied(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
+    request.mark = 0;
+    if (reply == nullptr || reply->status != StoreReply::Status::stored) return lose_copy(request);
+    context_.counters.replica_copies.add(1);
+    answer(request, request.reply, request.reply_value);
+}
+
+// C7. The client need not wait for that.
+void Replicas::lose_copy(Request& request) {
+    end_hold(request);
+    context_.counters.replica_copies_lost.add(1);
+    const uint32_t tries = request.completes ? request.tries + 1 : 0;
+    if (tries < repair_tries && repairs_ < repairs_max) {
+        GetOp op;
+        op.key = key_of(request.asked.op);
+        op.peek = true;
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::repaired);
+        repairs_++;
+        try {
+            submit_own(op, ticket, tries);
+        } catch (const std::bad_alloc&) {
+            replies_.unavailable(ticket);
+        }
+    }
+    answer(request, request.reply, request.reply_value);
+}
+
+void Replicas::repaired(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->repairs_--; }
+
+void Replicas::release(Request& request) {
+    end_hold(request);
+    answer(request, request.reply, request.reply_value);
+}
+
+// If a newer list names another node, that does not know the hold.
+void Replicas::end_hold(Request& request) {
+    const uint64_t hold = std::exchange(request.mark, 0);
+    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{key_of(request.asked.op), 0, hold}, step(&Replicas::released));
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Replicas: keeps each item on two nodes of the list (`replicas = 2`). The primary is the key's node; it orders the mutations, and
+// assigns cas. The next node on the ring has the copy. Requests take these steps:
+//
+//     mutation   hold at the copy's node, which removes the copy -> execute at the primary -> store the copy, which ends the hold
+//     get        the primary, or the copy if the primary has no connection
+//     get, for warm_up_s after a change of the list: primary -> on a miss its mark -> copy -> store at the primary, if the mark is
+//                still the same
+//
+// Owner: a Worker; its thread alone. A request's steps use the nodes of one list; if a newer one comes, it begins again.
+//
+// C1  A copy is never older than the item at the primary (node/store/holds.h). So the next node may serve it at any time that its
+//     serving right runs, and is the new primary at once when the list loses the former one.
+// C2  Without a connection to the copy's node no mutation is executed. That node leaves the list when its registration ends.
+// C3  A mutation of unknown outcome leaves its hold, which ends by itself after hold_s. Until then the key has no copy. No primary
+//     executes a mutation later than that: this process sends none with an old hold, a stopped node loses its registration, and an
+//     ended connection keeps no bytes for so long.
+// C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they do not keep (Fences, F7).
+//     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
+// C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
+//     with one item the worker stores the other, with a hold or a mark as above.
+// C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
+// C7  A copy that could not be stored, because two mutations overlapped, is completed later, as in C5.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "daemon/engine/stepped_requests.h"
+
+namespace farcached::daemon {
+
+class Replicas final : public SteppedRequests {
+  public:
+    static constexpr uint32_t hold_s = 600;
+
+    // Both outlive this.
+    Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
+
+    bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
+    bool takes_gets() const override;
+    void end_tick() override;
+    uint64_t timer_at_ns() const override { return std::min(again_at_ns_, portion_at_ns_); }
+    void timer_due() override;
+    void stop() override;
+
+  private:
+    // What the primary has of the key.
+    struct Item {
+        std::string_view value;
+        uint32_t flags = 0;
+        NodeSeconds exptime = never_expires;
+        uint64_t cas = 0;
+        bool key_binary = false;
+    };
+    static Step step(void (Replicas::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
+
+    bool goes_ahead(const Request& request) const override;
+    void begin(Request& request) override;
+    void begin_mutation(Request& request);
+    void take_hold(Request& request);
+    void begin_flush(Request& request);
+    void closed(Request& request, ReplySlot& slot);
+    void flushed(Request& request, ReplySlot& slot);
+    void opened(Request&, ReplySlot&) {}
+    void ask_all(Request& request, protocol::CopiesOp::What what, Step then);
+    bool list_is_same(const Request& request) const;
+    void begin_again(Request& request);
+    bool again_later(Request& request, const ReplySlot& slot);
+    template <class Op>
+    void ask_copy(Request& request, const Op& op, Step then);
+
+    void first_answered(Request& request, ReplySlot& slot);
+    void mark_answered(Request& request, ReplySlot& slot);
+    void copy_answered(Request& request, ReplySlot& slot);
+    void fill_answered(Request& request, ReplySlot& slot);
+
+    void held(Request& request, ReplySlot& slot);
+    void execute(Request& request);
+    void executed(Request& request, ReplySlot& slot);
+    void copy_executed(Request& request);
+    void look(Request& request);
+    void looked(Request& request, ReplySlot& slot);
+    void copy(Request& request, const Item& item);
+    void copied(Request& request, ReplySlot& slot);
+    void release(Request& request);
+    void end_hold(Request& request);
+    void released(Request&, ReplySlot&) {}
+    void lose_copy(Request& request);
+    static void repaired(ReplySlot& slot, const ReplyTarget&);
+
+    struct PassRecord;
+    void second_looked(Request& request, ReplySlot& slot);
+    void ask_portion();
+    void portion_answered(ReplySlot& slot, const PassRecord& record);
+    static void pass_answered(ReplySlot& slot, const ReplyTarget&);
+    static void key_completed(ReplySlot& slot, const ReplyTarget&);
+    void portion_ended();
+
+    // Of the passes over the nodes' keys (C5).
+    uint64_t change_ = 0;          // Links::last_change() of the last passes
+    size_t place_ = 0;             // of the node whose pass is under way, or begins next
+    bool begun_ = false;
+    uint32_t keys_left_ = 0;       // of the portion
+    uint64_t portion_bytes_ = 0;
+    uint64_t portion_at_ns_ = UINT64_MAX;
+    bool asked_ = false;           // a portion was asked for
+
+    std::vector<uint64_t> waiting_;  // numbers of requests that begin again
+    uint64_t again_at_ns_ = UINT64_MAX;
+    uint32_t repairs_ = 0;  // under way (C7)
+    bool stopped_ = false;
+};
+
+}  // namespace farcached::daemon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requests of Execution that concern copies of items (replicas).
+#include <string>
+
+#include "node/service/execution.h"
+
+namespace farcached::node {
+
+// After a mutation: another thread may have taken a newer list since execute() has looked. The key's new nodes are used as soon as
+// that is answered. So the item goes, and the request counts as not executed.
+bool Execution::has_moved(Turn& turn, uint32_t tag, const protocol::Key& key) {
+    if (!connection_.chosen_by_old_list(key.bytes, /* reads= */ false)) [[likely]] return false;
+    node_.forget(key, turn.now);
+    counters_.requests_old_list.add(1);
+    refuse(turn, tag, RequestRefusal::old_list);
+    return true;
+}
+
+void Execution::run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op) {
+    counters_.cmd_hold.add(1);
+    turn.replies.add(node_.hold(op, turn.now), reply_to(options.tag));
+}
+
+void Execution::run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op) {
+    counters_.cmd_copies.add(1);
+    using What = protocol::CopiesOp::What;
+    ServiceShared& shared = connection_.shared;
+    std::string keys(1, 1);
+    switch (op.what) {
+        case What::next_keys: keys[0] = char(shared.key_pass.take(node_, turn.now, shared.steady_ns(), keys)); break;
+        case What::begin_pass: shared.key_pass.begin(shared.steady_ns()); break;
+        case What::close: node_.close_copies(turn.now, protocol::CopiesOp::closed_s); break;
+        case What::open: node_.open_copies(turn.now); break;
+    }
+    answer_text(turn, options.tag, keys);
+}
+
+}  // namespace farcached::node

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two nodes have each item (replicas = 2; daemon/engine/replicas.h): every command reaches both, a node can be lost without a lost
+or an old value, and a node that joins finds its items at the other one."""
+import contextlib
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import consistency_load as load  # noqa: E402
+import etcd as etcd_servers  # noqa: E402
+from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
+from daemon import is_sanitized, run_binary  # noqa: E402
+from etcd import Etcd  # noqa: E402
+from farcached import Daemon, deadline, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
+
+if b"without libcurl" in run_binary("--version-full")[1]:
+    tap.skip_all("built without libcurl")
+if not etcd_servers.is_available():
+    tap.skip_all("etcd is not installed")
+OVER_VERBS = os.environ.get("FARCACHED_OVER") == "tcp=verbs"
+TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
+SECONDS = load.seconds(8)  # of load
+SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
+OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400) + ("discover_channel=verbs," if OVER_VERBS else "")
+KEYS = ["key-%d" % i for i in range(90)]
+
+
+class Fleet:
+    """Nodes a, b and c; farcached `one` and `two`, each with a worker thread more than one."""
+
+    def __init__(self, stack, etcd, prefix, names="abc", faults=None):
+        self.stack, self.faults, self.source = stack, faults, etcd.source(prefix=prefix)
+        self.nodes = {name: self.node(name) for name in names}
+        table = Table()
+        stack.callback(table.unlink)
+        self.daemons = {name: stack.enter_context(Daemon("--discover", self.source, "-o",
+                                                         OPTIONS + table.options(), threads=2,
+                                                         **faulty("farcached", faults)))
+                        for name in ("one", "two")}
+        self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
+        self.until_list(names)
+        for key in KEYS:
+            self.stored("one", key, "first")
+
+    def node(self, name):
+        at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
+        args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
+        return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
+
+    def kill(self, name):
+        self.nodes[name].expect_exit = -signal.SIGKILL
+        self.nodes[name].stop(signal.SIGKILL)
+
+    def until_list(self, names):
+        for daemon in self.daemons.values():
+            shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and all_up(shown))
+            assert set(shown) == set(names), shown
+
+    def stored(self, name, key, value):
+        """What is said in the end: a node registers, or a link begins."""
+        return until(lambda: self.clients[name].set(key, value), lambda said: said == "STORED")
+
+    def homes(self):
+        return {key: self.daemons["one"].stats("route " + key)["node"] for key in KEYS}
+
+    def items(self, names):
+        return sum(int(self.daemons["one"].stats("node " + name)["curr_items"]) for name in names)
+
+    def counted(self, counter):
+        return sum(int(daemon.stats("proxy")[counter]) for daemon in self.daemons.values())
+
+
+def said(client, command):
+    client.send(command.encode() + b"\r\n")
+    return client.line().decode().rstrip()
+
+
+def values(client):
+    return {key: client.get(key) for key in KEYS}
+
+
+def commands(fleet):
+    """Before node `lost` is killed: what each key must be after it, by the answer of both farcached."""
+    one, two = fleet.clients["one"], fleet.clients["two"]
+    expected = {}
+    for i, key in enumerate(KEYS):
+        here, there = (one, two) if i % 2 == 0 else (two, one)
+        here.set(key, "second")
+        kind = i % 10
+        if kind == 0:
+            there.set(key, "third")
+        elif kind == 1:
+            tap_is(said(there, "delete " + key), "DELETED")
+        elif kind == 2:
+            tap_is(said(there, "append %s 0 0 1\r\n!" % key), "STORED")
+        elif kind == 3:
+            here.set(key, "41")
+            tap_is(said(there, "incr %s 1" % key), "42")
+        elif kind == 4:
+            tap_is(said(there, "add %s 0 0 1\r\nx" % key), "NOT_STORED")
+        elif kind == 5:
+            tap_is(said(there, "touch %s 1000" % key), "TOUCHED")
+        elif kind == 6:
+            here.set(key, "100")
+            tap_is(said(there, "decr %s 1" % key), "99")
+        elif kind == 7:
+            tap_is(said(there, "ms %s 9 F77 T500\r\nlong-word" % key), "HD")
+        elif kind == 8:
+            there.set(key, "x" * 300_000)
+        else:
+            tap_is(said(there, "cas %s 0 0 1 1\r\nx" % key), "EXISTS")
+        expected[key] = said(one, "mg %s s f c" % key), two.get(key)
+    return expected
+
+
+wrong = []
+
+
+def tap_is(got, wanted):
+    if got != wanted:
+        wrong.append((got, wanted))
+
+
+def loses(etcd):
+    """A node dies."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/loses")
+        one, two = fleet.clients["one"], fleet.clients["two"]
+        tap.is_({fleet.stored("one", key, "first") for key in KEYS}, {"STORED"}, "three nodes, two copies of each item: stored")
+        expected = commands(fleet)
+        tap.is_(wrong, [], "commands of all kinds through two farcached answer as they do without copies")
+        present = sum(value is not None for _, value in expected.values())
+        tap.is_(fleet.items("abc"), 2 * present, "each item is on two nodes")
+        homes = fleet.homes()
+        lost = [key for key in KEYS if homes[key] == "a"]
+        fleet.kill("a")
+        tap.is_([key for key in lost if one.get(key) != expected[key][1]], [], "a node dies: its items are read from their copies")
+        tap.is_([key for key in KEYS if two.get(key) != expected[key][1]], [], "through the other farcached, too")
+        tap.is_(one.set(lost[0], "no").split(" ")[0], "SERVER_ERROR", "they cannot be changed while the list has the node")
+        fleet.until_list("bc")
+        now = {key: (said(one, "mg %s s f c" % key), two.get(key)) for key in KEYS}
+        tap.is_([(key, now[key], expected[key]) for key in KEYS if now[key] != expected[key]], [],
+                "when the list has lost it, all items are there, with their flags and uniques")
+        ttl = said(one, "mg %s t" % KEYS[7]).split("t")[-1]
+        tap.ok(300 < int(ttl) <= 500, "and with their time to live", ttl)
+        tap.is_({fleet.stored("one", key, "after") for key in KEYS[::2]}, {"STORED"}, "all can be changed")
+        tap.is_({two.get(key) for key in KEYS[::2]}, {b"after"}, "which the other farcached sees")
+        present += sum(expected[key][1] is None for key in KEYS[::2])
+        tap.ok(until(lambda: fleet.items("bc"), lambda items: items == 2 * present) == 2 * present,
+               "each item gets a copy on the nodes that are left", fleet.items("bc"), 2 * present)
+        fleet.kill("b")
+        tap.is_([key for key in KEYS if two.get(key) != (b"after" if key in KEYS[::2] else expected[key][1])], [],
+                "one more is killed: all items are read from the last node")
+
+
+def joins(etcd):
+    """A node joins, and one comes back."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/joins", "ab")
+        one, two = fleet.clients["one"], fleet.clients["two"]
+        fleet.nodes["c"] = fleet.node("c")
+        fleet.until_list("abc")
+        homes = fleet.homes()
+        moved = [key for key in KEYS if homes[key] == "c"]
+        tap.ok(moved, "a node joins", len(moved))
+        tap.is_(set(values(one).values()), {b"first"}, "no item is lost: the new node gets its items from their copies")
+        tap.is_(fleet.counted("replica_refills"), len(moved), "once")
+        tap.is_(set(values(two).values()), {b"first"}, "and has them then")
+        tap.is_({fleet.stored("two", key, "second") for key in KEYS}, {"STORED"}, "all are changed")
+        fleet.nodes["c"].stop()
+        fleet.until_list("ab")
+        tap.is_(set(values(one).values()), {b"second"}, "it leaves: no item is lost, and none is old")
+        tap.is_({fleet.stored("two", key, "third") for key in KEYS}, {"STORED"}, "changed while it is away")
+        fleet.nodes["c"] = fleet.node("c")
+        fleet.until_list("abc")
+        tap.is_(set(values(two).values()), {b"third"}, "it is back: no item is lost, and none is old")
+
+
+def under_load(etcd, rule=""):
+    """Nodes die and join while every reply is checked. A broken rule must be seen."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults(SLOW, rule) if rule else None)
+        ports = ",".join(str(daemon.port) for daemon in fleet.daemons.values())
+        # With outages a change answered as unavailable has an unknown outcome, and a miss proves nothing.
+        run = load.Load(ports, "--outages", "1", "--keys", "64", "--threads", "12", "--seconds", 60 if rule else SECONDS,
+                        "--seed", load.seed(), timeout=500 + deadline())
+        for name in ("a", "d", "b", "e", "c", "f") * 20:
+            if not run.running():
+                break
+            if name in fleet.nodes:
+                fleet.kill(name)
+                del fleet.nodes[name]
+            else:
+                fleet.nodes[name] = fleet.node(name)
+            until(lambda: run.running(), lambda running: not running, timeout=TTL)
+        if not rule:
+            return run.end("nodes die and join")
+        said = run.finish()[0]
+        tap.ok(any("not ok" in line and any(word in line for word in load.WRONG) for line in said.splitlines()),
+               rule + " broken: the load sees it")
+
+
+with Etcd() as etcd:
+    loses(etcd)
+    joins(etcd)
+    under_load(etcd)
+    for rule in () if OVER_VERBS or is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
+        under_load(etcd, rule)
+tap.done()

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MovedKeys with copies: what nodes keep when the list changes, and which keys have the same two nodes, against the placements
+// themselves.
+#include <memory>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "daemon/remote/moved_keys.h"
+#include "daemon/remote/nodes.h"
+#include "protocol/owned_keys.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using namespace farcached::daemon;
+
+namespace {
+
+using One = std::shared_ptr<OneNode>;
+
+One one(const std::string& name) {
+    auto node = std::make_shared<OneNode>();
+    node->name = name;
+    node->address = "tcp:" + name;
+    return node;
+}
+
+NodeSet set_of(const std::vector<One>& nodes, uint64_t epoch, const std::string& hash_tag = "") {
+    NodeSet set;
+    set.options.copies = true;
+    std::vector<proxy::PlacementNode> places;
+    for (const One& node : nodes) {
+        set.members.push_back({node, 1});
+        places.push_back({node->name, "", 1});
+    }
+    auto made = proxy::Placement::make(places, {Distribution::ketama, KeyHash::automatic, hash_tag});
+    set.placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    set.epoch = std::make_shared<std::atomic<uint64_t>>(epoch);
+    set.since = epoch - 5;
+    return set;
+}
+
+// {first node, second node}; the second is nullptr if there is only one.
+std::pair<const OneNode*, const OneNode*> pair_of(const NodeSet& set, const std::string& key) {
+    if (set.members.size() == 1) return {set.members[0].one.get(), nullptr};
+    const proxy::NodePair pair = set.placement->pair_of(key);
+    return {set.members[pair.first].one.get(), set.members[pair.second].one.get()};
+}
+
+// Wrong answers over many keys.
+uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<MovedKeys::Change>& changes) {
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < changes.size(); i++) {
+        const OneNode* const node = next.members[i].one.get();
+        std::optional<protocol::KeptKeys> kept;
+        if (changes[i].kept != nullptr) {
+            kept = protocol::parse_kept(changes[i].kept->text);
+            CHECK(kept.has_value() && kept->unmoved.has_value());
+            wrong += kept->since != last.since || kept->last != epoch_now(last.epoch);
+        }
+        for (int n = 0; n < 2000; n++) {
+            const std::string key = "key-" + std::to_string(n);
+            const auto had = pair_of(last, key), has = pair_of(next, key);
+            const bool was = had.first == node || had.second == node, is = has.first == node || has.second == node;
+            if (!kept.has_value()) {
+                const bool stays = std::ranges::any_of(last.members, [&](const auto& member) { return member.one.get() == node; });
+                wrong += stays && (was || is) && had != has;  // it should have been told
+                continue;
+            }
+            if (was || is) wrong += kept->keeps(key) != (was && is);
+            if (was || is) wrong += kept->unmoved->owns(key) != (had == has);
+        }
+    }
+    return wrong;
+}
+
+void against_the_ring() {
+    const One a = one("a"), b = one("b"), c = one("c"), d = one("d"), e = one("e");
+    const struct {
+        const char* what;
+        std::vector<One> last, next;
+    } cases[] = {{"a node joins", {a, b, c}, {a, b, c, d}}, {"a node leaves", {a, b, c}, {a, c}},
+                 {"another one comes", {a, b, c}, {a, b, d}}, {"one becomes two", {a}, {a, b}},
+                 {"two become one", {a, b}, {b}},           {"none stays", {a, b}, {c, d, e}},
+                 {"nothing changes", {a, b, c}, {c, b, a}}};
+    for (const auto& one_case : cases) {
+        MovedKeys moved;
+        const NodeSet last = set_of(one_case.last, 20), next = set_of(one_case.next, 30);
+        tap::is(check(last, next, moved.change(last, next)), 0u, one_case.what);
+    }
+}
+
+void special() {
+    const One a = one("a"), b = one("b"), c = one("c");
+    MovedKeys moved;
+    const NodeSet all = set_of({a, b, c}, 20), fewer = set_of({a, b}, 30), again = set_of({a, b, c}, 40);
+    moved.change(all, fewer);
+    const auto returns = moved.change(fewer, again);
+    const auto kept = protocol::parse_kept(returns[2].kept->text);
+    tap::ok(kept.has_value() && kept->lists[0].none() && kept->unmoved->none() && returns[2].joins,
+            "a node that returns keeps nothing");
+    const NodeSet tagged = set_of({a, b, c}, 50, "{}");
+    const auto other = moved.change(again, tagged);
+    tap::ok(std::ranges::all_of(other, [](const auto& one) { return one.kept != nullptr && one.kept->nothing; }),
+            "keys that are placed in another way: nothing is kept");
+    const NodeSet same = set_of({a, b, c}, 60);
+    MovedKeys fresh;
+    const auto flapped = fresh.change(again, same);
+    tap::ok(std::ranges::all_of(flapped, [](const auto& one) { return one.kept != nullptr; }),
+            "the same nodes under another epoch are told of it: one was gone in between");
+    NodeSet reloaded = again;
+    const auto none = fresh.change(again, reloaded);
+    tap::ok(std::ranges::none_of(none, [](const auto& one) { return one.kept != nullptr; }), "after a reload there is nothing");
+    const auto first = MovedKeys::first(all);
+    const auto told = protocol::parse_kept(first[0].kept->text);
+    uint64_t wrong = 0;
+    for (int n = 0; n < 2000; n++) {
+        const std::string key = "key-" + std::to_string(n);
+        wrong += !told->keeps(key) || told->unmoved->owns(key);
+    }
+    tap::ok(wrong == 0 && told->keeps_all() && told->since == all.since,
+            "the first list of a process: nodes keep all, and take no mutation by an older list");
+}
+
+}  // namespace
+
+int main() {
+    against_the_ring();
+    special();
+    return tap::done();
+}
