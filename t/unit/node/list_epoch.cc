@@ -153,6 +153,11 @@ void told_by_several() {
             Proxy& proxy = proxies[random() % proxies.size()];
             const size_t next = proxy.at + 1 + random() % 2;
             if (next >= lists.all.size()) continue;
+            if (random() % 5 == 0) {  // it starts anew, by a later list, and has nothing to tell
+                const uint64_t begins = between(lists.all[next].first, lists.last(next));
+                proxy = {next, begins, begins};
+                continue;
+            }
             proxy.last = between(proxy.last, lists.last(proxy.at));
             const uint64_t epoch = between(lists.all[next].first, lists.last(next));
             list.kept(epoch, lists.unmoved(proxy.at, next, proxy.since, proxy.last));
