@@ -73,6 +73,9 @@ TESTS += t/unit/proxy/placement t/unit/base/nearest
 t_unit_base_nearest_SOURCES = t/unit/base/nearest.cc t/lib/tap.h
 t_unit_proxy_placement_SOURCES = t/unit/proxy/placement.cc t/lib/tap.h
 t_unit_proxy_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
+check_PROGRAMS += t/unit/proxy/pairs
+TESTS += t/unit/proxy/pairs
+t_unit_proxy_pairs_SOURCES = t/unit/proxy/pairs.cc t/lib/tap.h
 
 check_PROGRAMS += t/unit/conf/nodes
 TESTS += t/unit/conf/nodes
@@ -333,8 +336,8 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/moved_keys t/unit/daemon/permissions \
 	t/unit/daemon/reply_queue t/unit/daemon/ring_waits t/unit/daemon/stats t/unit/daemon/stats_tune \
 	t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
-	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/lease t/unit/node/numa \
-	t/unit/node/peer \
+	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/key_pass \
+	t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
 	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
 	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \
@@ -345,7 +348,7 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/proxy/node_link_ends t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads \
 	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots \
 	t/unit/proxy/node_link_spilled t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
-	t/unit/proxy/onesided_share t/unit/proxy/pointer_read t/unit/proxy/pointer_table
+	t/unit/proxy/onesided_share t/unit/proxy/pairs t/unit/proxy/pointer_read t/unit/proxy/pointer_table
 one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
 # With --enable-faulty these are the same as their namesakes in t/unit/.
@@ -407,6 +410,10 @@ t_unit_node_disk_files_SOURCES = t/unit/node/disk_files.cc t/unit/node/disk_fixt
 check_PROGRAMS += t/unit/node/holds
 TESTS += t/unit/node/holds
 t_unit_node_holds_SOURCES = t/unit/node/holds.cc t/lib/tap.h
+check_PROGRAMS += t/unit/node/key_pass t/unit/node/list_epoch
+TESTS += t/unit/node/key_pass t/unit/node/list_epoch
+t_unit_node_key_pass_SOURCES = t/unit/node/key_pass.cc t/lib/tap.h
+t_unit_node_list_epoch_SOURCES = t/unit/node/list_epoch.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/marks
 TESTS += t/unit/node/marks
 t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h

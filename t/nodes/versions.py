@@ -18,9 +18,9 @@ KEYS = ["k%d" % i for i in range(60)]
 BY_ONE_SIDE = ("get_local", "get_onesided", "get_index", "lease_granted", "accesses_sent", "reports_sent")
 TROUBLE = ("node_timeouts", "node_failures")
 OPTIONS = ["access_tracking=report", "report_interval_ms=100", "node_timeout_ms=30000"]
-OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 8): every GET is an RPC until "
+OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 9): every GET is an RPC until "
               "its farnode is updated")
-OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 8): every GET is an RPC "
+OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 9): every GET is an RPC "
                "until its farcached")
 
 

@@ -154,7 +154,13 @@ void test_command_line() {
     tap::is(proxy.failover_ttl_s, 300u, "failover_ttl");
     tap::is(proxy.links_per_node, 2u, "links_per_node");
 
+    const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,distribution=ketama_weighted", "--discover", "etcd://h:7/far"});
+    tap::is(copies.err, "", "copies with etcd");
+    tap::is(copies.settings.proxy.replicas, 2u, "replicas");
+    tap::is(copies.settings.proxy.warm_up_s, 300u, "warm_up");
+
     const ProxySettings without = parse({}).settings.proxy;
+    tap::ok(without.replicas == 1 && without.warm_up_s == 300, "no copies");
     tap::is(without.nodes.size(), 0u, "by default no nodes");
     tap::is(without.distribution, Distribution::ketama, "ketama");
     tap::is(without.hash, KeyHash::automatic, "libmemcached's hash");
@@ -200,6 +206,20 @@ void test_refused_words() {
          "'1000' is not a power of two from 64 to 1073741824\n"},
         {{"-o", "node_timeout_ms=0"},
          "could not parse argument to node_timeout_ms: '0' is out of range: 1 to 60000 milliseconds\n"},
+        {{"-o", "replicas=3"}, "could not parse argument to replicas: '3' is out of range: 1 to 2\n"},
+        {{"-o", "replicas=2"},
+         "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
+         "etcd://HOST:PORT/PREFIX, or remove the option\n"},
+        {{"-o", "replicas=2", "--discover", "dns+h:7"},
+         "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
+         "etcd://HOST:PORT/PREFIX, or remove the option\n"},
+        {{"-o", "replicas=2,failover", "--discover", "etcd://h:7/far"},
+         "replicas=2: the copy stands in for a lost node, and failover would send its keys to others; remove one of the two\n"},
+        {{"-o", "replicas=2,distribution=modula", "--discover", "etcd://h:7/far"},
+         "replicas=2: the copy is on the next node of a ring; give distribution=ketama or ketama_weighted\n"},
+        {{"-o", "replicas=2,warm_from=127.0.0.1:11211", "--discover", "etcds://h:7/far"},
+         "replicas=2: items of warm_from are stored on one node; remove the option until the cache is warm\n"},
+        {{"-o", "warm_up=2d"}, "could not parse argument to warm_up: '2d' is out of range: 0 to 86400 seconds\n"},
         {{"--config", "/nonexistent/farcached.toml"},
          "/nonexistent/farcached.toml: cannot be opened: No such file or directory\n"},
     };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MovedKeys with copies: what nodes keep when the list changes, and which keys have the same two nodes, against the placements
 // themselves.
+#include <algorithm>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,15 +29,17 @@ One one(const std::string& name) {
     return node;
 }
 
-NodeSet set_of(const std::vector<One>& nodes, uint64_t epoch, const std::string& hash_tag = "") {
+NodeSet set_of(const std::vector<One>& nodes, uint64_t epoch, const proxy::PlacementOptions& options = {},
+               const std::vector<uint32_t>& weights = {}) {
     NodeSet set;
     set.options.copies = true;
     std::vector<proxy::PlacementNode> places;
-    for (const One& node : nodes) {
-        set.members.push_back({node, 1});
-        places.push_back({node->name, "", 1});
+    for (size_t i = 0; i < nodes.size(); i++) {
+        const uint32_t weight = i < weights.size() ? weights[i] : 1;
+        set.members.push_back({nodes[i], weight});
+        places.push_back({nodes[i]->name, "", weight});
     }
-    auto made = proxy::Placement::make(places, {Distribution::ketama, KeyHash::automatic, hash_tag});
+    auto made = proxy::Placement::make(places, options);
     set.placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
     set.epoch = std::make_shared<std::atomic<uint64_t>>(epoch);
     set.since = epoch - 5;
@@ -85,11 +89,55 @@ void against_the_ring() {
                  {"another one comes", {a, b, c}, {a, b, d}}, {"one becomes two", {a}, {a, b}},
                  {"two become one", {a, b}, {b}},           {"none stays", {a, b}, {c, d, e}},
                  {"nothing changes", {a, b, c}, {c, b, a}}};
-    for (const auto& one_case : cases) {
+    for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted})
+        for (const auto& one_case : cases) {
+            MovedKeys moved;
+            const NodeSet last = set_of(one_case.last, 20, {distribution, {}, ""});
+            const NodeSet next = set_of(one_case.next, 30, {distribution, {}, ""});
+            tap::is(check(last, next, moved.change(last, next)), 0u, one_case.what);
+        }
+    for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted}) {
         MovedKeys moved;
-        const NodeSet last = set_of(one_case.last, 20), next = set_of(one_case.next, 30);
-        tap::is(check(last, next, moved.change(last, next)), 0u, one_case.what);
+        const NodeSet last = set_of({a, b, c, d}, 20, {distribution, {}, ""}, {1, 1, 1, 1});
+        const NodeSet next = set_of({a, b, c, d}, 30, {distribution, {}, ""}, {1, 1, 3, 1});
+        tap::is(check(last, next, moved.change(last, next)), 0u, "a weight changes");
+        tap::is(check(next, last, moved.change(next, last)), 0u, "and is as before");
     }
+}
+
+// Lists that follow each other, at random. An address that an earlier list had keeps nothing when it comes back.
+void at_random() {
+    std::mt19937 random(21);
+    std::vector<One> all;
+    for (int i = 0; i < 8; i++) all.push_back(one("node-" + std::to_string(i)));
+    MovedKeys moved;
+    NodeSet last;
+    std::set<const OneNode*> were;
+    uint64_t wrong = 0, returned = 0;
+    for (uint64_t epoch = 10; epoch < 300; epoch += 10) {
+        std::vector<One> members;
+        for (const One& node : all)
+            if (random() % 3 != 0) members.push_back(node);
+        if (members.empty()) continue;
+        NodeSet next = set_of(members, epoch);
+        if (last.placement != nullptr) {
+            std::vector<MovedKeys::Change> changes = moved.change(last, next);
+            for (size_t i = 0; i < changes.size(); i++) {
+                const OneNode* const node = members[i].get();
+                const bool stays = std::ranges::any_of(last.members, [=](const auto& member) { return member.one.get() == node; });
+                wrong += changes[i].joins != (!stays || changes[i].kept != nullptr);
+                if (stays) continue;
+                returned += were.contains(node);
+                wrong += were.contains(node) ? changes[i].kept == nullptr || !changes[i].kept->nothing : changes[i].kept != nullptr;
+                changes[i].kept = nullptr;
+            }
+            const bool same = std::ranges::equal(last.members, next.members, {}, &NodeSet::Member::one, &NodeSet::Member::one);
+            if (!same) wrong += check(last, next, changes);
+        }
+        for (const One& node : members) were.insert(node.get());
+        last = next;
+    }
+    tap::ok(wrong == 0 && returned != 0, "lists at random");
 }
 
 void special() {
@@ -101,10 +149,14 @@ void special() {
     const auto kept = protocol::parse_kept(returns[2].kept->text);
     tap::ok(kept.has_value() && kept->lists[0].none() && kept->unmoved->none() && returns[2].joins,
             "a node that returns keeps nothing");
-    const NodeSet tagged = set_of({a, b, c}, 50, "{}");
+    const NodeSet tagged = set_of({a, b, c}, 50, {{}, {}, "{}"});
     const auto other = moved.change(again, tagged);
     tap::ok(std::ranges::all_of(other, [](const auto& one) { return one.kept != nullptr && one.kept->nothing; }),
             "keys that are placed in another way: nothing is kept");
+    const NodeSet hashed = set_of({a, b, c}, 55, {{}, KeyHash::murmur3, ""});
+    const auto differently = moved.change(again, hashed);
+    tap::ok(std::ranges::all_of(differently, [](const auto& one) { return one.kept != nullptr && one.kept->nothing; }),
+            "nor under another hash");
     const NodeSet same = set_of({a, b, c}, 60);
     MovedKeys fresh;
     const auto flapped = fresh.change(again, same);
@@ -128,6 +180,7 @@ void special() {
 
 int main() {
     against_the_ring();
+    at_random();
     special();
     return tap::done();
 }

@@ -186,45 +186,6 @@ void old_lists() {
     tap::is(late.trouble + now.trouble, "", "no frame is wrong");
 }
 
-// The same where items have copies: each list tells what it has not moved.
-void lists_with_copies() {
-    const auto told = [](uint64_t since, uint64_t last, bool keeps) {
-        auto keys = std::make_shared<KeptKeys>();
-        OwnedKeys all;
-        all.modulus = 1;
-        keys->lists = {all};
-        keys->unmoved = keeps ? all : OwnedKeys();
-        keys->since = since;
-        keys->last = last;
-        return keys;
-    };
-    node::ListEpoch list;
-    list.registered(10);
-    const auto seen = [&](uint64_t named) {
-        return std::string(list.moved_away(named, "k", false) ? "w" : "-") + (list.moved_away(named, "k", true) ? "r" : "-");
-    };
-    list.kept(20, told(10, 15, true));
-    tap::is(seen(9) + seen(10) + seen(15) + seen(20), "wr------", "a key that has not moved is served for the list of before");
-    tap::is(seen(17), "w-", "a list that the proxy may have skipped is not written by");
-    list.kept(30, told(20, 25, false));
-    tap::is(seen(15) + seen(25) + seen(29) + seen(30), "wrwrwr--", "a key that has moved is not served for any of before");
-    list.kept(20, told(10, 15, true));
-    tap::is(list.newest(), uint64_t(30), "a late one does not make the list older");
-    list.kept(50, told(40, 45, true));
-    tap::is(seen(35) + seen(39) + seen(40) + seen(45), "wrwr----", "what changed before the list that the proxy knew is not known");
-    list.kept(55, told(10, 52, true));
-    list.kept(53, told(50, 51, false));
-    tap::is(seen(52) + seen(51) + seen(54), "wrwrw-", "a late one counts, too");
-    for (uint64_t i = 0; i < 100; i++) list.kept(60, told(50, 58, true));
-    tap::is(seen(58) + seen(59), "--w-", "the same one from many proxies is one");
-    for (uint64_t i = 0; i < 100; i++) list.kept(70 + i, told(60 + i, 69 + i, true));
-    tap::is(seen(70) + seen(168), "wr--", "the oldest of many are forgotten, and no request of before is executed");
-    list.kept(200, nullptr);
-    tap::is(seen(199) + seen(200), "wr--", "nor one from before a list that cannot be told");
-    list.registered(300);
-    tap::is(seen(299) + seen(300), "wr--", "nor from before a new registration");
-}
-
 // S17: a member of a fleet tells the rest of its right, grants no longer leases, and executes nothing without one.
 void serving_right() {
     constexpr uint64_t ms = 1'000'000;
@@ -586,7 +547,6 @@ int main() {
     clock_by_version();
     serving_right();
     old_lists();
-    lists_with_copies();
     bad_ones();
     noise();
     announced_values();

@@ -420,6 +420,25 @@ void the_bytes_of_a_get() {
             "the bytes of a get");
 }
 
+void the_bytes_of_holds() {
+    OutBuffer out;
+    FrameWriter writer(out, frame_bytes_default);
+    writer.begin(FrameKind::requests, 0x1122334455667788);
+    writer.add(HoldOp{{"key", 0}, 0x0102}, RequestOptions{0xa1a2a3a4, false, false, false});
+    writer.add(HoldOp{{"k", 0}, 0, 0xc1c2c3c4c5c6c7c8}, RequestOptions{5, false, false, false});
+    writer.add(CopiesOp{CopiesOp::What::close}, RequestOptions{6, false, false, false});
+    writer.end();
+    tap::is(hex(bytes_of(out)),
+            words("5c000000 0400 0300 8877665544332211 "            // FrameHeader
+                  "0b 00 0300 00000000 00000000 a4a3a2a1 "          // RequestHeader: a hold begins
+                  "0000000000000000 02010000 00000000 6b6579"       // HoldRecord, key
+                  "0b 00 0100 00000000 00000000 05000000 "          // one is released
+                  "c8c7c6c5c4c3c2c1 00000000 00000000 6b"           // HoldRecord, key
+                  "0c 00 0000 00000000 00000000 06000000 "          // copies
+                  "02000000 00000000"),                             // CopiesRecord
+            "the bytes of holds and of a request about copies");
+}
+
 void the_bytes_of_a_hit() {
     OutBuffer out;
     ReplyWriter replies(out, frame_bytes_default, 2, {0x05, 0x0a0b0c});
@@ -523,6 +542,7 @@ int main() {
     chunks_out_of_order();
     every_split();
     the_bytes_of_a_get();
+    the_bytes_of_holds();
     the_bytes_of_a_hit();
     the_bytes_of_an_access();
     the_bytes_of_all();

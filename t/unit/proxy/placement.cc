@@ -373,6 +373,8 @@ void test_points() {
     Snapshot one = made(nodes_of(random_hosts(random, 1, false)), {Distribution::ketama, {}, ""});
     Snapshot modula = made(nodes_of(random_hosts(random, 5, false)), {Distribution::modula, {}, ""});
     tap::ok(!one->point_of(7).has_value() && !modula->point_of(7).has_value(), "one node, and modula, have none");
+    tap::ok(ring->points() == points, "points() has the same");
+    tap::ok(modula->points().empty(), "modula has none there, too");
 }
 
 void test_walk() {

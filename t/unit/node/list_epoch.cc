@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ListEpoch: which requests of older lists a node executes (S17), where items have copies. Histories of lists at random, told by
+// several proxies that miss some, against the lists themselves.
+#include <array>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "node/service/list_epoch.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using protocol::KeptKeys;
+using protocol::OwnedKeys;
+
+namespace {
+
+OwnedKeys all_or_none(bool all) {
+    OwnedKeys keys;
+    if (all) keys.modulus = 1;
+    return keys;
+}
+
+// Where items have copies: each list tells what it has not moved.
+std::shared_ptr<const KeptKeys> told(uint64_t since, uint64_t last, bool keeps) {
+    return std::make_shared<const KeptKeys>(KeptKeys{{all_or_none(true)}, all_or_none(keeps), since, last});
+}
+
+// Where they have none: the former list's keys and the new one's.
+std::shared_ptr<const KeptKeys> without_copies(bool keeps) {
+    return std::make_shared<const KeptKeys>(KeptKeys{{all_or_none(true), all_or_none(keeps)}});
+}
+
+// w: writes of a proxy whose list has this epoch are not executed. r: nor are its reads.
+std::string seen(const node::ListEpoch& list, uint64_t named) {
+    return std::string(list.moved_away(named, "k", false) ? "w" : "-") + (list.moved_away(named, "k", true) ? "r" : "-");
+}
+
+void one_history() {
+    node::ListEpoch list;
+    list.registered(10);
+    list.kept(20, told(10, 15, true));
+    tap::is(seen(list, 9) + seen(list, 10) + seen(list, 15) + seen(list, 20), "wr------",
+            "a key that has not moved is served for the list of before");
+    tap::is(seen(list, 17), "w-", "a list that the proxy may have skipped is not written by");
+    list.kept(30, told(20, 25, false));
+    tap::is(seen(list, 15) + seen(list, 25) + seen(list, 29) + seen(list, 30), "wrwrwr--",
+            "a key that has moved is not served for any of before");
+    list.kept(20, told(10, 15, true));
+    tap::is(list.newest(), uint64_t(30), "a late one does not make the list older");
+    list.kept(50, told(40, 45, true));
+    tap::is(seen(list, 35) + seen(list, 39) + seen(list, 40) + seen(list, 45), "wrwr----",
+            "what changed before the list that the proxy knew is not known");
+    list.kept(55, told(10, 52, true));
+    list.kept(53, told(50, 51, false));
+    tap::is(seen(list, 52) + seen(list, 51) + seen(list, 54), "wrwrw-", "a late one counts, too");
+    for (uint64_t i = 0; i < 100; i++) list.kept(60, told(50, 58, true));
+    tap::is(seen(list, 58) + seen(list, 59), "--w-", "the same one from many proxies is one");
+    for (uint64_t i = 0; i < 100; i++) list.kept(70 + i, told(60 + i, 69 + i, true));
+    tap::is(seen(list, 70) + seen(list, 168), "wr--", "the oldest of many are forgotten, and no request of before is executed");
+    list.kept(200, nullptr);
+    tap::is(seen(list, 199) + seen(list, 200), "wr--", "nor one from before a list that cannot be told");
+    list.registered(300);
+    tap::is(seen(list, 299) + seen(list, 300) + seen(list, 0), "wr----",
+            "nor from before a new registration, but any without an epoch");
+    list.registered(5);
+    list.registered(5);
+    tap::is(list.newest(), uint64_t(5), "etcd without its data begins anew");
+}
+
+// Proxies with and without copies at one node: no fleet has both for long.
+void mixed() {
+    node::ListEpoch list;
+    list.registered(10);
+    list.kept(20, told(10, 15, false));
+    list.kept(30, without_copies(true));
+    tap::is(seen(list, 12) + seen(list, 25) + seen(list, 30), "------",
+            "a list without copies replaces what those with copies told");
+    list.kept(29, without_copies(false));
+    tap::is(seen(list, 25), "--", "a late one without copies tells nothing");
+    list.kept(40, told(20, 35, true));
+    tap::is(seen(list, 25) + seen(list, 29) + seen(list, 30) + seen(list, 35), "wrwr----",
+            "one with copies, after that: what changed before is not known");
+    list.kept(50, without_copies(false));
+    tap::is(seen(list, 35) + seen(list, 49) + seen(list, 50), "wrwr--", "without copies again");
+    list.kept(45, told(40, 42, true));
+    tap::is(list.newest(), uint64_t(50), "a late one with copies does not make the list older");
+    tap::is(seen(list, 41) + seen(list, 49), "wrwr", "nor is anything served again");
+}
+
+// ---- histories at random --------------------------------------------------------------------------------
+
+const std::array<std::string, 3> keys = {"a", "b", "c"};
+
+struct Lists {
+    struct One {
+        uint64_t first;                             // epoch
+        std::array<unsigned, keys.size()> homes{};  // of each key, a pair of nodes
+    };
+    std::vector<One> all;
+
+    explicit Lists(std::mt19937& random, size_t count) {
+        uint64_t epoch = 1;
+        for (size_t i = 0; i < count; i++) {
+            One next = all.empty() ? One() : all.back();
+            next.first = epoch;
+            for (unsigned& home : next.homes)
+                if (random() % 3 == 0) home = random() % 3;
+            all.push_back(next);
+            epoch += 1 + random() % 4;
+        }
+    }
+    uint64_t last(size_t i) const { return i + 1 < all.size() ? all[i + 1].first - 1 : all[i].first + 3; }
+    size_t at(uint64_t epoch) const {
+        size_t i = 0;
+        while (i + 1 < all.size() && all[i + 1].first <= epoch) i++;
+        return i;
+    }
+    std::shared_ptr<const KeptKeys> unmoved(size_t from, size_t to, uint64_t since, uint64_t last_known) const {
+        auto kept = std::make_shared<KeptKeys>();
+        kept->lists = {all_or_none(true)};
+        std::vector<uint32_t> spots;
+        for (size_t k = 0; k < keys.size(); k++)
+            if (all[from].homes[k] == all[to].homes[k]) spots.push_back(KeyPlace().of(keys[k]));
+        std::ranges::sort(spots);
+        kept->unmoved.emplace();
+        for (uint32_t spot : spots) kept->unmoved->arcs.push_back({spot, spot});
+        kept->since = since;
+        kept->last = last_known;
+        return kept;
+    }
+};
+
+// Knows the list `at`, since and until these epochs.
+struct Proxy {
+    size_t at = 0;
+    uint64_t since = 0, last = 0;
+};
+
+void told_by_several() {
+    uint64_t wrong = 0, served = 0, refused = 0;
+    for (unsigned seed = 1; seed <= 2000; seed++) {
+        std::mt19937 random(seed);
+        const Lists lists(random, 12);
+        const auto between = [&](uint64_t low, uint64_t high) { return low + random() % (high - low + 1); };
+        node::ListEpoch list;
+        list.registered(1 + random() % 8);
+        std::vector<Proxy> proxies(3);
+        for (Proxy& proxy : proxies) proxy.since = proxy.last = between(lists.all[0].first, lists.last(0));
+        for (int step = 0; step < 12; step++) {
+            Proxy& proxy = proxies[random() % proxies.size()];
+            const size_t next = proxy.at + 1 + random() % 2;
+            if (next >= lists.all.size()) continue;
+            if (random() % 5 == 0) {  // it starts anew, by a later list, and has nothing to tell
+                const uint64_t begins = between(lists.all[next].first, lists.last(next));
+                proxy = {next, begins, begins};
+                continue;
+            }
+            proxy.last = between(proxy.last, lists.last(proxy.at));
+            const uint64_t epoch = between(lists.all[next].first, lists.last(next));
+            list.kept(epoch, lists.unmoved(proxy.at, next, proxy.since, proxy.last));
+            proxy = {next, epoch, epoch};
+            const Lists::One& now = lists.all[lists.at(list.newest())];
+            for (uint64_t named = 1; named < list.newest(); named++)
+                for (size_t k = 0; k < keys.size(); k++) {
+                    const bool moved = list.moved_away(named, keys[k], /* reads= */ false);
+                    wrong += !moved && lists.all[lists.at(named)].homes[k] != now.homes[k];
+                    (moved ? refused : served)++;
+                }
+        }
+    }
+    tap::note("%llu served, %llu refused", static_cast<unsigned long long>(served), static_cast<unsigned long long>(refused));
+    tap::is(wrong, 0u, "no mutation is executed by a list that has other nodes for the key than the newest one");
+    tap::ok(served > refused / 20, "and others are");
+}
+
+void told_by_one() {
+    uint64_t wrong = 0;
+    for (unsigned seed = 1; seed <= 500; seed++) {
+        std::mt19937 random(seed);
+        const Lists lists(random, 40);
+        node::ListEpoch list;
+        list.registered(1);
+        for (size_t next = 1; next < lists.all.size(); next++)
+            list.kept(lists.all[next].first, lists.unmoved(next - 1, next, lists.all[next - 1].first, lists.last(next - 1)));
+        for (uint64_t named = 1; named <= list.newest(); named++)
+            for (size_t k = 0; k < keys.size(); k++) {
+                bool moved = false;
+                for (size_t i = lists.at(named); i + 1 < lists.all.size(); i++)
+                    moved |= lists.all[i].homes[k] != lists.all[i + 1].homes[k];
+                wrong += list.moved_away(named, keys[k], false) != moved;
+            }
+    }
+    tap::is(wrong, 0u, "of a history without gaps exactly the keys whose nodes a later list has changed are refused");
+}
+
+}  // namespace
+
+int main() {
+    if (!hashkit_error().empty()) {
+        tap::skip(1, hashkit_error());
+        return tap::done();
+    }
+    one_history();
+    mixed();
+    told_by_several();
+    told_by_one();
+    return tap::done();
+}
