@@ -46,7 +46,7 @@ class PairChange {
         ends.insert(ends.end(), more.begin(), more.end());
         ends.push_back(UINT32_MAX);
         std::ranges::sort(ends);
-        ends.erase(std::ranges::unique(ends).begin(), ends.end());
+        ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
         uint32_t first = 0;
         for (const uint32_t end : ends) {
             add({first, end});
