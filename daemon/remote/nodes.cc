@@ -214,7 +214,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     } else if (set->options.copies) {
         changes = MovedKeys::first(*set);
         FormerPlaces& any = set->former.emplace_back();
-        any.first = true;
+        any.unknown = true;
         for (const NodeSet::Member& member : set->members) any.nodes.push_back(member.one);
     }
     refill(set->options);
