@@ -9,6 +9,7 @@
 #include "conf/addresses.h"
 #include "conf/advertise.h"
 #include "conf/disk_options.h"
+#include "conf/etcd_url.h"
 #include "conf/exposure.h"
 #include "conf/kinds.h"
 

@@ -56,6 +56,7 @@ node_libnode_a_SOURCES = \
 	node/service/service.h \
 	node/service/service_counters.h \
 	node/service/serving_right.h \
+	node/service/turn.h \
 	node/service/values.cc \
 	node/service/values.h \
 	node/store/away_gets.cc \

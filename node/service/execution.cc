@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/execution.h"
-#include "node/service/request_effects.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "fabric/local_read.h"
+#include "node/service/request_effects.h"
+#include "node/service/turn.h"
 #include "protocol/frame_writer.h"
 
 namespace farcached::node {
@@ -37,36 +38,7 @@ protocol::Key* key_of(protocol::RequestOp& op) {
         op);
 }
 
-ReplyOptions reply_to(uint32_t tag) {
-    ReplyOptions options;
-    options.tag = tag;
-    return options;
-}
-
 }  // namespace
-
-struct Execution::Turn {
-    uint64_t sequence;
-    NodeSeconds now;
-    protocol::ReplyWriter replies;
-    Verdict verdict;
-    std::optional<uint32_t> right_ms;  // as the replies tell it
-    bool serves = true;                // of requests with keys, and flushes (S17)
-
-    // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
-    bool may_grant() const { return right_ms != 0; }
-    // The node's decision on a lease.
-    void grant(ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {
-        with.denied = denied;
-        if (may_grant()) with.grant = granted;
-    }
-    template <class Reply>
-    ReplyOptions reply_to(uint32_t tag, const Reply& reply) const {
-        ReplyOptions options = node::reply_to(tag);
-        grant(options, reply.grant, reply.denied);
-        return options;
-    }
-};
 
 // The replies of requests that execute at that time.
 Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {

@@ -3,8 +3,11 @@
 #include <string>
 
 #include "node/service/execution.h"
+#include "node/service/turn.h"
 
 namespace farcached::node {
+
+using protocol::RequestRefusal;
 
 // After a mutation: another thread may have taken a newer list since execute() has looked. The key's new nodes are used as soon as
 // that is answered. So the item goes, and the request counts as not executed.
