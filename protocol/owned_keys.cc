@@ -26,7 +26,7 @@ bool is_plausible(const ListRecord& record) {
 }
 
 struct EpochsRecord {
-    uint64_t since, last;  // as in KeptKeys; behind the ListRecord of `unmoved`
+    uint64_t since, last, next;  // as in KeptKeys; behind the ListRecord of `unmoved`
 };
 
 bool take_list(wire::Cursor& at, OwnedKeys& keys, std::optional<EpochsRecord>& epochs) {
@@ -99,7 +99,7 @@ std::string kept_text(const KeptKeys& kept) {
     const auto append = [&](const OwnedKeys& list, bool unmoved) {
         wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, unmoved, list.modulus,
                                      list.remainder, uint32_t(list.arcs.size())});
-        if (unmoved) wire::append(out, EpochsRecord{kept.since, kept.last});
+        if (unmoved) wire::append(out, EpochsRecord{kept.since, kept.last, kept.next});
         for (const OwnedKeys::Arc& arc : list.arcs) wire::append(out, arc);
     };
     for (const OwnedKeys& list : kept.lists) append(list, /* unmoved= */ false);
@@ -122,6 +122,7 @@ std::optional<KeptKeys> parse_kept(std::string_view text) {
         kept.unmoved = std::move(list);
         kept.since = epochs->since;
         kept.last = epochs->last;
+        kept.next = epochs->next;
     }
     if (kept.lists.empty()) return {};
     return kept;

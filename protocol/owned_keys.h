@@ -42,6 +42,7 @@ struct KeptKeys {
     std::optional<OwnedKeys> unmoved = std::nullopt;
     // With `unmoved`: the epochs (EpochRecord) at which the former list was first and last known to be the list.
     uint64_t since = 0, last = 0;
+    uint64_t next = 0;  // the first one of the new list
 
     bool keeps(std::string_view key) const;
     bool keeps_all() const;

@@ -234,7 +234,7 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
     if (set_->placement->is_by_chance()) return false;
     const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.unknown || (places.placement != nullptr && places.may_have(own.node(), key))) return false;
+        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
         bool listed = false;
         for (const auto& peer : list_) {
             if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;

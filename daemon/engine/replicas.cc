@@ -35,6 +35,8 @@ constexpr uint64_t hold_age_ns = 5'000'000'000;
 constexpr uint64_t closed_ns = (protocol::CopiesOp::closed_s - 5) * UINT64_C(1'000'000'000);
 constexpr uint32_t repair_tries = 3, repairs_max = 256;
 // A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
+constexpr uint32_t rounds_max = 20;
+constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 // A recache token stays at the primary.
@@ -99,10 +101,8 @@ void Replicas::begin_flush(Request& request) {
 }
 
 void Replicas::closed(Request& request, ReplySlot& slot) {
-    if (!slot.available()) {  // a node has no connection: the flush fails, too
-        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
-        return pass_on(request);
-    }
+    if (!slot.available()) return fail(request, "a node did not flush in time");  // those that are closed open by themselves
+    if (!list_is_same(request)) return begin_again(request);
     const Ticket ticket = open(request, step(&Replicas::flushed));
     try {
         context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket);
@@ -112,7 +112,7 @@ void Replicas::closed(Request& request, ReplySlot& slot) {
 }
 
 void Replicas::flushed(Request& request, ReplySlot& slot) {
-    const bool in_time = boottime_ns() - request.held_ns < closed_ns;
+    const bool in_time = boottime_ns() - request.held_ns < closed_ns && list_is_same(request);
     if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
     if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
     answer(request, slot.reply());
@@ -157,7 +157,10 @@ void Replicas::first_answered(Request& request, ReplySlot& slot) {
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
-    if (request.is_ahead) return wait_for_key(request);
+    if (request.is_ahead) {  // what its session has asked for since comes later
+        const bool is_behind = waits(key_of(request.asked.op).bytes, request.session);
+        return is_behind ? answer(request, GetReply()) : wait_for_key(request);
+    }
     ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
 }
 
@@ -220,7 +223,8 @@ void Replicas::end_tick() {
     if (links.last_change() == change_ || links.number() != 0) [[likely]] return;
     change_ = links.last_change();
     place_ = 0;
-    begun_ = false;
+    begun_ = missed_ = false;
+    rounds_ = 0;
     portion_at_ns_ = boottime_ns() + settle_ns;
 }
 
@@ -228,7 +232,13 @@ void Replicas::ask_portion() {
     using What = protocol::CopiesOp::What;
     portion_at_ns_ = UINT64_MAX;
     Links& links = context_.router.links();
-    if (asked_ || keys_left_ != 0 || !links.has_copies() || place_ >= links.nodes()) return;
+    if (asked_ || keys_left_ != 0 || !links.has_copies()) return;
+    if (place_ >= links.nodes()) {
+        if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
+        place_ = 0;
+        portion_at_ns_ = boottime_ns() + round_ns;
+        return;
+    }
     asked_ = true;
     const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_, !begun_}, &Replicas::pass_answered);
     try {
@@ -250,6 +260,7 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
     const bool goes_on = !text.empty() && text[0] != 0;
     if (!text.empty()) text.remove_prefix(1);
     if (record.change == change_) {
+        missed_ = missed_ || !slot.available();
         begun_ = goes_on;
         if (!goes_on) place_++;
     }

@@ -103,6 +103,8 @@ class Replicas final : public SteppedRequests {
     uint64_t change_ = 0;          // Links::last_change() of the last passes
     size_t place_ = 0;             // of the node whose pass is under way, or begins next
     bool begun_ = false;
+    bool missed_ = false;          // a node did not reply: another round follows
+    uint32_t rounds_ = 0;
     uint32_t keys_left_ = 0;       // of the portion
     uint64_t portion_bytes_ = 0;
     uint64_t portion_at_ns_ = UINT64_MAX;

@@ -93,28 +93,17 @@ class PairChange {
     std::vector<Node> nodes_;
 };
 
-KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const SharedEpoch& epoch) {
+KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSet& next) {
     const uint64_t ended = epoch_now(last.epoch);
-    std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended});
+    const SharedEpoch& epoch = next.epoch;
+    std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended, next.since});
     if (text.size() <= protocol::kept_bytes_max)
         return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
     const OwnedKeys none{.place = node.kept.place};
-    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended}), true, epoch});
+    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended, next.since}), true, epoch});
 }
 
 }  // namespace
-
-std::vector<MovedKeys::Change> MovedKeys::first(const NodeSet& set) {
-    std::vector<Change> changes(set.members.size());
-    if (!set.options.copies || set.epoch == nullptr) return changes;
-    const KeyPlace place = set.placement->place();
-    for (size_t i = 0; i < changes.size(); i++) {
-        const protocol::KeptKeys all{{all_keys(place)}, OwnedKeys{.place = place}, set.since, 0};
-        changes[i].joins = true;
-        changes[i].kept = std::make_shared<const Kept>(Kept{protocol::kept_text(all), false, set.epoch});
-    }
-    return changes;
-}
 
 std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
@@ -126,10 +115,10 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         const bool returns = !stays && departed_.contains(next.members[i].one->address);
         const OwnedKeys none{.place = node.kept.place};
         if (stays && (node.changed || node.kept.none()))
-            changes[i].kept = kept_of(node, last, next.epoch);
+            changes[i].kept = kept_of(node, last, next);
         else if (stays && between)
-            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next.epoch);
-        if (returns) changes[i].kept = kept_of({none, none, true}, last, next.epoch);
+            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next);
+        if (returns) changes[i].kept = kept_of({none, none, true}, last, next);
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }
     return changes;

@@ -27,8 +27,6 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
-    // Of the first set of this process. With copies no node executes a mutation by an older one. Throws std::bad_alloc.
-    static std::vector<Change> first(const NodeSet& set);
 
   private:
     std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);

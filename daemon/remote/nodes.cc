@@ -211,11 +211,6 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         set->former = former_places(*last, moves(*last));
-    } else if (set->options.copies) {
-        changes = MovedKeys::first(*set);
-        FormerPlaces& any = set->former.emplace_back();
-        any.unknown = true;
-        for (const NodeSet::Member& member : set->members) any.nodes.push_back(member.one);
     }
     refill(set->options);
     std::lock_guard hold(lock_);

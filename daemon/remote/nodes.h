@@ -119,7 +119,6 @@ struct FormerPlaces {
     std::vector<std::shared_ptr<OneNode>> nodes;
 
     bool copies = false;                             // each key has two nodes
-    bool unknown = false;                            // what other processes used when this one began; of no matter to gets
 
     // Were these the key's nodes, in this order?
     bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {

@@ -304,21 +304,22 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp
 void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
     counters_.cmd_set.add(1);
     const protocol::StoreReply reply = node_.store(op, turn.now);
-    if (has_moved(turn, tag, op.key)) return;
+    if (has_moved(turn, tag, op.key, reply.status == protocol::StoreReply::Status::stored)) return;
     turn.replies.add(reply, turn.reply_to(tag, reply));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
     counters_.cmd_delete.add(1);
     const protocol::DeleteReply reply = node_.remove(op, turn.now);
-    if (!has_moved(turn, options.tag, op.key)) turn.replies.add(reply, reply_to(options.tag));
+    if (!has_moved(turn, options.tag, op.key, /* wrote= */ false)) turn.replies.add(reply, reply_to(options.tag));
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
     op.lease = grants(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
-    if (has_moved(turn, options.tag, op.key)) return;
+    using Status = protocol::ArithReply::Status;
+    if (has_moved(turn, options.tag, op.key, reply.status == Status::ok || reply.status == Status::vivified)) return;
     turn.replies.add(reply, turn.reply_to(options.tag, reply));
 }
 
@@ -360,7 +361,8 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     }
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
-    if (has_epoch) connection_.shared.list.kept(connection_.epoch, keys);
+    const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
+    if (has_epoch) connection_.shared.list.kept(began, keys);
     if (!keys->keeps_all()) return begin(turn, tag, {{}, keys});
     turn.replies.add(protocol::DoneReply(), reply_to(tag));
     return true;

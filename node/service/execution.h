@@ -115,7 +115,7 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op);
     void answer_text(Turn& turn, uint32_t tag, std::string_view text);
-    bool has_moved(Turn& turn, uint32_t tag, const protocol::Key& key);
+    bool has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bool wrote);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
     static Hit hit_to(uint32_t tag, bool want_grant, bool elsewhere = false);

@@ -25,9 +25,13 @@ protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
     return reply;
 }
 
-void Node::close_copies(NodeSeconds now, uint32_t seconds) {
+void Node::close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself) {
     std::lock_guard hold(impl_->closing);
-    impl_->closers++;
+    if (now >= impl_->closed_until) impl_->closers = 0;
+    if (ends_itself)
+        impl_->closed_itself_until = now + seconds;
+    else
+        impl_->closers++;
     impl_->closed_until = std::max(impl_->closed_until, now + seconds);
     impl_->each_partition([&](Partition& partition) { partition.close_copies(impl_->closed_until); });
 }
@@ -35,10 +39,9 @@ void Node::close_copies(NodeSeconds now, uint32_t seconds) {
 void Node::open_copies(NodeSeconds now) {
     std::lock_guard hold(impl_->closing);
     if (now >= impl_->closed_until) impl_->closers = 0;
-    if (impl_->closers != 0) impl_->closers--;
-    if (impl_->closers != 0) return;
-    impl_->closed_until = 0;
-    impl_->each_partition([&](Partition& partition) { partition.close_copies(0); });
+    if (impl_->closers == 0 || --impl_->closers != 0) return;
+    impl_->closed_until = std::max(impl_->closed_itself_until, now);
+    impl_->each_partition([&](Partition& partition) { partition.close_copies(impl_->closed_until); });
 }
 
 }  // namespace farcached::node

@@ -35,7 +35,10 @@ class FlushSchedule {
     }
     // A time that has passed means an immediate flush.
     void schedule(NodeSeconds when, NodeSeconds now) {
-        if (when <= now) return flush(now);
+        if (when <= now) {
+            node_.close_copies(now, others_due_s, /* ends_itself= */ true);
+            return flush(now);
+        }
         {
             std::lock_guard hold(lock_);
             node_.announce_flush(when);
@@ -58,7 +61,7 @@ class FlushSchedule {
         std::lock_guard hold(lock_);
         const NodeSeconds when = when_.load(std::memory_order_relaxed);
         if (when == 0 || when > now) return;  // another thread flushed first
-        node_.close_copies(now, others_due_s);
+        node_.close_copies(now, others_due_s, /* ends_itself= */ true);
         node_.flush_all(now);
         // Cleared last: a thread that sees no schedule must find no old item.
         when_.store(0, std::memory_order_release);

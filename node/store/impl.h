@@ -64,7 +64,7 @@ struct Node::Impl {
     PrefixCounts prefix_counts;
     std::mutex closing;             // taken before a partition's lock
     uint32_t closers = 0;           // under it, as the next
-    NodeSeconds closed_until = 0;
+    NodeSeconds closed_until = 0, closed_itself_until = 0;
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -283,8 +283,8 @@ class Node {
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
     // Until open_copies(), or for some seconds, no hold and no mark lets an item in that another node has (Holds, H5). Each
-    // close_copies() needs one open_copies() before its seconds have passed.
-    void close_copies(NodeSeconds now, uint32_t seconds);
+    // close_copies() needs one open_copies() before its seconds have passed, unless it is to end by itself.
+    void close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself = false);
     void open_copies(NodeSeconds now);
     protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 

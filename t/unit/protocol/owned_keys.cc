@@ -53,6 +53,7 @@ void unmoved() {
     kept.unmoved = ring;
     kept.since = 7;
     kept.last = UINT64_C(1) << 60;
+    kept.next = 9;
     const std::string text = kept_text(kept);
     const auto read = parse_kept(text);
     tap::ok(read.has_value() && *read == kept, "unmoved keys are read as they were written");
