@@ -58,12 +58,7 @@ bool Replicas::list_is_same(const Request& request) const { return request.list 
 
 template <class Op>
 void Replicas::ask_copy(Request& request, const Op& op, Step then) {
-    const Ticket ticket = open(request, then);
-    try {
-        context_.router.links().ask_copy(op, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
+    ask(request, then, [&](Ticket ticket) { context_.router.links().ask_copy(op, ticket); });
 }
 
 bool Replicas::goes_ahead(const Request& request) const {
@@ -85,12 +80,7 @@ void Replicas::begin(Request& request) {
 // ---- a flush (C6) ---------------------------------------------------------------------------------------
 
 void Replicas::ask_all(Request& request, protocol::CopiesOp::What what, Step then) {
-    const Ticket ticket = open(request, then);
-    try {
-        context_.router.links().ask(protocol::CopiesOp{what}, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
+    ask(request, then, [&](Ticket ticket) { context_.router.links().ask(protocol::CopiesOp{what}, ticket); });
 }
 
 // A node knows by itself what to do at the moment of a scheduled one (node/store/flush_schedule.h).
@@ -103,12 +93,8 @@ void Replicas::begin_flush(Request& request) {
 void Replicas::closed(Request& request, ReplySlot& slot) {
     if (!slot.available()) return fail(request, "a node did not flush in time");  // those that are closed open by themselves
     if (!list_is_same(request)) return begin_again(request);
-    const Ticket ticket = open(request, step(&Replicas::flushed));
-    try {
-        context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
+    ask(request, step(&Replicas::flushed),
+        [&](Ticket ticket) { context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket); });
 }
 
 void Replicas::flushed(Request& request, ReplySlot& slot) {
@@ -116,6 +102,20 @@ void Replicas::flushed(Request& request, ReplySlot& slot) {
     if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
     if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
     answer(request, slot.reply());
+}
+
+// Of the item that another node has, if the mark or the hold still counts.
+StoreOp Replicas::store_op(const Request& request, const Item& item) {
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (item.cas != 0) op.cas_set = item.cas;
+    op.value = item.value;
+    op.flags = item.flags;
+    op.exptime = item.exptime;
+    op.key_binary = item.key_binary;
+    return op;
 }
 
 // ---- a newer list -------------------------------------------------------------------------------------
@@ -183,16 +183,8 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     request.flags = reply->meta.flags;
     request.exptime = reply->meta.exptime;
     request.key_binary = reply->meta.key_binary;
-    StoreOp op;
-    op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = request.mark;
-    if (reply->meta.cas != 0) op.cas_set = reply->meta.cas;
-    op.value = request.value;
-    op.flags = request.flags;
-    op.exptime = request.exptime;
-    op.key_binary = request.key_binary;
-    ask_links(request, op, {}, step(&Replicas::fill_answered));
+    const Item item{request.value, request.flags, request.exptime, reply->meta.cas, request.key_binary};
+    ask_links(request, store_op(request, item), {}, step(&Replicas::fill_answered));
 }
 
 void Replicas::fill_answered(Request& request, ReplySlot& slot) {
@@ -207,8 +199,7 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
 
 struct Replicas::PassRecord {
     Replicas* replicas;
-    uint64_t change;
-    bool begins;
+    uint64_t change = 0;  // of a portion
 };
 
 // The first node has the item.
@@ -240,7 +231,7 @@ void Replicas::ask_portion() {
         return;
     }
     asked_ = true;
-    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_, !begun_}, &Replicas::pass_answered);
+    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_}, &Replicas::pass_answered);
     try {
         links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
     } catch (const std::bad_alloc&) {
@@ -270,7 +261,7 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
         GetOp op;
         op.key = {bytes, 0};
         op.peek = true;
-        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::key_completed);
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, &Replicas::key_completed);
         keys_left_++;
         try {
             submit_own(op, ticket);
@@ -383,16 +374,7 @@ void Replicas::looked(Request& request, ReplySlot& slot) {
 void Replicas::copy(Request& request, const Item& item) {
     if (has_expired(item.exptime, context_.now)) return release(request);
     if (!list_is_same(request)) return lose_copy(request);
-    StoreOp op;
-    op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = request.mark;
-    if (item.cas != 0) op.cas_set = item.cas;
-    op.value = item.value;
-    op.flags = item.flags;
-    op.exptime = item.exptime;
-    op.key_binary = item.key_binary;
-    ask_copy(request, op, step(&Replicas::copied));
+    ask_copy(request, store_op(request, item), step(&Replicas::copied));
 }
 
 void Replicas::copied(Request& request, ReplySlot& slot) {
@@ -412,7 +394,7 @@ void Replicas::lose_copy(Request& request) {
         GetOp op;
         op.key = key_of(request.asked.op);
         op.peek = true;
-        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, false}, &Replicas::repaired);
+        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, &Replicas::repaired);
         repairs_++;
         try {
             submit_own(op, ticket, tries);

@@ -57,6 +57,7 @@ class Replicas final : public SteppedRequests {
     };
     static Step step(void (Replicas::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
 
+    static protocol::StoreOp store_op(const Request& request, const Item& item);
     bool goes_ahead(const Request& request) const override;
     void begin(Request& request) override;
     void begin_mutation(Request& request);

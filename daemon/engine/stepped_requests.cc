@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/stepped_requests.h"
 
-#include <new>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -208,14 +207,11 @@ Ticket SteppedRequests::open(const Request& request, Step then) {
 
 template <class Op>
 void SteppedRequests::ask_links(Request& request, const Op& op, Wanted wanted, Step then) {
-    const Ticket ticket = open(request, then);
     Links& links = context_.router.links();
-    try {
+    ask(request, then, [&](Ticket ticket) {
         if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose(op.key.bytes), op, wanted, ticket);
         else links.ask(op, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
+    });
 }
 
 template void SteppedRequests::ask_links(Request&, const GetOp&, Wanted, Step);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -78,7 +79,6 @@ class SteppedRequests {
         Awaits awaits = Awaits::nothing;
         std::string value;     // an item that was found, with the next ones
         uint32_t flags = 0;
-        uint64_t cas = 0;
         bool key_binary = false;
         NodeSeconds fetched_at = 0, exptime = never_expires;
         protocol::ReplyOp reply;           // for the client
@@ -116,9 +116,17 @@ class SteppedRequests {
             if (Request* failed = find(number)) fail(*failed, "no memory for a request that takes several steps");
         }
     }
-    // A ticket whose answer goes to `then`. Throws std::bad_alloc.
-    Ticket open(const Request& request, Step then);
-    // Asks the key's node; `then` is called once, perhaps within the call.
+    // `submit` submits a request with the ticket that it gets; `then` is called once, perhaps within the call.
+    template <class Submit>
+    void ask(Request& request, Step then, Submit&& submit) {
+        const Ticket ticket = open(request, then);
+        try {
+            submit(ticket);
+        } catch (const std::bad_alloc&) {
+            replies_.unavailable(ticket);
+        }
+    }
+    // Asks the key's node, as above.
     template <class Op>
     void ask_links(Request& request, const Op& op, Wanted wanted, Step then);
     // The request as the client sent it, whose answer goes to the client.
@@ -142,6 +150,7 @@ class SteppedRequests {
   private:
     struct OwnRecord;
 
+    Ticket open(const Request& request, Step then);
     SubmitResult take(std::unique_ptr<Request> request);
     void enqueue(Request& request);
     void make_due(Request& request) noexcept;

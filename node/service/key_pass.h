@@ -4,8 +4,8 @@
 //
 // Owner: the ServiceShared of all connections. Any thread; one lock.
 //
-// K1  A pass visits each page once. It may miss an item that is stored during the pass, which has its copy by that.
-//     It may also miss one that moves to another page.
+// K1  A pass visits each page once. It may miss an item that moves to another page, or that is stored during the
+//     pass: that mutation has stored the copy, too.
 // K2  Each proxy asks for a pass when the list of nodes has changed. A request that comes soon after the begin of a pass is one for
 //     the same change. A later one makes the pass begin again at its end.
 // K3  A portion has portion_keys keys at most, and visits pages_max pages at most.
