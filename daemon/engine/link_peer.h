@@ -41,10 +41,7 @@ class LinkPeer {
     bool reachable() const { return own() != nullptr ? own()->reachable() : borrowed().reachable(); }
     bool has_answered() { return own() != nullptr ? own()->has_answered() : borrowed().has_answered(); }
     // Of a node that left the set, or whose link is replaced: its unanswered requests fail then (M6).
-    void leave_by(uint64_t at_ns) {
-        leaves_by_ns_ = at_ns;
-        if (own() != nullptr) own()->withdraw();
-    }
+    void leave_by(uint64_t at_ns) { leaves_by_ns_ = at_ns; }
     uint64_t leaves_by_ns() const { return leaves_by_ns_; }
     bool leaves() const { return leaves_by_ns_ != UINT64_MAX; }
     // In the set's order, from when it is in use.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -514,9 +516,36 @@ void Links::take() {
     list_ = std::move(list);
     set_ = std::move(next);
     for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
-    for (auto& peer : leaving_) peer->touch();
+    PostponedRequests::List waiting;
+    for (auto& peer : leaving_) {
+        if (peer->own() != nullptr) waiting.splice(waiting.end(), peer->own()->withdraw());
+        peer->touch();
+    }
     retire();
     fencer_->attend(list_, leaving_, *set_);
+    for (PostponedRequests::Postponed& request : waiting) ask_elsewhere(request);
+}
+
+// Of a node that has left: none of these was sent. A mutation of an item with a copy begins again (Replicas), and so would a
+// borrower's or a diverted request, but those fail.
+void Links::ask_elsewhere(PostponedRequests::Postponed& request) noexcept {
+    proxy::AskOptions& with = request.options;
+    if (request.sink != tickets_.get()) return request.sink->failed(with.ticket, {proxy::AskFailure::node_down, std::nullopt});
+    with.moved = false;
+    with.epoch = epoch_now(set_->epoch);
+    std::visit(
+        [&]<class Op>(const Op& op) {
+            if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>) {
+                if (!set_->options.copies || !changes(op)) {
+                    LinkPeer* peer = choose(op.key.bytes);
+                    with.one_sided = with.one_sided && peer != nullptr && !peer->is_mapped();
+                    ask_peer(peer, op, std::move(with));
+                    return;
+                }
+            }
+            shared_.pool.unavailable(with.ticket, list_is_old);
+        },
+        request.op);
 }
 
 std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {

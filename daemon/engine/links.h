@@ -31,7 +31,8 @@
 // M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
 //     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
 //     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
-//     for it: none overtakes an earlier one (L2). A link that ends waits for the workers that borrow it, except where a new one
+//     for it: none overtakes an earlier one (L2). A worker's own requests that wait at the removed node for keys to move, or for
+//     it to join, go to the node by the new set. A link that ends waits for the workers that borrow it, except where a new one
 //     serves them. A letter for a node that its owner does not know yet makes the owner take the newer set.
 #pragma once
 
@@ -148,6 +149,7 @@ class Links {
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
     template <class Op>
     SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
+    void ask_elsewhere(PostponedRequests::Postponed& request) noexcept;
     LinkPeer* flush_touched();
     void take_letters();
     void serve(std::unique_ptr<Letter> letter);

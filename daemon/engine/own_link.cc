@@ -67,6 +67,19 @@ proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
     return submitted;
 }
 
+PostponedRequests::List PostponedRequests::take(bool all) noexcept {
+    List taken;
+    for (Place at = list_.begin(); at != list_.end();) {
+        const Place one = at++;
+        if (!all && !one->options.moved) continue;
+        waiting_[one->options.session % waiting_.size()]--;
+        taken.splice(taken.end(), list_, one);
+    }
+    moved_deadline_ns_ = UINT64_MAX;
+    if (empty()) for_room_ = false;
+    return taken;
+}
+
 void PostponedRequests::fail(uint64_t before_ns) {
     const auto why = before_ns == UINT64_MAX ? proxy::AskFailure::node_down : proxy::AskFailure::timed_out;
     while (!empty() && deadline_of(list_.front()) <= before_ns) {
@@ -153,11 +166,11 @@ void OwnLink::publish() {
     if (!peer_.leaves()) show(link_.up() ? State::up : starting_ ? State::starting : State::down);
 }
 
-void OwnLink::withdraw() {
+PostponedRequests::List OwnLink::withdraw() noexcept {
     show(LentLink::State::starting);
-    if (holds()) postponed_.fail(UINT64_MAX);
-    postponed_.fail_moved();
+    PostponedRequests::List taken = postponed_.take(/* all= */ holds());
     fence_ = FenceState::in_use;
+    return taken;
 }
 
 void OwnLink::follow(FenceState next) {

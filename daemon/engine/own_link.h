@@ -33,6 +33,14 @@ namespace farcached::daemon {
 //     Replies do not put off the deadline of one of a key that moved: that one does not wait for its turn.
 class PostponedRequests {
   public:
+    struct Postponed : OwnedRequest {
+        template <class Op>
+        Postponed(const Op& from, proxy::AskOptions&& with, proxy::ReplySink& its_sink)
+            : OwnedRequest(from, std::move(with)), sink(&its_sink) {}
+        proxy::ReplySink* sink;
+    };
+    using List = std::list<Postponed>;  // a list: they cannot move
+
     // Both outlive this.
     PostponedRequests(LinkShared& shared, proxy::Requests& requests) : shared_(shared), requests_(requests) {}
 
@@ -49,19 +57,15 @@ class PostponedRequests {
     void send(bool holds_moved);
     // Fails those of keys that moved, as fail().
     void fail_moved(uint64_t before_ns = UINT64_MAX, proxy::AskFailure why = proxy::AskFailure::node_down);
+    // The caller asks them elsewhere: those of keys that moved, or all.
+    List take(bool all) noexcept;
     // Fails those whose deadline is at or before this time; UINT64_MAX: all.
     void fail(uint64_t before_ns);
     // UINT64_MAX: none.
     uint64_t deadline_ns() const { return empty() ? UINT64_MAX : std::min(deadline_of(list_.front()), moved_deadline_ns_); }
 
   private:
-    struct Postponed : OwnedRequest {
-        template <class Op>
-        Postponed(const Op& from, proxy::AskOptions&& with, proxy::ReplySink& its_sink)
-            : OwnedRequest(from, std::move(with)), sink(&its_sink) {}
-        proxy::ReplySink* sink;
-    };
-    using Place = std::list<Postponed>::iterator;
+    using Place = List::iterator;
 
     proxy::SubmitResult ask(const Postponed& request);
     static void fail(const Postponed& request, proxy::AskFailure why);
@@ -74,7 +78,7 @@ class PostponedRequests {
     proxy::Requests& requests_;
     bool for_room_ = false;  // one waits for room or the connection
     uint64_t moved_deadline_ns_ = UINT64_MAX;  // of the first one of a key that moved
-    std::list<Postponed> list_;  // a list: they cannot move
+    List list_;
     std::array<uint32_t, 256> waiting_{};  // by session number
 };
 
@@ -103,9 +107,10 @@ class OwnLink final : private proxy::LinkEvents {
     void tick(uint64_t now_ns);
     // Shows its state to borrowers, unless its node left the set or another link replaces it.
     void publish();
-    // Its node leaves the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
-    // on a state that nothing changes any more. For the same reason requests that wait for the node to join fail.
-    void withdraw();
+    // Its node has left the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
+    // on a state that nothing changes any more. For the same reason the requests that wait for the node to join, or for keys to
+    // move, are to be asked elsewhere.
+    PostponedRequests::List withdraw() noexcept;
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
     // LinkShared::moving has changed. lost: the former home of some of the keys whose requests wait has no connection.

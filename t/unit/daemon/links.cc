@@ -309,6 +309,26 @@ void a_silent_node_leaves() {
     tap::is(desk.answers(), "unavailable stored ", "a leaving node that is silent is given up after its timeout");
 }
 
+// A node joins and leaves while another does not delete the items of the keys that move between them (F7). Nothing asked fails.
+void a_node_passes_by() {
+    Desk desk;
+    tap::ok(desk.until_up(), "a node is up");
+    desk.settings.nodes = {Desk::spec_of("a", desk.server), Desk::spec_of("b", desk.other)};
+    desk.stands_still = true;
+    desk.reload();
+    std::string key;  // of node b
+    while (key.empty() || desk.links->choose(key)->node().name != "b") key += "k";
+    desk.until([&] { return desk.nodes->all()[1].links_up == 1; });
+    tap::is(desk.set(key, "v"), SubmitResult::crowded, "another joins; a key that moves there waits for the first one");
+    tap::is(desk.get(key), SubmitResult::crowded, "gets, too");
+    desk.settings.nodes = {Desk::spec_of("a", desk.server)};
+    desk.reload();
+    desk.set(key, "w");
+    desk.get(key);
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored v stored w ", "it leaves: what waits goes to the key's node, in its order");
+}
+
 // A change of a connection's settings makes a new connection, behind the old one.
 void connections_change() {
     Desk desk;
@@ -466,6 +486,7 @@ int main() {
     lookups();
     sessions();
     a_node_leaves();
+    a_node_passes_by();
     a_silent_node_leaves();
     connections_change();
     lookups_without_memory();
