@@ -16,6 +16,7 @@ import time
 
 from daemon import _die_with_parent, deadline, until
 
+STARTS = 3  # attempts
 
 def program():
     """None: not installed."""
@@ -59,16 +60,31 @@ class DnsServer:
             lines += ["host-record=%s,%s,%d" % (name, address, ttl) for address in found] or ["txt-record=%s,none" % name]
         for name, found in (services or {}).items():
             lines += ["srv-host=%s,%s,%d,0,%d" % (name, target, port, weight) for target, port, weight in found]
-        path = os.path.join(self.folder, "dnsmasq.conf")
+        path, said = os.path.join(self.folder, "dnsmasq.conf"), []
         with open(path, "w") as f:
             f.write("\n".join(lines) + "\n")
+        for _ in range(STARTS):
+            if self.start(path, deadline() / STARTS):
+                return
+            said.append(self.state())
+        raise RuntimeError("dnsmasq on port %d does not answer: %s" % (self.port, "; ".join(said)))
+
+    def start(self, path, timeout):
         self.stop()
-        self.process = subprocess.Popen([program(), "--keep-in-foreground", "--conf-file=" + path], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=open(os.path.join(self.folder, "log"), "ab"),
-                                        preexec_fn=_die_with_parent)
-        if not until(self.answers, lambda good: good or self.process.poll() is not None):
-            with open(os.path.join(self.folder, "log")) as log:
-                raise RuntimeError("dnsmasq does not answer: %s" % log.read())
+        with open(os.path.join(self.folder, "log"), "wb") as log:
+            self.process = subprocess.Popen([program(), "--keep-in-foreground", "--conf-file=" + path], stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.DEVNULL, stderr=log, preexec_fn=_die_with_parent)
+        return until(self.answers, lambda good: good or self.process.poll() is not None, timeout=timeout)
+
+    def state(self):
+        """What a process does that does not answer: its exit status, or where it waits, and what it said."""
+        if self.process.poll() is not None:
+            doing = "exit status %d" % self.process.returncode
+        else:
+            with open("/proc/%d/status" % self.process.pid) as status, open("/proc/%d/wchan" % self.process.pid) as wchan:
+                doing = "%s in %s" % (status.read().split("State:")[1].split("\n")[0].strip(), wchan.read() or "no call")
+        with open(os.path.join(self.folder, "log")) as log:
+            return doing + " " + repr(log.read())
 
     def answers(self):
         """Does it reply to a query?"""
