@@ -54,6 +54,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/meta_engine.cc \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
+	daemon/engine/missing_copies.h \
 	daemon/engine/owned_request.h \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \

@@ -333,9 +333,9 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
 	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \
-	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/moved_keys t/unit/daemon/permissions \
-	t/unit/daemon/reply_queue t/unit/daemon/ring_waits t/unit/daemon/stats t/unit/daemon/stats_tune \
-	t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
+	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/missing_copies \
+	t/unit/daemon/moved_keys t/unit/daemon/permissions t/unit/daemon/reply_queue t/unit/daemon/ring_waits \
+	t/unit/daemon/stats t/unit/daemon/stats_tune t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
 	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/key_pass \
 	t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
@@ -517,6 +517,10 @@ t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
 TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
 t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/lib/tap.h
+check_PROGRAMS += t/unit/daemon/missing_copies
+TESTS += t/unit/daemon/missing_copies
+t_unit_daemon_missing_copies_SOURCES = t/unit/daemon/missing_copies.cc t/lib/tap.h
+
 check_PROGRAMS += t/unit/daemon/moved_keys
 TESTS += t/unit/daemon/moved_keys
 t_unit_daemon_moved_keys_SOURCES = t/unit/daemon/moved_keys.cc t/lib/tap.h

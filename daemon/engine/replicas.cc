@@ -33,7 +33,6 @@ constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this t
 constexpr uint32_t tries_max = 100;
 constexpr uint64_t hold_age_ns = 5'000'000'000;
 constexpr uint64_t closed_ns = (protocol::CopiesOp::closed_s - 5) * UINT64_C(1'000'000'000);
-constexpr uint32_t repair_tries = 3, repairs_max = 256;
 // A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
 constexpr uint32_t rounds_max = 20;
 constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
@@ -137,6 +136,7 @@ bool Replicas::again_later(Request& request, const ReplySlot& slot) {
 
 void Replicas::timer_due() {
     if (portion_at_ns_ <= boottime_ns()) ask_portion();
+    complete_missing();
     if (again_at_ns_ > boottime_ns()) return;
     again_at_ns_ = UINT64_MAX;
     for (const uint64_t number : std::exchange(waiting_, {}))
@@ -146,6 +146,7 @@ void Replicas::timer_due() {
 void Replicas::stop() {
     stopped_ = true;
     waiting_.clear();
+    missing_.clear();
     again_at_ns_ = portion_at_ns_ = UINT64_MAX;
     SteppedRequests::stop();
 }
@@ -153,7 +154,7 @@ void Replicas::stop() {
 // ---- a get after a change of the list -----------------------------------------------------------------
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
-    if (!slot.available()) return pass_on(request);
+    if (!slot.available()) return miss_in_vain(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
@@ -166,7 +167,7 @@ void Replicas::first_answered(Request& request, ReplySlot& slot) {
 
 void Replicas::mark_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
-    if (reply == nullptr || reply->status != StoreReply::Status::not_found || !list_is_same(request)) return pass_on(request);
+    if (reply == nullptr || reply->status != StoreReply::Status::not_found || !list_is_same(request)) return miss_in_vain(request);
     request.mark = reply->cas;
     GetOp op;
     op.key = key_of(request.asked.op);
@@ -175,9 +176,10 @@ void Replicas::mark_answered(Request& request, ReplySlot& slot) {
 
 void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply == nullptr && request.completes) return fail_to_complete(request);
     if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
         return answer(request, GetReply());
-    if (!list_is_same(request)) return pass_on(request);
+    if (!list_is_same(request)) return miss_in_vain(request);
     keep_value(request, slot.value());
     if (request.completes) portion_bytes_ += slot.value().size();
     request.flags = reply->meta.flags;
@@ -188,6 +190,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
 }
 
 void Replicas::fill_answered(Request& request, ReplySlot& slot) {
+    if (!slot.available() && request.completes) return fail_to_complete(request);
     const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
     if (reply.status == StoreReply::Status::stored) context_.counters.replica_refills.add(1);
     // Another request has stored a newer value, or deleted it.
@@ -195,7 +198,10 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
     answer_found(request, reply);
 }
 
-// ---- missing copies (C5) --------------------------------------------------------------------------------
+// The primary replies by itself, or does not.
+void Replicas::miss_in_vain(Request& request) { request.completes ? fail_to_complete(request) : pass_on(request); }
+
+// ---- missing copies (C5, C7) ---------------------------------------------------------------------------
 
 struct Replicas::PassRecord {
     Replicas* replicas;
@@ -205,8 +211,46 @@ struct Replicas::PassRecord {
 // The first node has the item.
 void Replicas::second_looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
-    if (reply == nullptr || is_hit(*reply) || !list_is_same(request)) return answer(request, GetReply());
-    take_hold(request);
+    if (reply == nullptr || !list_is_same(request)) return fail_to_complete(request);
+    is_hit(*reply) ? answer(request, GetReply()) : take_hold(request);
+}
+
+void Replicas::complete(std::string_view key, uint32_t tries, ReplySlot::Complete then) {
+    GetOp op;
+    op.key = {key, 0};
+    op.peek = true;
+    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, then);
+    try {
+        submit_own(op, ticket, tries);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+// Without memory or room for the key, the next round of passes completes it.
+void Replicas::complete_later(const Request& request) noexcept {
+    if (stopped_) return;
+    const uint32_t tries = request.completes ? request.tries + 1 : 0;
+    try {
+        if (missing_.add(key_of(request.asked.op).bytes, tries, boottime_ns())) return;
+    } catch (const std::bad_alloc&) {
+    }
+    missed_ = true;
+}
+
+void Replicas::complete_missing() noexcept {
+    try {
+        for (const MissingCopies::Key& one : missing_.take_due(boottime_ns())) complete(one.key, one.tries, &Replicas::completed);
+    } catch (const std::bad_alloc&) {
+        missing_.clear();
+        missed_ = true;
+    }
+}
+
+void Replicas::fail_to_complete(Request& request) {
+    end_hold(request);
+    complete_later(request);
+    answer(request, GetReply());
 }
 
 void Replicas::end_tick() {
@@ -257,17 +301,9 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
     }
     keys_left_ = 1;
     portion_bytes_ = 0;
-    protocol::each_key(text, [this](std::string_view bytes) {
-        GetOp op;
-        op.key = {bytes, 0};
-        op.peek = true;
-        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, &Replicas::key_completed);
+    protocol::each_key(text, [this](std::string_view key) {
         keys_left_++;
-        try {
-            submit_own(op, ticket);
-        } catch (const std::bad_alloc&) {
-            replies_.unavailable(ticket);
-        }
+        complete(key, /* tries= */ 0, &Replicas::key_completed);
     });
     portion_ended();
 }
@@ -297,6 +333,7 @@ void Replicas::take_hold(Request& request) {
 void Replicas::held(Request& request, ReplySlot& slot) {
     if (!slot.available()) {
         if (again_later(request, slot)) return;
+        if (request.completes) return fail_to_complete(request);
         context_.counters.replica_refusals.add(1);
         return fail(request, "the node with the copy did not reply");
     }
@@ -319,7 +356,8 @@ void Replicas::execute(Request& request) {
 void Replicas::executed(Request& request, ReplySlot& slot) {
     if (!slot.available()) {
         if (again_later(request, slot)) return;
-        return fail(request, "the node did not reply");  // C3
+        complete_later(request);  // C3
+        return fail(request, "the node did not reply");
     }
     request.reply = slot.reply();
     keep_reply_value(request, slot.value());
@@ -365,7 +403,8 @@ void Replicas::look(Request& request) {
 
 void Replicas::looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
-    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta)) return release(request);
+    if (reply == nullptr) return lose_copy(request);
+    if (!is_hit(*reply) || has_tokens(reply->meta)) return release(request);
     if (request.completes) portion_bytes_ += slot.value().size();
     copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
 }
@@ -388,24 +427,10 @@ void Replicas::copied(Request& request, ReplySlot& slot) {
 // C7. The client need not wait for that.
 void Replicas::lose_copy(Request& request) {
     end_hold(request);
-    context_.counters.replica_copies_lost.add(1);
-    const uint32_t tries = request.completes ? request.tries + 1 : 0;
-    if (tries < repair_tries && repairs_ < repairs_max) {
-        GetOp op;
-        op.key = key_of(request.asked.op);
-        op.peek = true;
-        const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, &Replicas::repaired);
-        repairs_++;
-        try {
-            submit_own(op, ticket, tries);
-        } catch (const std::bad_alloc&) {
-            replies_.unavailable(ticket);
-        }
-    }
+    if (!request.completes) context_.counters.replica_copies_lost.add(1);
+    complete_later(request);
     answer(request, request.reply, request.reply_value);
 }
-
-void Replicas::repaired(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->repairs_--; }
 
 void Replicas::release(Request& request) {
     end_hold(request);

@@ -20,7 +20,8 @@
 // C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
 //     with one item the worker stores the other, with a hold or a mark as above.
 // C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
-// C7  A copy that could not be stored, because two mutations overlapped, is completed later, as in C5.
+// C7  A copy that could not be stored, because two mutations overlapped or a node did not reply, is completed later, as in C5.
+//     The worker looks again until that has succeeded, or every hold from before has ended (MissingCopies).
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random_word.h"
+#include "daemon/engine/missing_copies.h"
 #include "daemon/engine/stepped_requests.h"
 
 namespace farcached::daemon {
@@ -37,12 +40,12 @@ class Replicas final : public SteppedRequests {
     static constexpr uint32_t hold_s = 600;
 
     // Both outlive this.
-    Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
+    Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context), missing_(random_word()) {}
 
     bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
     bool takes_gets() const override;
     void end_tick() override;
-    uint64_t timer_at_ns() const override { return std::min(again_at_ns_, portion_at_ns_); }
+    uint64_t timer_at_ns() const override { return std::min({again_at_ns_, portion_at_ns_, missing_.next_ns()}); }
     void timer_due() override;
     void stop() override;
 
@@ -77,6 +80,7 @@ class Replicas final : public SteppedRequests {
     void mark_answered(Request& request, ReplySlot& slot);
     void copy_answered(Request& request, ReplySlot& slot);
     void fill_answered(Request& request, ReplySlot& slot);
+    void miss_in_vain(Request& request);
 
     void held(Request& request, ReplySlot& slot);
     void execute(Request& request);
@@ -90,10 +94,14 @@ class Replicas final : public SteppedRequests {
     void end_hold(Request& request);
     void released(Request&, ReplySlot&) {}
     void lose_copy(Request& request);
-    static void repaired(ReplySlot& slot, const ReplyTarget&);
 
     struct PassRecord;
     void second_looked(Request& request, ReplySlot& slot);
+    void complete(std::string_view key, uint32_t tries, ReplySlot::Complete then);
+    void complete_later(const Request& request) noexcept;
+    void complete_missing() noexcept;
+    void fail_to_complete(Request& request);
+    static void completed(ReplySlot&, const ReplyTarget&) {}
     void ask_portion();
     void portion_answered(ReplySlot& slot, const PassRecord& record);
     static void pass_answered(ReplySlot& slot, const ReplyTarget&);
@@ -111,9 +119,9 @@ class Replicas final : public SteppedRequests {
     uint64_t portion_at_ns_ = UINT64_MAX;
     bool asked_ = false;           // a portion was asked for
 
+    MissingCopies missing_;  // C7
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;
-    uint32_t repairs_ = 0;  // under way (C7)
     bool stopped_ = false;
 };
 

@@ -68,6 +68,10 @@ class Fleet:
     def items(self, names):
         return sum(int(self.daemons["one"].stats("node " + name)["curr_items"]) for name in names)
 
+    def lost(self):
+        """What tells why an item has no copy."""
+        return ["%s %d" % (name, self.counted(name)) for name in ("replica_copies", "replica_copies_lost", "replica_refusals")]
+
     def counted(self, counter):
         return sum(int(daemon.stats("proxy")[counter]) for daemon in self.daemons.values())
 
@@ -149,10 +153,26 @@ def loses(etcd):
         tap.is_({two.get(key) for key in KEYS[::2]}, {b"after"}, "which the other farcached sees")
         present += sum(expected[key][1] is None for key in KEYS[::2])
         tap.ok(until(lambda: fleet.items("bc"), lambda items: items == 2 * present) == 2 * present,
-               "each item gets a copy on the nodes that are left", fleet.items("bc"), 2 * present)
+               "each item gets a copy on the nodes that are left", fleet.items("bc"), 2 * present, *fleet.lost())
         fleet.kill("b")
         tap.is_([key for key in KEYS if two.get(key) != (b"after" if key in KEYS[::2] else expected[key][1])], [],
                 "one more is killed: all items are read from the last node")
+
+
+def overlaps(etcd):
+    """Both farcached change the same keys at the same time. What loses its copy by that gets one soon."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/overlaps", faults=Faults(SLOW, ""))
+        sets = b"".join(b"set %s 0 0 1\r\n%d\r\n" % (key.encode(), n) for n in range(5) for key in KEYS)
+        for client in fleet.clients.values():
+            client.send(sets)
+        answers = {client.line().strip() for client in fleet.clients.values() for _ in range(5 * len(KEYS))}
+        tap.is_(answers, {b"STORED"}, "two farcached set the same keys at the same time")
+        tap.ok(fleet.counted("replica_copies_lost") > 0, "some sets overlap", fleet.counted("replica_copies_lost"))
+        tap.is_(until(lambda: fleet.items("abc"), lambda items: items == 2 * len(KEYS)), 2 * len(KEYS), "each item has a copy again")
+        before = values(fleet.clients["one"])
+        fleet.kill("a")
+        tap.is_(values(fleet.clients["two"]), before, "and the copy is equal")
 
 
 def joins(etcd):
@@ -204,6 +224,7 @@ def under_load(etcd, rule=""):
 
 with Etcd() as etcd:
     loses(etcd)
+    overlaps(etcd)
     joins(etcd)
     under_load(etcd)
     for rule in () if OVER_VERBS or is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
