@@ -12,17 +12,21 @@
 
 namespace farcached::process {
 
+constexpr const char* secret_file_exposed =
+    "group or others may access it; only its owner may (chmod 600), or the group of a file of root (640)";
+
 class SecretFile {
   public:
     enum class Status : uint8_t {
         whole,       // text() has it
         unreadable,  // errno has the reason
         irregular,   // no regular file
-        exposed,     // others may open it
+        exposed,     // others may access it
         too_long,
     };
 
-    // exposing: bits of the mode that make a file `exposed`.
+    // exposing: bits of the mode that make a file `exposed`. Only root decides who is in the group of a file of root, so that group
+    // may read it: a service's own group, or that of a Secret of Kubernetes.
     SecretFile(const char* path, size_t bytes_max, mode_t exposing);
     ~SecretFile();
     SecretFile(const SecretFile&) = delete;

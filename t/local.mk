@@ -335,9 +335,9 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \
 	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/missing_copies \
 	t/unit/daemon/moved_keys t/unit/daemon/permissions t/unit/daemon/reply_queue t/unit/daemon/ring_waits \
-	t/unit/daemon/stats t/unit/daemon/stats_tune t/unit/daemon/text_engine t/unit/fabric/index_probe t/unit/fabric/verbs_slots t/unit/node/collisions \
-	t/unit/node/failing_node t/unit/node/held t/unit/node/holds t/unit/node/in_place t/unit/node/key_pass \
-	t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
+	t/unit/daemon/stats t/unit/daemon/stats_tune t/unit/daemon/text_engine t/unit/fabric/index_probe \
+	t/unit/fabric/verbs_slots t/unit/node/collisions t/unit/node/failing_node t/unit/node/held t/unit/node/holds \
+	t/unit/node/in_place t/unit/node/key_pass t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
 	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
 	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \

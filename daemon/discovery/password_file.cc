@@ -38,7 +38,7 @@ Result<Password> read_password(const std::string& path) {
     switch (file.status()) {
         case unreadable: return refused_password(path, std::strerror(errno));
         case irregular: return refused_password(path, "it is no regular file");
-        case exposed: return refused_password(path, "group or others may access it; only its owner may (chmod 600)");
+        case exposed: return refused_password(path, process::secret_file_exposed);
         case whole:
         case too_long: break;  // only the first line counts
     }

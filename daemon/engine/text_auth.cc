@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
-// key, it gets nothing else. memcached has no `ms` here.
+// key, it gets nothing else. memcached has no `ms` here. Of its flags `q`, `k` and `O` count, as in other replies; the rest is
+// about items.
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "daemon/engine/passwords.h"
 #include "daemon/engine/text_engine.h"
+#include "protocol/binary.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon {
@@ -17,19 +22,33 @@ namespace {
 constexpr size_t line_bytes_max = 2048;
 
 struct Attempt {
-    uint32_t value_bytes;
-    std::string_view stored;  // the reply
+    uint32_t value_bytes = 0;
+    std::string stored = "STORED";  // the reply; empty: none
 };
+
+std::string meta_reply(std::string_view key, std::string_view flags) {
+    std::string reply = "HD";
+    bool quiet = false;
+    while (!flags.empty()) {
+        const std::string_view flag = protocol::take_word(flags);
+        quiet = quiet || flag == "q";
+        if (flag == "k") reply.append(" k").append(key);
+        if (flag.starts_with('O')) reply.append(" ").append(flag);
+    }
+    return quiet ? std::string() : reply;
+}
 
 std::optional<Attempt> attempt_in(std::string_view line) {
     const std::string_view verb = protocol::take_word(line);
     const bool meta = verb == "ms";
     if (!meta && verb != "set") return std::nullopt;
-    for (int before = meta ? 1 : 3; before > 0; before--) (void)protocol::take_word(line);  // key; flags and exptime
-    uint32_t bytes = 0;
+    const std::string_view key = protocol::take_word(line);
+    for (int before = meta ? 0 : 2; before > 0; before--) (void)protocol::take_word(line);  // flags and exptime
+    Attempt attempt;
     const std::string_view digits = protocol::take_word(line);
-    if (digits.empty() || !protocol::parse_u32(digits, bytes)) return std::nullopt;
-    return Attempt{bytes, meta ? "HD" : "STORED"};
+    if (digits.empty() || !protocol::parse_u32(digits, attempt.value_bytes)) return std::nullopt;
+    if (meta) attempt.stored = meta_reply(key, line);
+    return attempt;
 }
 
 Step hang_up(Call& call) {
@@ -39,12 +58,13 @@ Step hang_up(Call& call) {
 }
 
 Step answer(Call& call, size_t bytes, std::string_view words) {
-    say(call.out, words);
+    if (!words.empty()) say(call.out, words);
     call.progress.consumed += bytes;
     return Step::done;
 }
 
 Step authenticate(Call& call) {
+    if (uint8_t(call.input.front()) == protocol::binary_request_magic) return hang_up(call);  // its client would wait for a reply
     const size_t line_end = call.input.find('\n');
     if (line_end == std::string_view::npos) return call.input.size() > line_bytes_max ? hang_up(call) : Step::wait;
     std::string_view line = call.input.substr(0, line_end);

@@ -29,7 +29,7 @@ Result<std::shared_ptr<const protocol::AuthKeys>> read_auth_keys(const std::stri
         case whole: break;
         case unreadable: return refused_keys(path, std::string("cannot read the keys: ") + std::strerror(errno));
         case irregular: return refused_keys(path, "it is no regular file");
-        case exposed: return refused_keys(path, "group or others may access it; only its owner may (chmod 600)");
+        case exposed: return refused_keys(path, process::secret_file_exposed);
         case too_long: return refused_keys(path, "more than a megabyte of keys");
     }
     protocol::AuthKeys::Parsed parsed = protocol::AuthKeys::parse(file.text());

@@ -491,7 +491,7 @@ def files(folder):
     for path, text in ((loose, line("proxy", "a")), (wrong, "proxy a\n")):
         with open(path, "w") as f:
             f.write(text)
-    os.chmod(loose, 0o640)
+    os.chmod(loose, 0o644)
     os.chmod(wrong, 0o600)
     node = ["--node", "n0=tcp:127.0.0.1:1", "-p", "-1"]
     for binary, more in ((None, node), (farnode_binary(), ["--tcp", "127.0.0.1:0"])):
@@ -500,6 +500,10 @@ def files(folder):
                           (wrong, "line 1: the key is missing"), (folder, "it is no regular file")):
             status, _, error = run_binary(*more, "--auth-key-file", path, binary=binary)
             tap.ok(status != 0 and why.encode() in error, "%s: %s" % (name, why), status, error)
+    if os.getuid() == 0:
+        os.chmod(loose, 0o640)
+        with Daemon(*node, "--auth-key-file", loose) as d:
+            tap.ok(d.alive(), "the group of a file of root may read it")
     status, _, error = run_binary(*node, *operator.args())
     tap.ok(status != 0 and b"it has no key of role proxy or reader" in error, "farcached needs a key of a proxy or reader", error)
     with Daemon(*good.args()) as d:

@@ -169,7 +169,8 @@ def overlaps(etcd):
         answers = {client.line().strip() for client in fleet.clients.values() for _ in range(5 * len(KEYS))}
         tap.is_(answers, {b"STORED"}, "two farcached set the same keys at the same time")
         tap.ok(fleet.counted("replica_copies_lost") > 0, "some sets overlap", fleet.counted("replica_copies_lost"))
-        tap.is_(until(lambda: fleet.items("abc"), lambda items: items == 2 * len(KEYS)), 2 * len(KEYS), "each item has a copy again")
+        both = 2 * len(KEYS)
+        tap.is_(until(lambda: fleet.items("abc"), lambda items: items == both), both, "each item has a copy again")
         before = values(fleet.clients["one"])
         fleet.kill("a")
         tap.is_(values(fleet.clients["two"]), before, "and the copy is equal")

@@ -8,9 +8,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import certificates  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from expressions import contrib_expressions, labels_in, names_in  # noqa: E402
-from farcached import Daemon, tap, until  # noqa: E402
+from farcached import Daemon, has_tls, tap, until  # noqa: E402
 from http_get import get, http_args, http_env, http_port, samples, value  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,15 +28,16 @@ def folder():
 
 
 def texts():
-    """The exposition of a proxy, of its node, and of a farcached without nodes."""
+    """The exposition of a proxy, of its node, and of a farcached without nodes; with certificates, if the program knows them."""
     here, there, alone = folder(), folder(), folder()
-    with Cluster("tcp", proxies=1, local_read=False, proxy_args=http_args(), proxy_env=http_env(here),
-                 node_args=http_args(), node_env=http_env(there)) as cluster:
+    peers = certificates.options_of_every_peer() if has_tls() else []
+    clients = certificates.Authority("names").options() if has_tls() else []
+    with Cluster("tcp", proxies=1, local_read=False, proxy_args=http_args() + peers, proxy_env=http_env(here),
+                 node_args=http_args() + peers, node_env=http_env(there)) as cluster:
         cluster.proxies[0].client().set("key", "value")
         proxy = until(lambda: get(http_port(here), "/metrics")[2], lambda text: value(text, "farcached_node_told") == 1)
         node = get(http_port(there), "/metrics")[2]
-    with Daemon("-m", "16", *http_args(), env=http_env(alone), threads=1) as d:
-        d.client().set("key", "value")
+    with Daemon("-m", "16", *http_args(), *clients, env=http_env(alone), threads=1):
         return proxy, node, get(http_port(alone), "/metrics")[2]
 
 
@@ -60,6 +62,8 @@ def check_conventions(text, prefix):
 
 def check_expressions(expressions, known, what):
     tap.ok(len(expressions) > 10, "%s has expressions" % what)
+    if not has_tls():
+        expressions = [(where, words) for where, words in expressions if "certificate" not in words]
     for where, expression in expressions:
         missing = sorted(name for name in names_in(expression) if name not in known)
         wrong = sorted("%s{%s}" % (name, label) for name, labels in labels_in(expression).items() if name in known

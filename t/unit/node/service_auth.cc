@@ -83,6 +83,23 @@ void roles() {
     }
 }
 
+// What a connection of each role may ask for.
+void requests() {
+    protocol::GetOp touch;
+    touch.touch = 1;
+    const protocol::RequestOp all[] = {protocol::GetOp(), touch, protocol::StoreOp(), protocol::DeleteOp(), protocol::ArithOp(),
+                                       protocol::StatsOp(), protocol::FlushOp(), protocol::HoldOp(), protocol::CopiesOp()};
+    const auto allowed = [&](AuthRole role) {
+        std::string letters;
+        for (const protocol::RequestOp& op : all) letters += node::allows(role, op) ? 'y' : '-';
+        return letters;
+    };
+    tap::is(allowed(AuthRole::proxy), "yyyyyyyyy", "a proxy may ask for everything");
+    tap::is(allowed(AuthRole::reader), "y--------", "a reader may get");
+    tap::is(allowed(AuthRole::operating), "-----yy--", "an operator may ask for statistics and flush");
+    tap::is(allowed(AuthRole::none), "---------", "nobody else may ask");
+}
+
 void failures() {
     ServedNode served;
     served.shared.keys.use(keys_of(file_text));
@@ -181,6 +198,7 @@ int main() {
     } else {
         tap::is(violations, 0, "an end without the key gets nothing");
         roles();
+    requests();
         failures();
     }
     return tap::done();
