@@ -258,6 +258,10 @@ constexpr Option table[] = {
      .help = "with replicas=2: for so long after a change of the list of\n"
              "nodes a miss asks the other node of the key, and the item\n"
              "moves"},
+    {.where = suboption, .name = "zone", .argument = "<name>", .kind = checked_text<&S::proxy, &P::zone>(is_node_name),
+     .section = nodes, .live = true, .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
+     .help = "with replicas=2: gets read the copy of a node that\n"
+             "registered this zone, if the item's first node is in another"},
     {.where = suboption, .name = "warm_from", .argument = "<host>:<port>",
      .kind = checked_text<&S::proxy, &P::warm_from>(is_warm_source), .section = nodes, .exit_status = exit_usage,
      .allowed = "a host and a port, such as cache-1.example:11211",

@@ -168,6 +168,7 @@ struct NodeSpec {
     uint16_t port = 0;                // tcp, verbs: not 0
     uint32_t weight = 1;              // 1 to limits::node_weight_max
     std::string hash_as;              // "host:port" for hashing; empty: the name
+    std::string zone;                 // that it registered; empty: none
     std::string origin;               // place in the configuration, for messages: "file:12:1", "--node a=shm:/x"
 };
 
@@ -208,6 +209,7 @@ struct ProxySettings {
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
     uint32_t replicas = 1;                   // nodes that have an item
     uint32_t warm_up_s = 0;                  // misses ask the second node for so long after a change of the list
+    std::string zone;                        // of this process; copies in it are preferred to items elsewhere; empty: none
     std::string warm_from;                   // HOST:PORT of a memcached whose items move here; empty: none
     uint32_t warm_timeout_ms = 0;            // timeout of a command to it
 

@@ -28,6 +28,8 @@ std::string uptime_of(const Stats& stats) {
 
 std::string nodes_text(const Survey& survey, Look look) {
     std::vector<std::string> columns = {"NODE", "STATE", "ADDRESS", ">MEMORY", ">ITEMS", ">HITS", ">UPTIME"};
+    const bool zones = std::ranges::any_of(survey.nodes, [](const NodeFacts& node) { return !node.zone.empty(); });
+    if (zones) columns.push_back("ZONE");
     if (look.wide) columns.insert(columns.end(), {"INCARNATION", "KEY"});
     TextTable table(std::move(columns));
     for (const NodeFacts& node : survey.nodes) {
@@ -36,6 +38,7 @@ std::string nodes_text(const Survey& survey, Look look) {
             node.name, node.state(), node.address, known ? memory_of(node.stats) : "-",
             or_dash(node.stats.number("curr_items")),
             known ? percent(double(node.hits()), double(node.gets())) : "-", uptime_of(node.stats)};
+        if (zones) cells.push_back(or_dash(node.zone));
         if (look.wide) cells.insert(cells.end(), {or_dash(node.incarnation), or_dash(node.key)});
         table.add(std::move(cells));
     }
@@ -214,6 +217,7 @@ Json node_of(const NodeFacts& node) {
             {"state", node.state()},
             {"address", node.address},
             {"incarnation", node.incarnation},
+            {"zone", node.zone},
             {"key", node.key},
             {"uptime_s", json_of(node.stats.number("uptime"))},
             {"memory_bytes", json_of(node.stats.number("bytes"))},

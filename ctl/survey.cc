@@ -33,6 +33,7 @@ void add_seen(Survey& survey, const std::string& socket, const std::string& name
                          rows.count("protocol_version")});
     if (!rows.text("address").empty()) node.address = rows.text("address");
     if (node.key.empty()) node.key = rows.text("key");
+    if (node.zone.empty()) node.zone = rows.text("zone");
     if (node.stats.empty() && (node.incarnation.empty() || is_connected(rows)))
         node.incarnation = rows.text("incarnation");
     for (const char* counter : {"get_local", "get_onesided", "get_index"}) node.hits_unseen += rows.count(counter);

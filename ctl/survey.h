@@ -28,6 +28,7 @@ struct NodeFacts {
     std::string name;         // embedded_name: the memory of a farcached without nodes
     std::string address;      // from its proxies, or else its own socket
     std::string incarnation;
+    std::string zone;         // that it registered; empty: none
     std::string key;          // of its first proxy: "proxy key a", with the state while no connection is up
     std::vector<Seen> seen;
     uint64_t hits_unseen = 0; // gets that proxies answered without a request to it

@@ -374,15 +374,19 @@ template <class Completion, class Record>
 [[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                             const Request<Record>& request) {
     Links& links = asker.context.router.links();
-    LinkPeer* peer = links.choose_to_read(key.bytes);
+    LinkPeer* const near = links.near_copy(key.bytes);
+    LinkPeer* const peer = near != nullptr ? near : links.choose_to_read(key.bytes);
     bool wants_value;
     {
         Completion completion(asker.target(), request.key, request.record, request.words);
         const bool reads = peer != nullptr && peer->is_mapped() && links.may_read(*peer, key.bytes);
-        if (reads && !must_wait(asker, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) return true;
+        if (reads && !must_wait(asker, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) {
+            if (near != nullptr) asker.context.counters.replica_reads.add(1);
+            return true;
+        }
         wants_value = completion.wants_value();
     }
-    if (get_takes_steps(asker, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
+    if (near != nullptr || get_takes_steps(asker, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }

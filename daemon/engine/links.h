@@ -77,6 +77,8 @@ class Links {
     LinkPeer* choose(std::string_view key);
     // The same, for a get: it may read the copy (Replicas, C1).
     LinkPeer* choose_to_read(std::string_view key);
+    // The peer of the copy, if its node is in this process's zone and that of the item is not; nullptr: a get reads the item.
+    LinkPeer* near_copy(std::string_view key);
     // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
     bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_->anything_out() || has_guest(peer, key); }
     // peer: chosen for the key.

@@ -42,6 +42,12 @@ LinkPeer* Links::choose_to_read(std::string_view key) {
     return second_of(key);
 }
 
+LinkPeer* Links::near_copy(std::string_view key) {
+    if (!has_copies() || fencer_->anything_moves()) return nullptr;
+    const proxy::NodePair pair = set_->placement->pair_of(key);
+    return set_->members[pair.first].near || !set_->members[pair.second].near ? nullptr : usable(pair.second);
+}
+
 template <class Op>
 SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
     LinkPeer* const peer = second_of(op.key.bytes);

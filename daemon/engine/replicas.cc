@@ -72,8 +72,11 @@ void Replicas::begin(Request& request) {
     request.list = links.list();
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
-    if (!request.completes && (!is_get(op) || !links.refills())) return pass_on(request);
-    ask_links(request, std::get<GetOp>(op), request.wanted, step(&Replicas::first_answered));
+    if (!request.completes && !is_get(op)) return pass_on(request);
+    LinkPeer* const near = request.wanted.plain ? links.near_copy(key_of(op).bytes) : nullptr;
+    if (near == nullptr) return begin_get(request);
+    ask(request, step(&Replicas::near_answered),
+        [&](Ticket ticket) { links.get(near, std::get<GetOp>(op), request.wanted, ticket); });
 }
 
 // ---- a flush (C6) ---------------------------------------------------------------------------------------
@@ -151,7 +154,23 @@ void Replicas::stop() {
     SteppedRequests::stop();
 }
 
-// ---- a get after a change of the list -----------------------------------------------------------------
+// ---- a get ------------------------------------------------------------------------------------------
+
+void Replicas::begin_get(Request& request) {
+    if (!request.completes && !context_.router.links().refills()) return pass_on(request);
+    ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
+}
+
+// What its session has asked for since may have reached the primary already: this get must not see that.
+void Replicas::near_answered(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    if (reply != nullptr && is_hit(*reply) && !has_tokens(reply->meta)) {
+        context_.counters.replica_reads.add(1);
+        return answer(request, slot.reply(), slot.value());
+    }
+    const bool is_behind = request.is_ahead && waits(key_of(request.asked.op).bytes, request.session);
+    is_behind ? answer(request, GetReply()) : begin_get(request);
+}
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return miss_in_vain(request);

@@ -4,6 +4,7 @@
 //
 //     mutation   hold at the copy's node, which removes the copy -> execute at the primary -> store the copy, which ends the hold
 //     get        the primary, or the copy if the primary has no connection
+//     get, if only the copy is in this process's zone: copy -> on a miss the primary
 //     get, for warm_up_s after a change of the list: primary -> on a miss its mark -> copy -> store at the primary, if the mark is
 //                still the same
 //
@@ -76,6 +77,8 @@ class Replicas final : public SteppedRequests {
     template <class Op>
     void ask_copy(Request& request, const Op& op, Step then);
 
+    void begin_get(Request& request);
+    void near_answered(Request& request, ReplySlot& slot);
     void first_answered(Request& request, ReplySlot& slot);
     void mark_answered(Request& request, ReplySlot& slot);
     void copy_answered(Request& request, ReplySlot& slot);

@@ -114,6 +114,7 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     settings.proxy.list_epoch = found.epoch;
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
+        settings.proxy.nodes.back().zone = one.zone;
         if (!weighs(settings.proxy.distribution)) settings.proxy.nodes.back().weight = 1;
     }
     return settings;

@@ -169,7 +169,8 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
             text += refusal->text;
         else
-            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight});
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone,
+                                    !spec.zone.empty() && spec.zone == settings.zone});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
     if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
@@ -466,6 +467,7 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     shown.name = one.name;
     shown.address = one.address;
     shown.weight = member.weight;
+    shown.zone = member.zone;
     shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
     shown.protocol_version = one.protocol_version;
     shown.links = uint32_t(one.links.size());
@@ -518,6 +520,7 @@ Route Nodes::route(std::string_view key) const {
     route.place = placement.spot_of(key, uint32_t(random_word()));
     route.point = placement.point_of(route.place);
     route.failover = failover;
+    if (now->options.copies && placement.size() > 1) route.copy = now->members[placement.pair_of(key).second].one->name;
     bool blocked = false;
     for (uint32_t i = 0; i < placement.size(); i++) {
         if (i >= Route::walk_shown && (route.asked.has_value() || !failover)) break;

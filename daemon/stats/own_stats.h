@@ -34,6 +34,8 @@ inline constexpr SampleRow own_rows[] = {
     {"replica_copies", "changed items stored on their second node, too", [](const Sample& s) { return s.workers.replica_copies; }},
     {"replica_copies_lost", "changed items whose copy was not stored, because of another change at the same time",
      [](const Sample& s) { return s.workers.replica_copies_lost; }},
+    {"replica_reads", "gets answered by a copy in the own zone, as the first node is in another",
+     [](const Sample& s) { return s.workers.replica_reads; }},
     {"replica_refills", "items that a miss stored at their first node from the copy",
      [](const Sample& s) { return s.workers.replica_refills; }},
     {"replica_refusals", "changes refused because the second node did not reply",
@@ -118,6 +120,7 @@ inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = 
     {"key", "role and name of the key that this process proves to it (--auth-key-file); without a connection `refused` or "
             "`unproved` follows; absent without one",
      [](const NodeShown& n) { return n.key; }},
+    {"zone", "zone that it registered in etcd; absent if none", [](const NodeShown& n) { return n.zone; }},
     {"weight", "its share of the keys, relative to the other nodes",
      [](const NodeShown& n) { return std::to_string(n.weight); }},
     {"links", "connections to it: one for each worker, or links_per_node",
@@ -189,8 +192,8 @@ inline constexpr StatRow<std::string (*)(const HotKeyShown&)> hot_key_rows[] = {
 // `stats route KEY`; empty ones are not shown.
 struct RouteShown {
     std::string key, hashed, distribution, hash, place, point;
-    std::string node, address, weight, state, drained, links_up, down_reason;
-    std::string failover, asked, why, ways;
+    std::string node, address, zone, weight, state, drained, links_up, down_reason;
+    std::string copy, failover, asked, why, ways;
     std::string pointer, lease_left_ms, pointer_from, incarnation, region, offset, bytes, generation;
 };
 inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
@@ -202,11 +205,13 @@ inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
     {"point", "the point of the ring that it maps to", &RouteShown::point},
     {"node", "node of the key; under random, a random choice; (embedded): items are in this process", &RouteShown::node},
     {"address", "its configured address", &RouteShown::address},
+    {"zone", "zone that it registered; absent if none", &RouteShown::zone},
     {"weight", "its share of the keys, relative to the other nodes", &RouteShown::weight},
     {"state", "up, down, drained or fenced", &RouteShown::state},
     {"drained", "yes: drained by the operator, no keys are routed to it", &RouteShown::drained},
     {"links_up", "connections to it that are up, of all", &RouteShown::links_up},
     {"down_reason", "reason of the last lost connection to it; absent if none", &RouteShown::down_reason},
+    {"copy", "node that has the copy (replicas=2); absent without copies", &RouteShown::copy},
     {"failover", "on: keys of an unavailable node go to the next one on the ring", &RouteShown::failover},
     {"asked", "node that serves the key now; none: the key is unavailable", &RouteShown::asked},
     {"why", "reason of that choice", &RouteShown::why},

@@ -47,6 +47,7 @@ struct NodeShown {
     std::string name;
     std::string address;        // "shm:/run/a.sock", "tcp:[::1]:11300"
     uint32_t weight = 1;
+    std::string zone;  // empty: none
     NodeState state = NodeState::down;
     uint64_t incarnation = 0;   // of the last greeting; 0: none
     uint32_t protocol_version = 0;  // agreed on in that greeting
@@ -72,6 +73,7 @@ struct Route {
     uint32_t place = 0;                 // the key's hash, or the random draw
     std::optional<uint32_t> point;      // point on the ring of `place`; none: no ring, or one node
     bool failover = false;
+    std::string copy;                   // the node that has the copy; empty: no copies
     std::vector<NodeShown> walk;        // nodes in fail-over order; the first is the key's own
     // Of the node in use, if any:
     std::optional<size_t> asked;        // in `walk`

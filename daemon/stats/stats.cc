@@ -478,6 +478,7 @@ std::string why_of(const Route& route) {
     const std::string reason = own.name + " is " + std::string(node_state_name(own.state));
     if (route.asked.has_value())
         return reason + ", and " + route.walk[*route.asked].name + " is the next on the ring that is up";
+    if (!route.copy.empty()) return reason + ", and " + route.copy + " has the copy: gets read it, and changes fail";
     if (!route.failover) return reason + ", and failover is off: its keys are unavailable";
     return "no node is up";
 }
@@ -485,6 +486,7 @@ std::string why_of(const Route& route) {
 void show_node(const NodeShown& node, RouteShown& r) {
     r.node = node.name;
     r.address = node.address;
+    r.zone = node.zone;
     r.weight = std::to_string(node.weight);
     r.state = node_state_name(node.state);
     r.drained = node.state == NodeState::drained ? "yes" : "no";
@@ -515,6 +517,7 @@ RouteShown shown_of(std::string_view key, const Route& route) {
     if (route.walk.size() > 1) r.place = hex_text(route.place, 8);
     if (route.point.has_value()) r.point = hex_text(*route.point, 8);
     show_node(route.walk.front(), r);
+    r.copy = route.copy;
     r.failover = route.failover ? "on" : "off";
     r.asked = route.asked.has_value() ? route.walk[*route.asked].name : "none";
     r.why = why_of(route);

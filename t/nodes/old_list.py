@@ -82,6 +82,9 @@ def check_members(fleet):
     behind = {one["pid"]: one["behind"] for one in shown["proxies"]}
     tap.is_(behind, {pids["new"]: False, pids["old"]: True}, "and the proxies: which one has an older list")
     tap.is_(sorted(len(one["nodes"]) for one in shown["proxies"]), [2, 3], "and how many nodes it uses")
+    tap.is_({one["name"]: one["zone"] for one in asked("status", *at("new"))["nodes"]},
+            {name: "zone-" + name for name in "abc"}, "farctl status: their zones")
+    tap.like(farctl("status", *at("new"))[1], r"(?m)^NODE .*ZONE$(?s:.*)^a .* zone-a$", "as a column")
     _, out, _ = farctl("members", *at("new", "old"))
     tap.ok(re.search(r"^farcached +\S+ +%d +2 .* behind$" % pids["old"], out, re.M) and out.count("behind") == 1, "as text", out)
     listed = fleet.daemons["new"].stats("members")

@@ -25,18 +25,19 @@ SECONDS = load.seconds(8)  # of load
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
 OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400) + ("discover_channel=verbs," if OVER_VERBS else "")
 KEYS = ["key-%d" % i for i in range(90)]
+ZONES = {"a": "east", "b": "west", "c": "east", "d": "west", "e": "east", "f": "west", "one": "east", "two": "west"}
 
 
 class Fleet:
     """Nodes a, b and c; farcached `one` and `two`, each with a worker thread more than one."""
 
-    def __init__(self, stack, etcd, prefix, names="abc", faults=None):
-        self.stack, self.faults, self.source = stack, faults, etcd.source(prefix=prefix)
+    def __init__(self, stack, etcd, prefix, names="abc", faults=None, zones=None):
+        self.stack, self.faults, self.source, self.zones = stack, faults, etcd.source(prefix=prefix), zones or {}
         self.nodes = {name: self.node(name) for name in names}
         table = Table()
         stack.callback(table.unlink)
         self.daemons = {name: stack.enter_context(Daemon("--discover", self.source, "-o",
-                                                         OPTIONS + table.options(), threads=2,
+                                                         OPTIONS + table.options() + self.zone(",zone=%s", name), threads=2,
                                                          **faulty("farcached", faults)))
                         for name in ("one", "two")}
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
@@ -44,9 +45,13 @@ class Fleet:
         for key in KEYS:
             self.stored("one", key, "first")
 
+    def zone(self, option, name):
+        return option % self.zones[name] if name in self.zones else ""
+
     def node(self, name):
         at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
-        args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL)
+        args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL,
+                *self.zone("--zone %s", name).split())
         return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
 
     def kill(self, name):
@@ -199,10 +204,40 @@ def joins(etcd):
         tap.is_(set(values(two).values()), {b"third"}, "it is back: no item is lost, and none is old")
 
 
+def in_zones(etcd):
+    """A get prefers a copy in the farcached's own zone."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/zones", zones=ZONES)
+        routes = {key: fleet.daemons["one"].stats("route " + key) for key in KEYS}
+        near = {name: [key for key, route in routes.items() if ZONES[route["node"]] != zone == ZONES[route["copy"]]]
+                for name, zone in (("one", "east"), ("two", "west"))}
+        tap.ok(near["one"] and near["two"], "for some keys only the copy is in the zone", {n: len(keys) for n, keys in near.items()})
+        for name, client in fleet.clients.items():
+            before = int(fleet.daemons[name].stats("proxy")["replica_reads"])
+            tap.is_(set(values(client).values()), {b"first"}, name + " gets all items")
+            read = int(fleet.daemons[name].stats("proxy")["replica_reads"]) - before
+            tap.is_(read, len(near[name]), "those from their copies")
+        one, two = fleet.clients["one"], fleet.clients["two"]
+        wrong = []
+        for n in range(5):
+            for key in near["one"]:
+                two.set(key, "v%d" % n)
+                found = one.get(key), said(one, "mg %s v s" % key).split()[0] and one.line()
+                wrong += [(key, n, found)] if found != (b"v%d" % n, b"v%d\r\n" % n) else []
+        tap.is_(wrong, [], "what the other zone sets is seen at once")
+        own = [b"set %s 0 0 1\r\n%d\r\nget %s\r\n" % (k.encode(), n, k.encode()) for n in range(5) for k in near["one"]]
+        one.send(b"".join(own))
+        got = [[one.line().strip() for _ in range(4)][2] for n in range(5) for _ in near["one"]]
+        tap.is_(got, [b"%d" % n for n in range(5) for _ in near["one"]], "and its own sets, without a wait between")
+        key = near["one"][0]
+        tap.is_((said(two, "delete " + key), one.get(key)), ("DELETED", None), "a deleted item is a miss")
+        tap.is_(fleet.daemons["one"].stats("nodes")["a:zone"], "east", "stats nodes has the zone")
+
+
 def under_load(etcd, rule=""):
     """Nodes die and join while every reply is checked. A broken rule must be seen."""
     with contextlib.ExitStack() as stack:
-        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults(SLOW, rule) if rule else None)
+        fleet = Fleet(stack, etcd, "/load" + rule.lower(), faults=Faults(SLOW, rule) if rule else None, zones=ZONES)
         ports = ",".join(str(daemon.port) for daemon in fleet.daemons.values())
         # With outages a change answered as unavailable has an unknown outcome, and a miss proves nothing.
         run = load.Load(ports, "--outages", "1", "--keys", "64", "--threads", "12", "--seconds", 60 if rule else SECONDS,
@@ -227,6 +262,7 @@ with Etcd() as etcd:
     loses(etcd)
     overlaps(etcd)
     joins(etcd)
+    in_zones(etcd)
     under_load(etcd)
     for rule in () if OVER_VERBS or is_sanitized() else ("S20", "S20_ORDER"):  # the daemons of the plain build show it
         under_load(etcd, rule)

@@ -154,10 +154,12 @@ void test_command_line() {
     tap::is(proxy.failover_ttl_s, 300u, "failover_ttl");
     tap::is(proxy.links_per_node, 2u, "links_per_node");
 
-    const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,distribution=ketama_weighted", "--discover", "etcd://h:7/far"});
+    const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,zone=east-1", "-o", "distribution=ketama_weighted",
+                                     "--discover", "etcd://h:7/far"});
     tap::is(copies.err, "", "copies with etcd");
     tap::is(copies.settings.proxy.replicas, 2u, "replicas");
     tap::is(copies.settings.proxy.warm_up_s, 300u, "warm_up");
+    tap::is(copies.settings.proxy.zone, "east-1", "zone");
 
     const ProxySettings without = parse({}).settings.proxy;
     tap::ok(without.replicas == 1 && without.warm_up_s == 300, "no copies");
@@ -206,6 +208,7 @@ void test_refused_words() {
          "'1000' is not a power of two from 64 to 1073741824\n"},
         {{"-o", "node_timeout_ms=0"},
          "could not parse argument to node_timeout_ms: '0' is out of range: 1 to 60000 milliseconds\n"},
+        {{"-o", "zone=a/b"}, "could not parse argument to zone: found 'a/b'; allowed: 1 to 63 letters, digits, and any of . _ -\n"},
         {{"-o", "replicas=3"}, "could not parse argument to replicas: '3' is out of range: 1 to 2\n"},
         {{"-o", "replicas=2"},
          "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
@@ -484,7 +487,7 @@ void test_settings() {
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n"
-            "failover_ttl 60\nreplicas 1\nwarm_up 300\nwarm_from NULL\nwarm_timeout_ms 500\n",
+            "failover_ttl 60\nreplicas 1\nwarm_up 300\nzone NULL\nwarm_from NULL\nwarm_timeout_ms 500\n",
             "stats settings with nodes");
 }
 
