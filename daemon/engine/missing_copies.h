@@ -3,8 +3,8 @@
 //
 // Owner: Replicas; its thread alone.
 //
-// Two processes that look at the same moment spoil each other's hold, so the delay is a random one. It grows with each try, and all
-// tries together last longer than a hold that nobody ends (Replicas::hold_s).
+// Two processes that look at the same moment spoil each other's hold, so the delay is a random one. It grows with each try. All
+// tries together last longer than a hold whose process has died (Replicas::hold_s).
 #pragma once
 
 #include <algorithm>

@@ -161,7 +161,7 @@ void Replicas::begin_get(Request& request) {
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
 
-// What its session has asked for since may have reached the primary already: this get must not see that.
+// The primary may already have executed a later request of the session: this get must not see its effect.
 void Replicas::near_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply != nullptr && is_hit(*reply) && !has_tokens(reply->meta)) {

@@ -21,8 +21,8 @@
 // C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
 //     with one item the worker stores the other, with a hold or a mark as above.
 // C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
-// C7  A copy that could not be stored, because two mutations overlapped or a node did not reply, is completed later, as in C5.
-//     The worker looks again until that has succeeded, or every hold from before has ended (MissingCopies).
+// C7  Two mutations may overlap, or a node may not reply: then no copy is stored. The worker completes it later, as in C5. It looks
+//     again until the key has a copy, or every hold from before has ended (MissingCopies).
 #pragma once
 
 #include <algorithm>

@@ -309,7 +309,7 @@ void a_silent_node_leaves() {
     tap::is(desk.answers(), "unavailable stored ", "a leaving node that is silent is given up after its timeout");
 }
 
-// A node joins and leaves while another does not delete the items of the keys that move between them (F7). Nothing asked fails.
+// A node joins and leaves while another does not delete the items of the keys that move between them (F7). No request fails.
 void a_node_passes_by() {
     Desk desk;
     tap::ok(desk.until_up(), "a node is up");

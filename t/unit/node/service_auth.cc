@@ -83,7 +83,7 @@ void roles() {
     }
 }
 
-// What a connection of each role may ask for.
+// The requests that each role allows.
 void requests() {
     protocol::GetOp touch;
     touch.touch = 1;
