@@ -143,8 +143,8 @@ struct NodeSet {
     struct Member {
         std::shared_ptr<OneNode> one;
         uint32_t weight = 1;
-        std::string zone;  // empty: none
-        bool near = false;  // its zone is this process's
+        std::string zone = {};  // empty: none
+        bool near = false;      // its zone is this process's
     };
     NodeOptions options;
     std::vector<Member> members;
