@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SecretFile: the text of a file of keys or tokens, which others may not open. It is wiped at the end.
+// SecretFile: the text of a file of keys or tokens, which others may not access. It is wiped at the end.
 // Owner: the caller; one thread.
 #pragma once
 

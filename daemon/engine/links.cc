@@ -526,26 +526,33 @@ void Links::take() {
     for (PostponedRequests::Postponed& request : waiting) ask_elsewhere(request);
 }
 
-// Of a node that has left: none of these was sent. A mutation of an item with a copy begins again (Replicas), and so would a
-// borrower's or a diverted request, but those fail.
+// Of a node that has left; it was not sent. A step of Replicas belongs to the list by which it began, so it fails, and begins
+// again. A borrower must ask another worker, and a diverted request is counted for the node: these fail, too.
 void Links::ask_elsewhere(PostponedRequests::Postponed& request) noexcept {
     proxy::AskOptions& with = request.options;
-    if (request.sink != tickets_.get()) return request.sink->failed(with.ticket, {proxy::AskFailure::node_down, std::nullopt});
+    const Ticket ticket = with.ticket;
+    if (request.sink != tickets_.get()) return request.sink->failed(ticket, {proxy::AskFailure::node_down, std::nullopt});
     with.moved = false;
     with.epoch = epoch_now(set_->epoch);
-    std::visit(
-        [&]<class Op>(const Op& op) {
-            if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>) {
-                if (!set_->options.copies || !changes(op)) {
-                    LinkPeer* peer = choose(op.key.bytes);
-                    with.one_sided = with.one_sided && peer != nullptr && !peer->is_mapped();
-                    ask_peer(peer, op, std::move(with));
-                    return;
-                }
-            }
-            shared_.pool.unavailable(with.ticket, list_is_old);
-        },
-        request.op);
+    try {
+        std::visit([&](const auto& op) { ask_again(op, std::move(with)); }, request.op);
+    } catch (const std::bad_alloc&) {
+        unavailable(ticket, proxy::AskFailure::no_memory);
+    }
+}
+
+template <class Op>
+void Links::ask_again(const Op& op, proxy::AskOptions options) {
+    if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>) {
+        const bool is_step = set_->options.copies && (changes(op) || !shared_.pool.is_awaited(options.ticket));
+        if (!is_step) {
+            LinkPeer* const peer = changes(op) ? choose(op.key.bytes) : choose_to_read(op.key.bytes);
+            options.one_sided = options.one_sided && peer != nullptr && !peer->is_mapped();
+            ask_peer(peer, op, std::move(options));
+            return;
+        }
+    }
+    shared_.pool.unavailable(options.ticket, list_is_old);
 }
 
 std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {

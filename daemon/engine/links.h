@@ -31,9 +31,10 @@
 // M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
 //     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
 //     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
-//     for it: none overtakes an earlier one (L2). A worker's own requests that wait at the removed node for keys to move, or for
-//     it to join, go to the node by the new set. A link that ends waits for the workers that borrow it, except where a new one
-//     serves them. A letter for a node that its owner does not know yet makes the owner take the newer set.
+//     for it: none overtakes an earlier one (L2). A request that waits at the removed node for keys to move, or for it to join,
+//     goes to the node by the new set, with those of its session behind it. A borrower's fails. A link that ends waits for the
+//     workers that borrow it, except where a new one serves them. A letter for a node that its owner does not know yet makes the
+//     owner take the newer set.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,8 @@ class Links {
     LinkPeer* choose_to_read(std::string_view key);
     // The peer of the copy, if its node is in this process's zone and that of the item is not; nullptr: a get reads the item.
     LinkPeer* near_copy(std::string_view key);
+    // Such a get has failed: near_copy() prefers no copies for a second.
+    void near_copy_failed();
     // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
     bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_->anything_out() || has_guest(peer, key); }
     // peer: chosen for the key.
@@ -98,6 +101,9 @@ class Links {
     size_t nodes() const { return list_.size(); }
     // Of the worker.
     uint32_t number() const { return shared_.number; }
+    // Some workers have lost track of items without a copy: a pass over all keys must look for them.
+    void want_pass() { shared_.nodes.want_pass(); }
+    bool take_wanted_pass() { return shared_.nodes.take_wanted_pass(); }
     // Changes when copies may be missing: a node came, went, or was restarted.
     uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
     // May a former node of the key, without a connection, still serve others?
@@ -152,6 +158,8 @@ class Links {
     template <class Op>
     SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
     void ask_elsewhere(PostponedRequests::Postponed& request) noexcept;
+    template <class Op>
+    void ask_again(const Op& op, proxy::AskOptions options);
     LinkPeer* flush_touched();
     void take_letters();
     void serve(std::unique_ptr<Letter> letter);
@@ -175,6 +183,7 @@ class Links {
     std::unique_ptr<Fencer> fencer_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
+    uint64_t near_again_ns_ = 0;  // until then no near copy is preferred; 0: none has failed
 };
 
 }  // namespace farcached::daemon

@@ -45,7 +45,15 @@ LinkPeer* Links::choose_to_read(std::string_view key) {
 LinkPeer* Links::near_copy(std::string_view key) {
     if (!has_copies() || fencer_->anything_moves()) return nullptr;
     const proxy::NodePair pair = set_->placement->pair_of(key);
-    return set_->members[pair.first].near || !set_->members[pair.second].near ? nullptr : usable(pair.second);
+    if (set_->members[pair.first].near || !set_->members[pair.second].near) return nullptr;
+    if (near_again_ns_ != 0 && now() < near_again_ns_) return nullptr;
+    LinkPeer* const peer = usable(pair.second);
+    return peer != nullptr && peer->answers() ? peer : nullptr;
+}
+
+void Links::near_copy_failed() {
+    constexpr uint64_t pause_ns = 1'000'000'000;
+    near_again_ns_ = now() + pause_ns;
 }
 
 template <class Op>

@@ -69,11 +69,16 @@ proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
 
 PostponedRequests::List PostponedRequests::take(bool all) noexcept {
     List taken;
+    std::bitset<std::tuple_size_v<decltype(waiting_)>> goes;  // session numbers
     for (Place at = list_.begin(); at != list_.end();) {
-        const Place one = at++;
-        if (!all && !one->options.moved) continue;
-        waiting_[one->options.session % waiting_.size()]--;
-        taken.splice(taken.end(), list_, one);
+        const size_t session = at->options.session % goes.size();
+        const bool has_key = std::visit([](const auto& op) { return requires { op.key; }; }, at->op);
+        if (!has_key || !(all || at->options.moved || goes[session])) {
+            ++at;
+            continue;
+        }
+        goes.set(session);
+        at = move_to(taken, at);
     }
     moved_deadline_ns_ = UINT64_MAX;
     if (empty()) for_room_ = false;
@@ -110,8 +115,15 @@ void PostponedRequests::fail(const Postponed& request, proxy::AskFailure why) {
 }
 
 PostponedRequests::Place PostponedRequests::erase(Place at) {
+    List erased;
+    return move_to(erased, at);
+}
+
+PostponedRequests::Place PostponedRequests::move_to(List& other, Place at) noexcept {
     waiting_[at->options.session % waiting_.size()]--;
-    return list_.erase(at);
+    const Place next = std::next(at);
+    other.splice(other.end(), list_, at);
+    return next;
 }
 
 // ---- life -------------------------------------------------------------------------------------------

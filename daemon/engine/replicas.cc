@@ -124,7 +124,10 @@ StoreOp Replicas::store_op(const Request& request, const Item& item) {
 
 void Replicas::begin_again(Request& request) {
     end_hold(request);
-    if (++request.tries > tries_max) return fail(request, "the list of nodes changes");
+    if (++request.tries > tries_max) {
+        if (request.completes) return fail_to_complete(request);
+        return fail(request, "the list of nodes changes");
+    }
     begin(request);
 }
 
@@ -157,6 +160,7 @@ void Replicas::stop() {
 // ---- a get ------------------------------------------------------------------------------------------
 
 void Replicas::begin_get(Request& request) {
+    request.list = context_.router.links().list();
     if (!request.completes && !context_.router.links().refills()) return pass_on(request);
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
@@ -168,12 +172,13 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
         context_.counters.replica_reads.add(1);
         return answer(request, slot.reply(), slot.value());
     }
+    if (reply == nullptr) context_.router.links().near_copy_failed();
     const bool is_behind = request.is_ahead && waits(key_of(request.asked.op).bytes, request.session);
     is_behind ? answer(request, GetReply()) : begin_get(request);
 }
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
-    if (!slot.available()) return miss_in_vain(request);
+    if (!slot.available()) return give_up_refill(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
@@ -186,7 +191,8 @@ void Replicas::first_answered(Request& request, ReplySlot& slot) {
 
 void Replicas::mark_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
-    if (reply == nullptr || reply->status != StoreReply::Status::not_found || !list_is_same(request)) return miss_in_vain(request);
+    const bool is_missing = reply != nullptr && reply->status == StoreReply::Status::not_found;
+    if (!is_missing || !list_is_same(request)) return give_up_refill(request);
     request.mark = reply->cas;
     GetOp op;
     op.key = key_of(request.asked.op);
@@ -198,7 +204,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     if (reply == nullptr && request.completes) return fail_to_complete(request);
     if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
         return answer(request, GetReply());
-    if (!list_is_same(request)) return miss_in_vain(request);
+    if (!list_is_same(request)) return give_up_refill(request);
     keep_value(request, slot.value());
     if (request.completes) portion_bytes_ += slot.value().size();
     request.flags = reply->meta.flags;
@@ -217,14 +223,15 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
     answer_found(request, reply);
 }
 
-// The primary replies by itself, or does not.
-void Replicas::miss_in_vain(Request& request) { request.completes ? fail_to_complete(request) : pass_on(request); }
+// A client gets what the primary has. A completion is put off.
+void Replicas::give_up_refill(Request& request) { request.completes ? fail_to_complete(request) : pass_on(request); }
 
 // ---- missing copies (C5, C7) ---------------------------------------------------------------------------
 
 struct Replicas::PassRecord {
     Replicas* replicas;
     uint64_t change = 0;  // of a portion
+    uint64_t number = 0;  // of a try, as of MissingCopies
 };
 
 // The first node has the item.
@@ -234,51 +241,65 @@ void Replicas::second_looked(Request& request, ReplySlot& slot) {
     is_hit(*reply) ? answer(request, GetReply()) : take_hold(request);
 }
 
-void Replicas::complete(std::string_view key, uint32_t tries, ReplySlot::Complete then) {
+// Available in the end: the key has both items, or needs none.
+void Replicas::complete(std::string_view key, uint64_t number, ReplySlot::Complete then) {
     GetOp op;
     op.key = {key, 0};
     op.peek = true;
-    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this}, then);
+    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, number}, then);
     try {
-        submit_own(op, ticket, tries);
+        submit_own(op, ticket);
     } catch (const std::bad_alloc&) {
         replies_.unavailable(ticket);
     }
 }
 
-// Without memory or room for the key, the next round of passes completes it.
+// Without memory or room for the key, a pass completes it.
 void Replicas::complete_later(const Request& request) noexcept {
     if (stopped_) return;
-    const uint32_t tries = request.completes ? request.tries + 1 : 0;
     try {
-        if (missing_.add(key_of(request.asked.op).bytes, tries, boottime_ns())) return;
+        const std::string_view key = key_of(request.asked.op).bytes;
+        if (request.completes ? missing_.found(key, boottime_ns()) : missing_.lost(key, boottime_ns())) return;
     } catch (const std::bad_alloc&) {
     }
-    missed_ = true;
+    context_.router.links().want_pass();
 }
 
 void Replicas::complete_missing() noexcept {
     try {
-        for (const MissingCopies::Key& one : missing_.take_due(boottime_ns())) complete(one.key, one.tries, &Replicas::completed);
+        for (const MissingCopies::Try& one : missing_.take_due(boottime_ns())) complete(one.key, one.number, &Replicas::completed);
     } catch (const std::bad_alloc&) {
         missing_.clear();
-        missed_ = true;
+        context_.router.links().want_pass();
     }
+}
+
+void Replicas::completed(ReplySlot& slot, const ReplyTarget&) {
+    const PassRecord record = slot.record<PassRecord>();
+    record.replicas->missing_.done(record.number, slot.available(), boottime_ns());
 }
 
 void Replicas::fail_to_complete(Request& request) {
     end_hold(request);
     complete_later(request);
-    answer(request, GetReply());
+    fail(request, "the key has no copy");
 }
 
 void Replicas::end_tick() {
     Links& links = context_.router.links();
-    if (links.last_change() == change_ || links.number() != 0) [[likely]] return;
+    if (links.number() != 0) return;
+    const bool changed = links.last_change() != change_;
+    if (!changed && !links.take_wanted_pass()) [[likely]] return;
+    rounds_ = 0;
+    if (!changed) {
+        missed_ = true;
+        const bool rests = portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0;
+        if (rests) portion_at_ns_ = boottime_ns() + settle_ns;
+        return;
+    }
     change_ = links.last_change();
     place_ = 0;
     begun_ = missed_ = false;
-    rounds_ = 0;
     portion_at_ns_ = boottime_ns() + settle_ns;
 }
 
@@ -322,7 +343,7 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
     portion_bytes_ = 0;
     protocol::each_key(text, [this](std::string_view key) {
         keys_left_++;
-        complete(key, /* tries= */ 0, &Replicas::key_completed);
+        complete(key, /* number= */ 0, &Replicas::key_completed);
     });
     portion_ended();
 }
@@ -445,8 +466,9 @@ void Replicas::copied(Request& request, ReplySlot& slot) {
 
 // C7. The client need not wait for that.
 void Replicas::lose_copy(Request& request) {
+    if (request.completes) return fail_to_complete(request);
     end_hold(request);
-    if (!request.completes) context_.counters.replica_copies_lost.add(1);
+    context_.counters.replica_copies_lost.add(1);
     complete_later(request);
     answer(request, request.reply, request.reply_value);
 }

@@ -83,7 +83,7 @@ class Replicas final : public SteppedRequests {
     void mark_answered(Request& request, ReplySlot& slot);
     void copy_answered(Request& request, ReplySlot& slot);
     void fill_answered(Request& request, ReplySlot& slot);
-    void miss_in_vain(Request& request);
+    void give_up_refill(Request& request);
 
     void held(Request& request, ReplySlot& slot);
     void execute(Request& request);
@@ -100,11 +100,11 @@ class Replicas final : public SteppedRequests {
 
     struct PassRecord;
     void second_looked(Request& request, ReplySlot& slot);
-    void complete(std::string_view key, uint32_t tries, ReplySlot::Complete then);
+    void complete(std::string_view key, uint64_t number, ReplySlot::Complete then);
     void complete_later(const Request& request) noexcept;
     void complete_missing() noexcept;
     void fail_to_complete(Request& request);
-    static void completed(ReplySlot&, const ReplyTarget&) {}
+    static void completed(ReplySlot& slot, const ReplyTarget&);
     void ask_portion();
     void portion_answered(ReplySlot& slot, const PassRecord& record);
     static void pass_answered(ReplySlot& slot, const ReplyTarget&);

@@ -99,10 +99,9 @@ bool SteppedRequests::waits(std::string_view key, uint64_t session) const {
     return false;
 }
 
-void SteppedRequests::submit_own(const GetOp& op, Ticket ticket, uint32_t tries) {
+void SteppedRequests::submit_own(const GetOp& op, Ticket ticket) {
     auto request = std::make_unique<Request>(op, Wanted{.value = false, .plain = false}, ticket);
     request->completes = true;
-    request->tries = tries;
     take(std::move(request));
 }
 

@@ -95,7 +95,7 @@ class SteppedRequests {
     SteppedRequests(ReplyPool& replies, Context& context) : replies_(replies), context_(context) {}
 
     // Of this process itself; as submit(). Throws std::bad_alloc.
-    void submit_own(const protocol::GetOp& op, Ticket ticket, uint32_t tries = 0);
+    void submit_own(const protocol::GetOp& op, Ticket ticket);
     bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
     // Does a request of that session for the key wait here, or a flush?
     bool waits(std::string_view key, uint64_t session) const;

@@ -32,7 +32,7 @@ inline constexpr SampleRow own_rows[] = {
     {"replies_unmatched", "replies of nodes that match no request",
      [](const Sample& s) { return s.workers.replies_unmatched; }},
     {"replica_copies", "changed items stored on their second node, too", [](const Sample& s) { return s.workers.replica_copies; }},
-    {"replica_copies_lost", "changed items whose copy was not stored, because of another change at the same time",
+    {"replica_copies_lost", "changed items whose copy was not stored: another change at the same time, or no reply",
      [](const Sample& s) { return s.workers.replica_copies_lost; }},
     {"replica_reads", "gets answered by a copy in the own zone, as the first node is in another",
      [](const Sample& s) { return s.workers.replica_reads; }},

@@ -478,7 +478,9 @@ std::string why_of(const Route& route) {
     const std::string reason = own.name + " is " + std::string(node_state_name(own.state));
     if (route.asked.has_value())
         return reason + ", and " + route.walk[*route.asked].name + " is the next on the ring that is up";
-    if (!route.copy.empty()) return reason + ", and " + route.copy + " has the copy: gets read it, and changes fail";
+    const auto copy = std::ranges::find(route.walk, route.copy, &NodeShown::name);
+    if (copy != route.walk.end() && copy->state == NodeState::up)
+        return reason + ", and " + route.copy + " has the copy: gets read it, and changes fail";
     if (!route.failover) return reason + ", and failover is off: its keys are unavailable";
     return "no node is up";
 }

@@ -99,8 +99,8 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(mutations_unavailable, "mutations without a reply of their node; their outcome is unknown") \
     X(replies_unmatched, "replies of nodes that match no request")                                \
     X(replica_copies, "changed items stored on their second node, too")                           \
-    X(replica_copies_lost, "changed items whose copy was not stored, because of another change")  \
-    X(replica_reads, "gets answered by a copy in the own zone")                                    \
+    X(replica_copies_lost, "changed items whose copy was not stored at once")                     \
+    X(replica_reads, "gets answered by a copy in the own zone")                                   \
     X(replica_refills, "items that a miss stored at their first node from the copy")              \
     X(replica_refusals, "changes refused because the second node did not reply")                  \
     X(warm_fetches, "keys asked for at the source of warm_from")                                  \

@@ -18,6 +18,7 @@ from daemon import _die_with_parent, deadline, until
 
 STARTS = 3  # attempts
 
+
 def program():
     """None: not installed."""
     return shutil.which("dnsmasq", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")

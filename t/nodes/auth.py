@@ -502,6 +502,10 @@ def files(folder):
             tap.ok(status != 0 and why.encode() in error, "%s: %s" % (name, why), status, error)
     if os.getuid() == 0:
         os.chmod(loose, 0o640)
+        os.chown(loose, 11211, 11211)
+        status, _, error = run_binary(*node, "--auth-key-file", loose)
+        tap.ok(status != 0 and b"only its owner may" in error, "the group of another user's file may not read it", error)
+        os.chown(loose, 0, 0)
         with Daemon(*node, "--auth-key-file", loose) as d:
             tap.ok(d.alive(), "the group of a file of root may read it")
     status, _, error = run_binary(*node, *operator.args())

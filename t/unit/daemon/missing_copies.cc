@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MissingCopies: when keys are tried again, and how many wait.
+// MissingCopies: when keys are tried again, how many at a time, and when they are given up.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,55 +16,83 @@ namespace {
 
 constexpr uint64_t start_ns = 5'000'000'000;
 
-// The time of the try after `tries` in vain, from start_ns on.
-uint64_t delay_of(MissingCopies& missing, uint32_t tries) {
-    missing.add("key", tries, start_ns);
-    const uint64_t at_ns = missing.next_ns();
-    tap::ok(missing.take_due(at_ns - 1).empty(), "not before its time");
-    const std::vector<MissingCopies::Key> due = missing.take_due(at_ns);
+// Makes the next try, at its time.
+MissingCopies::Try next_try(MissingCopies& missing, uint64_t& now_ns) {
+    CHECK(missing.next_ns() != UINT64_MAX);
+    now_ns = missing.next_ns();
+    CHECK(missing.take_due(now_ns - 1).empty());
+    const std::vector<MissingCopies::Try> due = missing.take_due(now_ns);
     CHECK(due.size() == 1);
-    tap::ok(due[0].key == "key" && due[0].tries == tries, "once at its time");
-    tap::is(missing.next_ns(), UINT64_MAX, "then none waits");
-    return at_ns - start_ns;
+    return due[0];
+}
+
+// The times of all tries until the key is given up.
+std::vector<uint64_t> all_tries(uint64_t seed) {
+    MissingCopies missing(seed);
+    missing.lost("key", start_ns);
+    std::vector<uint64_t> times;
+    uint64_t now_ns = start_ns;
+    while (missing.next_ns() != UINT64_MAX && times.size() < 1000) {
+        const MissingCopies::Try one = next_try(missing, now_ns);
+        times.push_back(now_ns);
+        missing.done(one.number, /* has_copy= */ false, now_ns);
+    }
+    return times;
 }
 
 void delays() {
-    MissingCopies one(1), two(2);
-    uint64_t least_ns = 0, differ = 0;
-    for (uint32_t tries = 0; tries < MissingCopies::tries_max; tries++) {
-        const uint64_t middle = MissingCopies::first_delay_ns << (2 * tries);
-        const uint64_t a = delay_of(one, tries), b = delay_of(two, tries);
-        tap::ok(a >= middle / 2 && a < middle + middle / 2, "around its middle");
-        differ += a != b;
-        least_ns += middle / 2;
+    const std::vector<uint64_t> times = all_tries(1);
+    uint64_t before = start_ns, middle = MissingCopies::first_delay_ns, bad = 0;
+    for (const uint64_t at : times) {
+        bad += at - before < middle / 2 || at - before >= middle + middle / 2;
+        before = at;
+        middle = std::min(4 * middle, MissingCopies::delay_ns_max);
     }
-    tap::is(differ, uint64_t(MissingCopies::tries_max), "two processes differ");
-    tap::ok(one.add("key", MissingCopies::tries_max, start_ns) && one.next_ns() == UINT64_MAX, "then it is given up");
-    tap::ok(least_ns > Replicas::hold_s * UINT64_C(1'000'000'000), "all tries together last longer than a hold");
+    tap::is(bad, 0u, "each delay is around four times the one before, up to a minute");
+    tap::ok(times != all_tries(2), "two processes differ");
+    tap::ok(before - start_ns > Replicas::hold_s * UINT64_C(1'000'000'000), "the last try comes after the end of any hold");
+    tap::ok(times.size() < 40, "then the key is given up");
 }
 
-void keys() {
+void successes() {
     MissingCopies missing(3);
-    for (size_t i = 0; i < MissingCopies::keys_max; i++) missing.add("key-" + std::to_string(i), 0, start_ns);
-    tap::ok(!missing.add("another", 0, start_ns), "no room for one more");
-    const uint64_t next_ns = missing.next_ns();
-    missing.take_due(next_ns);
-    tap::ok(missing.add("another", 5, start_ns), "room again");
-    missing.add("another", 0, start_ns);
-    size_t others = 0;
-    constexpr uint64_t later_ns = start_ns + 2 * MissingCopies::first_delay_ns;
-    for (const MissingCopies::Key& one : missing.take_due(later_ns)) others += one.key != "another";
-    tap::ok(others >= MissingCopies::keys_max - 2, "all others are due");
-    tap::ok(missing.next_ns() > later_ns, "a key that waits keeps its time");
+    uint64_t now_ns = start_ns;
+    missing.lost("key", now_ns);
+    missing.done(next_try(missing, now_ns).number, /* has_copy= */ true, now_ns);
+    tap::is(missing.next_ns(), UINT64_MAX, "a key with its copy is no longer looked for");
+    missing.lost("key", now_ns);
+    const MissingCopies::Try one = next_try(missing, now_ns);
+    tap::is(one.key, "key", "it can lose the copy again");
+    tap::ok(missing.found("key", now_ns + 1) && missing.next_ns() == UINT64_MAX, "while a try is under way no other begins");
+    missing.lost("key", now_ns + 1);
+    missing.done(one.number, /* has_copy= */ true, now_ns + 2);
+    tap::ok(missing.next_ns() != UINT64_MAX, "if the copy was lost meanwhile, another one follows");
+    missing.done(one.number, /* has_copy= */ true, now_ns + 3);
+    tap::is(next_try(missing, now_ns).key, "key", "a try ends once");
+}
+
+void bounds() {
+    MissingCopies missing(4);
+    for (size_t i = 0; i < MissingCopies::keys_max; i++) missing.lost("key-" + std::to_string(i), start_ns);
+    tap::ok(!missing.lost("another", start_ns) && !missing.found("another", start_ns), "no room for one more");
+    tap::ok(missing.lost("key-7", start_ns), "but for a known one");
+    const uint64_t later_ns = start_ns + 2 * MissingCopies::first_delay_ns;
+    const std::vector<MissingCopies::Try> due = missing.take_due(later_ns);
+    tap::is(due.size(), MissingCopies::under_way_max, "so many tries at a time");
+    tap::is(missing.next_ns(), UINT64_MAX, "the next one waits for the end of one");
+    missing.done(due[0].number, /* has_copy= */ true, later_ns);
+    tap::ok(missing.next_ns() <= later_ns && missing.take_due(later_ns).size() == 1, "and begins then");
+    tap::ok(missing.lost("another", start_ns), "there is room again");
     missing.clear();
+    missing.done(due[1].number, /* has_copy= */ false, later_ns);
     tap::is(missing.next_ns(), UINT64_MAX, "cleared: none waits");
-    tap::ok(missing.take_due(UINT64_MAX - 1).empty(), "and none is due");
 }
 
 }  // namespace
 
 int main() {
     delays();
-    keys();
+    successes();
+    bounds();
     return tap::done();
 }

@@ -198,7 +198,7 @@ int main() {
     } else {
         tap::is(violations, 0, "an end without the key gets nothing");
         roles();
-    requests();
+        requests();
         failures();
     }
     return tap::done();
