@@ -546,7 +546,7 @@ class Client:
 
     def stats(self, sub=""):
         """`stats [sub]` as a dict of str in the order of the reply."""
-        lines = self.ask(("stats " + sub).strip(), end=("END", "ERROR", "CLIENT_ERROR", "RESET", "OK"))
+        lines = self.ask(("stats " + sub).strip(), end=("END", "ERROR", "CLIENT_ERROR", "SERVER_ERROR", "RESET", "OK"))
         return dict((line[5:].split(" ", 1) + [""])[:2] for line in lines if line.startswith("STAT "))
 
     def is_idle(self):
