@@ -27,6 +27,7 @@ if not etcd_servers.is_available():
 TTL = 5 if is_sanitized() else 2  # seconds
 MIXES = ("joins", "50:50", "sizes", "ttl", "refill")  # none with flush_all, which would take the fixed set away
 KEYS = ["fixed-%d" % i for i in range(60)]
+TELLS = ("node_timeouts", "node_reconnects", "replies_late")  # why a copy may be missing
 BURST, ROUNDS = 20, 1000  # keys, and values of each, that are sent to a farcached that is stopped
 
 
@@ -87,14 +88,14 @@ class Fleet:
         return ("%s is %s" % (key, self.value)).encode()
 
     def wrong(self, may_miss=()):
-        """[(farcached, key, what it answers)] of all wrong answers, with their flags."""
+        """[(farcached, key, what it answers, the same at once again)] of all wrong answers, with their flags."""
         found = []
         for name, daemon in self.daemons.items():
             with daemon.client() as client:
                 got = {key.decode(): (value, flags) for key, flags, value, _ in client.get_many(KEYS)}
-            for i, key in enumerate(KEYS):
-                if got.get(key) != (self.value_of(key), i) and not (key not in got and key in may_miss):
-                    found.append((name, key, got.get(key)))
+                for i, key in enumerate(KEYS):
+                    if got.get(key) != (self.value_of(key), i) and not (key not in got and key in may_miss):
+                        found.append((name, key, got.get(key), client.get(key)))
         return found
 
     def lacking(self):
@@ -110,7 +111,13 @@ class Fleet:
         return {key: at for key, at in places.items() if len([name for name in at if isinstance(name, str)]) != self.copies}
 
     def until_copied(self):
-        return until(self.lacking, lambda lacking: not lacking)
+        lacking = until(self.lacking, lambda lacking: not lacking)
+        if lacking:
+            tap.diag("of the nodes %s; %s" % (sorted(self.nodes), self.homes()))
+            for name, daemon in self.daemons.items():
+                shown = daemon.stats("proxy")
+                tap.diag("%s: %s" % (name, {key: shown[key] for key in shown if key.startswith("replica_") or key in TELLS}))
+        return lacking
 
     # -- The load ------------------------------------------------------------------------------------------
 
