@@ -218,9 +218,10 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
     if (!slot.available() && request.completes) return fail_to_complete(request);
     const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
     if (reply.status == StoreReply::Status::stored) context_.counters.replica_refills.add(1);
-    // Another request has stored a newer value, or deleted it.
-    if (reply.status == StoreReply::Status::exists || reply.status == StoreReply::Status::not_found) return pass_on(request);
-    answer_found(request, reply);
+    if (reply.status == StoreReply::Status::exists) return pass_on(request);  // another request has stored a value
+    // The mark has changed: by a mutation of this key, or of one that shares the mark. The copy was not older when it was read.
+    const bool is_missing = reply.status == StoreReply::Status::not_found;
+    is_missing && request.completes ? fail_to_complete(request) : answer_found(request, reply);
 }
 
 // A client gets what the primary has. A completion is put off.
@@ -367,7 +368,7 @@ void Replicas::begin_mutation(Request& request) {
 
 void Replicas::take_hold(Request& request) {
     request.held_ns = boottime_ns();
-    ask_copy(request, HoldOp{key_of(request.asked.op), hold_s}, step(&Replicas::held));
+    ask_copy(request, HoldOp{key_of(request.asked.op), request.completes ? completion_hold_s : hold_s}, step(&Replicas::held));
 }
 
 void Replicas::held(Request& request, ReplySlot& slot) {

@@ -15,7 +15,7 @@
 // C2  Without a connection to the copy's node no mutation is executed. That node leaves the list when its registration ends.
 // C3  A mutation of unknown outcome leaves its hold, which ends by itself after hold_s. Until then the key has no copy. No primary
 //     executes a mutation later than that: this process sends none with an old hold, a stopped node loses its registration, and an
-//     ended connection keeps no bytes for so long.
+//     ended connection keeps no bytes for so long. A completion (C5) executes none: its hold is short.
 // C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they do not keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
 // C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
@@ -38,7 +38,7 @@ namespace farcached::daemon {
 
 class Replicas final : public SteppedRequests {
   public:
-    static constexpr uint32_t hold_s = 600;
+    static constexpr uint32_t hold_s = 600, completion_hold_s = 10;
 
     // Both outlive this.
     Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context), missing_(random_word()) {}
