@@ -82,9 +82,12 @@ struct Links::Gather {
             ok = keep_text(text, answer.value);
             links_.gathered(ticket);
         }
-        void failed(Ticket ticket, const proxy::Failed&) override { links_.gathered(ticket); }
+        void failed(Ticket ticket, const proxy::Failed& failed) override {
+            is_old = failed.refusal == protocol::RequestRefusal::old_list;
+            links_.gathered(ticket);
+        }
 
-        bool asked = false, ok = false;
+        bool asked = false, ok = false, is_old = false;
         std::string text;
 
       private:
@@ -443,6 +446,7 @@ void Links::gathered(Ticket ticket) {
     const auto taken = gathers_.extract(at);  // keeps the part that called
     const Gather& done = taken.mapped();
     if (done.stats) return answer_stats(ticket, done);
+    if (std::ranges::any_of(done.parts, &Gather::Part::is_old)) return shared_.pool.unavailable(ticket, list_is_old);
     for (const Gather::Part& part : done.parts)
         if (part.asked && !part.ok) return shared_.pool.unavailable(ticket);
     shared_.pool.answer(ticket, protocol::DoneReply());

@@ -102,6 +102,7 @@ void Replicas::closed(Request& request, ReplySlot& slot) {
 void Replicas::flushed(Request& request, ReplySlot& slot) {
     const bool in_time = boottime_ns() - request.held_ns < closed_ns && list_is_same(request);
     if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+    if (!slot.available() && again_later(request, slot)) return;
     if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
     answer(request, slot.reply());
 }

@@ -132,6 +132,7 @@ struct Connection {
         return now;
     }
     // Was this node chosen for the key by an older list than that of others?
+    bool has_old_list() const { return shared.list.is_old(epoch) && !broken::s17_take_old_epoch; }
     bool chosen_by_old_list(std::string_view key, bool reads) const { return shared.list.moved_away(epoch, key, reads); }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }

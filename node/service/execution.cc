@@ -157,12 +157,16 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
                 if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
                 broken::fail_if_named(op.key.bytes);
             }
+            if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>) {
+                // By an older list it does not go to all nodes.
+                if (op.kept.empty() && connection_.has_old_list()) return run_old(turn, request.options.tag, op);
+            }
             run(turn, request.options, op);
         },
         request.op);
 }
 
-// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
+// Of a key that has another home, or a flush. The item was deleted here when the key moved, unless it is a copy now.
 template <class Op>
 void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
