@@ -22,7 +22,7 @@ namespace farcached::daemon {
 class MissingCopies {
   public:
     static constexpr size_t keys_max = 1024, under_way_max = 64;
-    static constexpr uint64_t first_delay_ns = 10'000'000, delay_ns_max = 60'000'000'000, give_up_ns = 800'000'000'000;
+    static constexpr uint64_t first_delay_ns = 10'000'000, delay_ns_max = 5'000'000'000, give_up_ns = 800'000'000'000;
     struct Try {
         uint64_t number;
         std::string key;

@@ -17,8 +17,8 @@ from cluster import nodes_shown  # noqa: E402
 from daemon import is_sanitized, run_binary, slow_factor  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import tap, until  # noqa: E402
-from farnode import Farnode  # noqa: E402
-from service import Service, listening  # noqa: E402
+from hosted import HostedNode, HostedProxy  # noqa: E402
+from service import listening  # noqa: E402
 
 if b"without libcurl" in run_binary("--version-full")[1]:
     tap.skip_all("built without libcurl")
@@ -34,43 +34,19 @@ NODES, PROXIES = ("a", "b", "c"), ("p", "q")
 KEYS = ["key-%d" % i for i in range(20)]
 
 
-class HostedNode(Farnode):
-    def __init__(self, hosts, etcd, name):
-        self.on = hosts.on(name)
-        super().__init__("--tcp", hosts.address(name) + ":0", "--insecure", "-m", "16", "-t", "1", "--name", name,
-                         "--discover", etcd.source(), "--member-ttl", TTL)
-
-    def command(self):
-        return self.on + super().command()
-
-    def _reachable(self):
-        self.ports = self.read_ports()
-        return bool(self.ports)
-
-
-class HostedProxy(Service):
-    """Its clients are the test's: it gets their socket from the test."""
-
-    def __init__(self, hosts, etcd, name, listener):
-        self.on = hosts.on(name)
-        super().__init__(None, "-t", "1", "--discover", etcd.source(), "-o", "node_timeout_ms=%d" % (500 * slow_factor()),
-                         sockets=[(listener, "clients")])
-
-    def command(self):
-        return self.on + super().command()
-
-
 class Fleet(contextlib.ExitStack):
     def __enter__(self):
         super().__enter__()
         self.hosts = self.enter_context(networks.Network("etcd", *NODES, *PROXIES))
         self.etcd = self.enter_context(Etcd(host=self.hosts.address("etcd"), on=self.hosts.on("etcd")))
-        self.nodes = {name: self.enter_context(HostedNode(self.hosts, self.etcd, name)) for name in NODES}
+        found = ("--discover", self.etcd.source())
+        self.nodes = {name: self.enter_context(HostedNode(self.hosts, name, *found, "--member-ttl", TTL)) for name in NODES}
         until(self.etcd.keys, lambda keys: set(keys) == set(NODES))
         self.proxies = {}
         for name in PROXIES:
             listener = self.enter_context(listening())
-            self.proxies[name] = self.enter_context(HostedProxy(self.hosts, self.etcd, name, listener))
+            self.proxies[name] = self.enter_context(HostedProxy(self.hosts, name, listener, "-t", "1", *found, "-o",
+                                                                "node_timeout_ms=%d" % (500 * slow_factor())))
             self.until_list(name, NODES)
         return self
 

@@ -48,10 +48,10 @@ void delays() {
         before = at;
         middle = std::min(4 * middle, MissingCopies::delay_ns_max);
     }
-    tap::is(bad, 0u, "each delay is around four times the one before, up to a minute");
+    tap::is(bad, 0u, "each delay is around four times the one before, up to five seconds");
     tap::ok(times != all_tries(2), "two processes differ");
     tap::ok(before - start_ns > Replicas::hold_s * UINT64_C(1'000'000'000), "the last try comes after the end of any hold");
-    tap::ok(times.size() < 40, "then the key is given up");
+    tap::ok(times.size() < 400, "then the key is given up");
 }
 
 void successes() {
