@@ -302,7 +302,7 @@ void Replicas::end_tick() {
     change_ = links.last_change();
     place_ = 0;
     begun_ = missed_ = false;
-    portion_at_ns_ = boottime_ns() + settle_ns;
+    portion_at_ns_ = settled_at_ns_ = boottime_ns() + settle_ns;
 }
 
 void Replicas::ask_portion() {
@@ -353,7 +353,8 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
 void Replicas::key_completed(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->portion_ended(); }
 
 void Replicas::portion_ended() {
-    if (--keys_left_ == 0) portion_at_ns_ = boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte;
+    if (--keys_left_ != 0) return;
+    portion_at_ns_ = std::max(boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte, settled_at_ns_);
 }
 
 // ---- a mutation ---------------------------------------------------------------------------------------

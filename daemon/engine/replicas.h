@@ -120,6 +120,7 @@ class Replicas final : public SteppedRequests {
     uint32_t keys_left_ = 0;       // of the portion
     uint64_t portion_bytes_ = 0;
     uint64_t portion_at_ns_ = UINT64_MAX;
+    uint64_t settled_at_ns_ = 0;   // no pass for a change begins before: a node takes two soon one after the other for one (K2)
     bool asked_ = false;           // a portion was asked for
 
     MissingCopies missing_;  // C7

@@ -6,8 +6,9 @@
 //
 // K1  A pass visits each page once. It may miss an item that moves to another page, or that is stored during the
 //     pass: that mutation has stored the copy, too.
-// K2  Each proxy asks for a pass when the list of nodes has changed. A request that comes soon after the begin of a pass is one for
-//     the same change. A later one makes the pass begin again at its end.
+// K2  Each proxy asks for a pass when it has had a changed list for same_change_ns (Replicas). So a pass that began later than that
+//     had the proxy's list all the time: the request is one for the same change. Of an earlier pass this proxy may have taken
+//     portions by its former list: it begins again at its end.
 // K3  A portion has portion_keys keys at most, and visits pages_max pages at most.
 #pragma once
 
