@@ -11,7 +11,8 @@
 //     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
 //     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
 //     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
-//     does it by a list from before those that `keep` has named.
+//     does it by a list from before those that `keep` has named. A flush by an older list is not executed, because it does not
+//     go to nodes that have joined.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 #pragma once
