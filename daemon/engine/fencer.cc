@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <new>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -150,9 +149,6 @@ void Fencer::begin(LinkPeer& peer, Kill&& kill, const NodeOptions& options, uint
     with.deadline_ns = shared_.now() + with.patience_ns;
     with.epoch = work->kill.kept != nullptr ? epoch_now(work->kill.kept->epoch) : epoch;
     const auto ask = [&](const auto& op) {
-        // This flush concerns one node. A node refuses one by an old list.
-        if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>)
-            if (op.kept.empty()) with.epoch = 0;
         const bool sent = peer.own()->ask_now(op, with, *this);
         sent ? work->unanswered++ : work->done = false;
         return sent;

@@ -182,6 +182,7 @@ PostponedRequests::List OwnLink::withdraw() noexcept {
     show(LentLink::State::starting);
     PostponedRequests::List taken = postponed_.take(/* all= */ holds());
     fence_ = FenceState::in_use;
+    retry_ = true;  // requests without a key stay
     return taken;
 }
 

@@ -173,7 +173,7 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
         context_.counters.replica_reads.add(1);
         return answer(request, slot.reply(), slot.value());
     }
-    if (reply == nullptr) context_.router.links().near_copy_failed();
+    if (reply == nullptr && slot.failure() != list_is_old) context_.router.links().near_copy_failed();
     const bool is_behind = request.is_ahead && waits(key_of(request.asked.op).bytes, request.session);
     is_behind ? answer(request, GetReply()) : begin_get(request);
 }
@@ -193,7 +193,8 @@ void Replicas::first_answered(Request& request, ReplySlot& slot) {
 void Replicas::mark_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
     const bool is_missing = reply != nullptr && reply->status == StoreReply::Status::not_found;
-    if (!is_missing || !list_is_same(request)) return give_up_refill(request);
+    const bool is_closed = is_missing && reply->cas == protocol::mark_bit;  // a flush is near
+    if (!is_missing || is_closed || !list_is_same(request)) return give_up_refill(request);
     request.mark = reply->cas;
     GetOp op;
     op.key = key_of(request.asked.op);
@@ -222,6 +223,7 @@ void Replicas::fill_answered(Request& request, ReplySlot& slot) {
     if (reply.status == StoreReply::Status::exists) return pass_on(request);  // another request has stored a value
     // The mark has changed: by a mutation of this key, or of one that shares the mark. The copy was not older when it was read.
     const bool is_missing = reply.status == StoreReply::Status::not_found;
+    if (is_missing && reply.cas == protocol::mark_bit) return give_up_refill(request);  // a flush is near
     is_missing && request.completes ? fail_to_complete(request) : answer_found(request, reply);
 }
 
@@ -282,8 +284,8 @@ void Replicas::completed(ReplySlot& slot, const ReplyTarget&) {
 }
 
 void Replicas::fail_to_complete(Request& request) {
-    end_hold(request);
     complete_later(request);
+    end_hold(request);
     fail(request, "the key has no copy");
 }
 
@@ -292,7 +294,6 @@ void Replicas::end_tick() {
     if (links.number() != 0) return;
     const bool changed = links.last_change() != change_;
     if (!changed && !links.take_wanted_pass()) [[likely]] return;
-    rounds_ = 0;
     if (!changed) {
         missed_ = true;
         const bool rests = portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0;
@@ -300,6 +301,7 @@ void Replicas::end_tick() {
         return;
     }
     change_ = links.last_change();
+    rounds_ = 0;
     place_ = 0;
     begun_ = missed_ = false;
     portion_at_ns_ = settled_at_ns_ = boottime_ns() + settle_ns;
@@ -316,8 +318,8 @@ void Replicas::ask_portion() {
         portion_at_ns_ = boottime_ns() + round_ns;
         return;
     }
-    asked_ = true;
     const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_}, &Replicas::pass_answered);
+    asked_ = true;
     try {
         links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
     } catch (const std::bad_alloc&) {
@@ -353,7 +355,7 @@ void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
 void Replicas::key_completed(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->portion_ended(); }
 
 void Replicas::portion_ended() {
-    if (--keys_left_ != 0) return;
+    if (--keys_left_ != 0 || stopped_) return;
     portion_at_ns_ = std::max(boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte, settled_at_ns_);
 }
 
@@ -462,6 +464,8 @@ void Replicas::copy(Request& request, const Item& item) {
 void Replicas::copied(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<StoreReply>(&slot.reply()) : nullptr;
     request.mark = 0;
+    const bool never_fits = reply != nullptr && reply->status == StoreReply::Status::too_large;
+    if (never_fits && request.completes) return answer(request, GetReply());
     if (reply == nullptr || reply->status != StoreReply::Status::stored) return lose_copy(request);
     context_.counters.replica_copies.add(1);
     answer(request, request.reply, request.reply_value);
@@ -470,9 +474,9 @@ void Replicas::copied(Request& request, ReplySlot& slot) {
 // C7. The client need not wait for that.
 void Replicas::lose_copy(Request& request) {
     if (request.completes) return fail_to_complete(request);
-    end_hold(request);
     context_.counters.replica_copies_lost.add(1);
     complete_later(request);
+    end_hold(request);
     answer(request, request.reply, request.reply_value);
 }
 

@@ -216,10 +216,10 @@ class Nodes final : public NodesView {
     };
     void went_down(OneNode& node, const Loss& loss) noexcept;
     Fences& fences() { return fences_; }
-    // Until then a miss at a key's first node does not mean that its copy is missing, too. CLOCK_BOOTTIME.
     // Of all workers: one could not note an item without a copy.
     void want_pass() { wants_pass_.store(true, std::memory_order_relaxed); }
     bool take_wanted_pass() { return wants_pass_.load(std::memory_order_relaxed) && wants_pass_.exchange(false); }
+    // Until then a miss at a key's first node does not mean that its copy is missing, too. CLOCK_BOOTTIME.
     uint64_t refills_until_ns() const { return refills_until_ns_.load(std::memory_order_relaxed); }
     // The node is in use again, behind its fence.
     void rejoined(const OneNode& node) noexcept;

@@ -45,7 +45,7 @@ Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) co
     const Connection& to = connection_;
     const NodeReading told = to.told(now);
     return {sequence, now.seconds,   {to.channel->out(), to.limits.frame_bytes_max, sequence, told},
-            {},       told.right_ms, to.has_right()};
+            {},       told.right_ms, to.epoch, to.has_right()};
 }
 
 void Execution::answered(uint64_t sequence) {
@@ -146,10 +146,14 @@ bool Execution::execute_ahead(Turn& turn) {
 
 void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
-    if (connection_.stopping) return refuse(turn, request.options.tag, RequestRefusal::stopping);
-    if (!connection_.may(request.op)) return refuse(turn, request.options.tag, RequestRefusal::not_allowed);
+    const auto refused = [&](RequestRefusal why) {
+        end_flush();
+        refuse(turn, request.options.tag, why);
+    };
+    if (connection_.stopping) return refused(RequestRefusal::stopping);
+    if (!connection_.may(request.op)) return refused(RequestRefusal::not_allowed);
     const bool needs_right = !std::holds_alternative<protocol::StatsOp>(request.op);
-    if (needs_right && !turn.serves) return refuse(turn, request.options.tag, no_right());
+    if (needs_right && !turn.serves) return refused(no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
@@ -158,15 +162,20 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
                 broken::fail_if_named(op.key.bytes);
             }
             if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>) {
-                // By an older list it does not go to all nodes.
-                if (op.kept.empty() && connection_.has_old_list()) return run_old(turn, request.options.tag, op);
+                if (is_old_flush(op)) {
+                    counters_.requests_old_list.add(1);
+                    return refused(RequestRefusal::old_list);
+                }
             }
             run(turn, request.options, op);
         },
         request.op);
 }
 
-// Of a key that has another home, or a flush. The item was deleted here when the key moved, unless it is a copy now.
+// By an older list it does not go to all nodes.
+bool Execution::is_old_flush(const protocol::FlushOp& op) const { return op.kept.empty() && connection_.has_old_list(); }
+
+// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
 template <class Op>
 void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
@@ -463,7 +472,8 @@ bool Execution::must_wait(const NodeRequest& request, Change& change) {
     if (request.options.value_follows) return false;  // postpone()
     return std::visit(
         [&](const auto& op) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>) return awaits_all_ends();
+            if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>)
+                return !is_old_flush(op) && awaits_all_ends();
             if constexpr (requires { op.key; })
                 if (changes_item(op)) return awaits_change(op.key, replaces_value(op), change);
             return false;
@@ -472,10 +482,11 @@ bool Execution::must_wait(const NodeRequest& request, Change& change) {
 }
 
 // True: the store waits, and is replied to later. Throws std::bad_alloc.
-bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op, Change& change) {
+bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op, uint64_t epoch, Change& change) {
     if (!awaits_change(op.key, replaces_value(op), change)) return false;
     Waiting& waiting = waiting_.emplace_back();
     waiting.id = id;
+    waiting.epoch = epoch;
     waiting.key = op.key.bytes;
     waiting.value = op.value;
     waiting.op = op;
@@ -505,7 +516,7 @@ void Execution::sublease_ended() {
         }
         waiting.op.key = node_.key(waiting.key);
         waiting.op.value = waiting.value;
-        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op, connection_.epoch});
+        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op, waiting.epoch});
     }
 }
 
@@ -538,6 +549,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
     const NodeReading now = connection_.shared.clock();
     connection_.shared.flushes.due(now.seconds);
     Turn turn = turn_of(id.sequence, now);
+    turn.epoch = ended.epoch;
     Change change;
     protocol::StoreReply too_large;
     too_large.status = protocol::StoreReply::Status::too_large;
@@ -550,7 +562,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
                 refuse(turn, id.tag, no_right());
             else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
                 run_old(turn, id.tag, ended.op);
-            else if (postpone(id, ended.op, change))
+            else if (postpone(id, ended.op, ended.epoch, change))
                 return turn.replies.end();
             else
                 store(turn, id.tag, ended.op);

@@ -95,6 +95,7 @@ class Execution final : private AwayValues::Asker {
     // A store whose value has arrived, or a get without a value; it waits for the end of a sublease. Meanwhile nothing is parsed.
     struct Waiting {
         RequestId id{};
+        uint64_t epoch = 0;  // of its list
         bool is_miss = false;
         std::string key, value;
         protocol::StoreOp op;  // without both
@@ -150,7 +151,8 @@ class Execution final : private AwayValues::Asker {
     bool awaits_change(const protocol::Key& key, bool replaces, Change& change);
     bool awaits_all_ends();
     void end_flush();
-    bool postpone(const RequestId& id, const protocol::StoreOp& op, Change& change);
+    bool postpone(const RequestId& id, const protocol::StoreOp& op, uint64_t epoch, Change& change);
+    bool is_old_flush(const protocol::FlushOp& op) const;
     bool postpone_miss(const RequestId& id, std::string_view key);
     void starve() noexcept override { starved_ = late_replies_ = true; }
     void forget_away() {

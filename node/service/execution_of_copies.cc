@@ -12,7 +12,7 @@ using protocol::RequestRefusal;
 // After a mutation: another thread may have taken a newer list since execute() has looked. The key's new nodes are used as soon as
 // that is answered. So the item goes, and the request counts as not executed.
 bool Execution::has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bool wrote) {
-    if (!connection_.chosen_by_old_list(key.bytes, /* reads= */ false)) [[likely]] return false;
+    if (!connection_.shared.list.moved_away(turn.epoch, key.bytes, /* reads= */ false)) [[likely]] return false;
     if (wrote) node_.forget(key, turn.now);
     counters_.requests_old_list.add(1);
     refuse(turn, tag, RequestRefusal::old_list);

@@ -26,6 +26,7 @@ struct Execution::Turn {
     protocol::ReplyWriter replies;
     Verdict verdict;
     std::optional<uint32_t> right_ms;  // as the replies tell it
+    uint64_t epoch = 0;                // of the list by which the proxy chose this node
     bool serves = true;                // of requests with keys, and flushes (S17)
 
     // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).

@@ -371,7 +371,8 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
-            if (status == StoreReply::Status::not_found) reply.cas = mark;
+            // While the node is closed for copies, no mark lets an item in.
+            if (status == StoreReply::Status::not_found) reply.cas = partition.is_closed(now) ? protocol::mark_bit : mark;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
             if (exists && op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
