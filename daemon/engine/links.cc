@@ -530,7 +530,7 @@ void Links::take() {
     for (PostponedRequests::Postponed& request : waiting) ask_elsewhere(request);
 }
 
-// Of a node that has left; it was not sent. A step of Replicas belongs to the list by which it began, so it fails, and begins
+// Of a node that has left; it was not sent. A step of Replicas belongs to the list by which it began: it fails, and begins
 // again. A borrower must ask another worker, and a diverted request is counted for the node: these fail, too.
 void Links::ask_elsewhere(PostponedRequests::Postponed& request) noexcept {
     proxy::AskOptions& with = request.options;

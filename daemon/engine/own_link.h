@@ -57,7 +57,7 @@ class PostponedRequests {
     void send(bool holds_moved);
     // Fails those of keys that moved, as fail().
     void fail_moved(uint64_t before_ns = UINT64_MAX, proxy::AskFailure why = proxy::AskFailure::node_down);
-    // The caller asks them elsewhere: those of keys that moved, or of all keys. What a session has asked for since comes with them.
+    // The caller asks them elsewhere: those of keys that moved, or of all keys. Later requests of their sessions come with them.
     List take(bool all) noexcept;
     // Fails those whose deadline is at or before this time; UINT64_MAX: all.
     void fail(uint64_t before_ns);

@@ -246,10 +246,10 @@ def with_list(fleet, title):
     fleet.ok(fleet.until_used(NODES), title + ": the new node leaves")
 
 
-# Where a node is cut from etcd, farcached that have not read the new list yet get its old values (docs/fleet.md, "What is promised,
-# and what is not"): without copies the load does not judge these. The test's own keys are read after both have it.
-# The cut between a farcached and a node is the last: connections that it has closed may still bring changes of unknown outcome
-# to the node after it heals, which the next load would not know.
+# A farcached that has not read the new list yet gets old values of a node that is cut from etcd (docs/fleet.md, "What is promised"):
+# without copies the load does not judge these. The test reads its own keys after both have the list.
+# The cut between a farcached and a node is the last. Closed connections may still bring changes of unknown outcome to the node
+# after it heals. The next load would not know them.
 CUTS = (("a node and etcd", ("a", "etcd"), without_lease, with_lease, (5, "--failover", "1")),
         ("a farcached and etcd", ("p", "etcd"), without_list, with_list, (9,)),
         ("a farcached and a node", ("p", "a"), without_node, with_node, (4,)))

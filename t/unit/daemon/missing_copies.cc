@@ -66,7 +66,7 @@ void successes() {
     tap::ok(missing.found("key", now_ns + 1) && missing.next_ns() == UINT64_MAX, "while a try is under way no other begins");
     missing.lost("key", now_ns + 1);
     missing.done(one.number, /* has_copy= */ true, now_ns + 2);
-    tap::ok(missing.next_ns() != UINT64_MAX, "if the copy was lost meanwhile, another one follows");
+    tap::ok(missing.next_ns() != UINT64_MAX, "if the copy was lost during the try, another one follows");
     missing.done(one.number, /* has_copy= */ true, now_ns + 3);
     tap::is(next_try(missing, now_ns).key, "key", "a try ends once");
 }
