@@ -246,7 +246,7 @@ def with_list(fleet, title):
     fleet.ok(fleet.until_used(NODES), title + ": the new node leaves")
 
 
-# A farcached that has not read the new list yet gets old values of a node that is cut from etcd (docs/fleet.md, "What is promised"):
+# A farcached that has not read the new list yet gets old values of a node that is cut from etcd (docs/fleet.md, promises):
 # without copies the load does not judge these. The test reads its own keys after both have the list.
 # The cut between a farcached and a node is the last. Closed connections may still bring changes of unknown outcome to the node
 # after it heals. The next load would not know them.
