@@ -254,7 +254,9 @@ def test_numbers(daemon, port):
         for i in range(50):
             c.set("key%d" % i, "value")
         c.get_many(["key%d" % i for i in range(60)])
-    text = get(port, "/metrics")[2]
+    # A worker counts latencies after it has sent the replies.
+    timed = lambda text: value(text, "farcached_request_duration_seconds_count", op="get", path="local") == 60.0  # noqa: E731
+    text = until(lambda: get(port, "/metrics")[2], timed)
     stats = daemon.stats()
     for name, metric in (("cmd_get", "farcached_get_cmds_total"), ("get_hits", "farcached_get_hits_total"),
                          ("get_misses", "farcached_get_misses_total"), ("cmd_set", "farcached_cmd_set_total"),
