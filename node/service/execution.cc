@@ -375,6 +375,7 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
+    if (has_epoch && keys->unmoved.has_value() && began > connection_.shared.list.newest()) node_.skip_cas();
     if (has_epoch) connection_.shared.list.kept(began, keys);
     if (!keys->keeps_all()) return begin(turn, tag, {{}, keys});
     turn.replies.add(protocol::DoneReply(), reply_to(tag));

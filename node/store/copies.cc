@@ -36,6 +36,10 @@ void Node::close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself) {
     impl_->each_partition([&](Partition& partition) { partition.close_copies(impl_->closed_until); });
 }
 
+void Node::skip_cas() {
+    impl_->each_partition([](Partition& partition) { partition.items().skip_cas(); });
+}
+
 void Node::open_copies(NodeSeconds now) {
     std::lock_guard hold(impl_->closing);
     if (now >= impl_->closed_until) impl_->closers = 0;

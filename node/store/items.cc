@@ -43,6 +43,11 @@ void Items::cas_seen(uint64_t cas) {
     cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
 }
 
+void Items::skip_cas() {
+    constexpr uint64_t skipped = UINT64_C(1) << 20;
+    if (cas_) cas_seen((cas_issued_ + skipped) * partition_count_);
+}
+
 protocol::ItemMeta Items::meta(Ref ref) const {
     const layout::ItemHeader& header = arena_->header(ref);
     const Descriptor& item = arena_->descriptor(ref);

@@ -286,6 +286,8 @@ class Node {
     // close_copies() needs one open_copies() before its seconds have passed, unless it is to end by itself.
     void close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself = false);
     void open_copies(NodeSeconds now);
+    // The list of nodes has changed: this node may be the first of keys now whose last uniques it has not seen.
+    void skip_cas();
     protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
