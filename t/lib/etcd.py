@@ -19,11 +19,19 @@ import time
 import urllib.error
 import urllib.request
 
-from daemon import deadline, _die_with_parent
+from daemon import deadline, run_binary, tap, _die_with_parent
 
 
 def is_available():
     return shutil.which("etcd") is not None
+
+
+def skip_without():
+    """Ends the test here unless the program can use etcd, and there is one."""
+    if b"without libcurl" in run_binary("--version-full")[1]:
+        tap.skip_all("built without libcurl")
+    if not is_available():
+        tap.skip_all("etcd is not installed")
 
 
 def free_ports(count):

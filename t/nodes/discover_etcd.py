@@ -23,13 +23,9 @@ from etcd import Etcd, Relay, cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
 
-VERSION = run_binary("--version-full")[1]
-if b"without libcurl" in VERSION:
-    tap.skip_all("built without libcurl")
-if not etcd_servers.is_available():
-    tap.skip_all("etcd is not installed")
+etcd_servers.skip_without()
 # A sanitizer makes system calls of its own.
-DROPS = [] if b"without libseccomp" in VERSION or is_sanitized() else ["--drop-privileges"]
+DROPS = [] if b"without libseccomp" in run_binary("--version-full")[1] or is_sanitized() else ["--drop-privileges"]
 KEYS = ["key-%d" % i for i in range(100)]
 
 

@@ -10,16 +10,13 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from daemon import is_sanitized, run_binary  # noqa: E402
+from daemon import is_sanitized  # noqa: E402
 from etcd import Etcd, Relay  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
-if b"without libcurl" in run_binary("--version-full")[1]:
-    tap.skip_all("built without libcurl")
-if not etcd_servers.is_available():
-    tap.skip_all("etcd is not installed")
+etcd_servers.skip_without()
 TTL = 5 if is_sanitized() else 2  # seconds
 KEYS = ["key-%d" % i for i in range(60)]
 CHANGES = ["set %s 0 0 300000\r\n" + "x" * 300_000, "delete %s", "incr %s 1", "mg %s N60 v", "gat 60 %s"]  # a value in pieces, ...

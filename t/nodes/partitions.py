@@ -16,16 +16,13 @@ import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 import network as networks  # noqa: E402
 from cluster import all_up, nodes_shown  # noqa: E402
-from daemon import is_sanitized, run_binary, slow_factor  # noqa: E402
+from daemon import is_sanitized, slow_factor  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import Client, deadline, tap, until  # noqa: E402
 from hosted import HostedNode, HostedProxy  # noqa: E402
 from service import listening  # noqa: E402
 
-if b"without libcurl" in run_binary("--version-full")[1]:
-    tap.skip_all("built without libcurl")
-if not etcd_servers.is_available():
-    tap.skip_all("etcd is not installed")
+etcd_servers.skip_without()
 if not networks.is_possible():
     tap.skip_all("no network namespaces here")
 if is_sanitized():

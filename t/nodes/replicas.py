@@ -10,15 +10,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from daemon import is_sanitized, run_binary  # noqa: E402
+from daemon import is_sanitized  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
-if b"without libcurl" in run_binary("--version-full")[1]:
-    tap.skip_all("built without libcurl")
-if not etcd_servers.is_available():
-    tap.skip_all("etcd is not installed")
+etcd_servers.skip_without()
 OVER_VERBS = os.environ.get("FARCACHED_OVER") == "tcp=verbs"
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
 SECONDS = load.seconds(8)  # of load

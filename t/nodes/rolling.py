@@ -15,15 +15,12 @@ import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
 from connections import Sender  # noqa: E402
-from daemon import is_sanitized, run_binary, slow_factor  # noqa: E402
+from daemon import is_sanitized, slow_factor  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import Closed, Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode, NodeClient  # noqa: E402
 
-if b"without libcurl" in run_binary("--version-full")[1]:
-    tap.skip_all("built without libcurl")
-if not etcd_servers.is_available():
-    tap.skip_all("etcd is not installed")
+etcd_servers.skip_without()
 TTL = 5 if is_sanitized() else 2  # seconds
 MIXES = ("joins", "50:50", "sizes", "ttl", "refill")  # none with flush_all, which would take the fixed set away
 KEYS = ["fixed-%d" % i for i in range(60)]
