@@ -43,7 +43,7 @@ LinkPeer* Links::choose_to_read(std::string_view key) {
 }
 
 LinkPeer* Links::near_copy(std::string_view key) {
-    if (!has_copies() || fencer_->anything_moves()) return nullptr;
+    if (!set_->has_near || !has_copies() || fencer_->anything_moves()) [[likely]] return nullptr;
     const proxy::NodePair pair = set_->placement->pair_of(key);
     if (set_->members[pair.first].near || !set_->members[pair.second].near) return nullptr;
     if (near_again_ns_ != 0 && now() < near_again_ns_) return nullptr;

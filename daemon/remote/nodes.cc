@@ -166,11 +166,12 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     for (size_t i = 0; i < made_nodes.size(); i++) {
         const conf::NodeSpec& spec = settings.nodes[i];
         places.push_back({spec.name, spec.hash_as, spec.weight});
+        const bool near = !spec.zone.empty() && spec.zone == settings.zone;
+        set->has_near = set->has_near || near;
         if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
             text += refusal->text;
         else
-            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone,
-                                    !spec.zone.empty() && spec.zone == settings.zone});
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone, near});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
     if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))

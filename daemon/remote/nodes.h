@@ -148,6 +148,7 @@ struct NodeSet {
     };
     NodeOptions options;
     std::vector<Member> members;
+    bool has_near = false;  // one of them is
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     SharedEpoch epoch;
