@@ -137,6 +137,7 @@ BROKEN("S5_POINTER", s5_trust_shm_copy)     // an item read by pointer is used w
 BROKEN("S6", s6_count_in_items)             // reads are counted in the bytes of the item itself
 BROKEN("S7", s7_publish_before_flip)        // the new item is found before the old one is dead
 BROKEN("S7_MARK", s7_ignore_mark)           // a value from elsewhere is stored though its key was mutated since
+BROKEN("S7_TOUCHED", s7_ignore_touched)     // an item is brought from the former node though its key was mutated since
 BROKEN("S7_SOURCE", s7_execute_first)       // a mutation is executed before the source of warm_from has deleted the key
 BROKEN("S7_RESTART", s7_restart_dead)       // after a restart, items whose guard is dead return
 BROKEN("S8", s8_lease_anywhere)             // every page is leasable

@@ -169,6 +169,8 @@ struct NodeSpec {
     uint32_t weight = 1;              // 1 to limits::node_weight_max
     std::string hash_as;              // "host:port" for hashing; empty: the name
     std::string zone;                 // that it registered; empty: none
+    // The revision of etcd at which it joined the list, if since then nothing has changed the list but nodes that joined; else 0.
+    uint64_t joined = 0;
     std::string origin;               // place in the configuration, for messages: "file:12:1", "--node a=shm:/x"
 };
 

@@ -55,6 +55,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/meta_engine.h \
 	daemon/engine/meta_get.cc \
 	daemon/engine/missing_copies.h \
+	daemon/engine/moved_items.cc \
+	daemon/engine/moved_items.h \
 	daemon/engine/owned_request.h \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \

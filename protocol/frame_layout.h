@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 9;
+constexpr uint32_t protocol_version = 10;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -34,6 +34,7 @@ constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticate
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
 constexpr uint32_t version_with_epoch = 8;    // before it, no proxy names the epoch of its list of nodes
 constexpr uint32_t version_with_holds = 9;    // before it, no node has copies of another one's items
+constexpr uint32_t version_with_moved = 10;   // before it, `moved_since` and `untouched` are unknown, and CopiesRecord has no name
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -113,6 +114,7 @@ enum class RequestFlag : uint32_t {
     touch = 1u << 2,        // u32, NodeSeconds, as the next two
     vivify = 1u << 3,
     recache_before = 1u << 4,
+    moved_since = 1u << 5,  // u64
     key_binary = 1u << 8,
     peek = 1u << 9,
     no_bump = 1u << 10,
@@ -126,6 +128,7 @@ enum class RequestFlag : uint32_t {
     value_follows = 1u << 18,  // store: in chunks
     forget = 1u << 19,
     spilled = 1u << 20,        // store: protocol/spilled.h
+    untouched = 1u << 21,      // store
 };
 
 struct StoreRecord {
@@ -151,7 +154,7 @@ static_assert(sizeof(HoldRecord) == 16);
 
 struct CopiesRecord {
     uint32_t what;  // CopiesOp::What
-    uint32_t reserved;
+    uint32_t name;  // as in CopiesOp; before version_with_moved 0
 };
 static_assert(sizeof(CopiesRecord) == 8);
 

@@ -21,7 +21,7 @@ constexpr uint32_t bits(Flags... flags) {
     return (bit(flags) | ...);
 }
 
-constexpr uint32_t wide_optionals = bits(RequestFlag::cas_compare, RequestFlag::cas_set);
+constexpr uint32_t wide_optionals = bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::moved_since);
 constexpr uint32_t narrow_optionals = bits(RequestFlag::touch, RequestFlag::vivify, RequestFlag::recache_before);
 constexpr uint32_t all_optionals = wide_optionals | narrow_optionals;
 
@@ -33,7 +33,7 @@ constexpr auto optional_sizes = [] {
                                std::popcount(flags & narrow_optionals) * 4);
     return sizes;
 }();
-static_assert(optional_sizes.size() == 32);
+static_assert(optional_sizes.size() == 64);
 
 constexpr uint32_t optional_bytes(uint32_t flags) { return optional_sizes[flags & all_optionals]; }
 
@@ -57,11 +57,12 @@ constexpr std::array<RequestRule, 13> request_rules = {{
     {KeyRule::must, false, 1, 0,
      bits(RequestFlag::cas_set, RequestFlag::touch, RequestFlag::vivify, RequestFlag::recache_before, RequestFlag::key_binary,
           RequestFlag::peek, RequestFlag::no_bump, RequestFlag::win_tokens, RequestFlag::recache_first, RequestFlag::no_value,
-          RequestFlag::want_grant)},
+          RequestFlag::want_grant, RequestFlag::moved_since)},
     // store
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::vivify, RequestFlag::key_binary, RequestFlag::invalidate,
-          RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows, RequestFlag::spilled)},
+          RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows, RequestFlag::spilled,
+          RequestFlag::untouched)},
     // remove
     {KeyRule::must, false, 1, 0,
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::touch, RequestFlag::invalidate, RequestFlag::remove_value)},
@@ -102,6 +103,7 @@ void each_optional(Op& op, Visit visit) {
     if constexpr (requires { op.touch; }) visit(RequestFlag::touch, op.touch);
     if constexpr (requires { op.vivify; }) visit(RequestFlag::vivify, op.vivify);
     if constexpr (requires { op.recache_before; }) visit(RequestFlag::recache_before, op.recache_before);
+    if constexpr (requires { op.moved_since; }) visit(RequestFlag::moved_since, op.moved_since);
 }
 
 // The same for its switches.
@@ -117,6 +119,7 @@ void each_switch(Op& op, Visit visit) {
     if constexpr (requires { op.decrement; }) visit(RequestFlag::decrement, op.decrement);
     if constexpr (requires { op.forget; }) visit(RequestFlag::forget, op.forget);
     if constexpr (requires { op.spilled; }) visit(RequestFlag::spilled, op.spilled);
+    if constexpr (requires { op.untouched; }) visit(RequestFlag::untouched, op.untouched);
 }
 
 template <class Op>
@@ -220,7 +223,7 @@ char* write_request_head(char* to, const StatsOp& op, const RequestOptions& opti
 }
 
 char* write_request_head(char* to, const CopiesOp& op, const RequestOptions& options) {
-    return wire::put(put_plain(to, RequestKind::copies, {}, options), CopiesRecord{uint32_t(op.what), 0});
+    return wire::put(put_plain(to, RequestKind::copies, {}, options), CopiesRecord{uint32_t(op.what), op.name});
 }
 
 char* write_request_head(char* to, const HoldOp& op, const RequestOptions& options) {
@@ -243,6 +246,8 @@ FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t
     const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(RequestFlag::want_grant)) != 0;
     if (grant_for_number && !reads_one_sided(version)) return FrameError::flag_unknown;
     if ((header.flags & bit(RequestFlag::spilled)) != 0 && version < version_with_spilled) return FrameError::flag_unknown;
+    const uint32_t moved = bits(RequestFlag::moved_since, RequestFlag::untouched);
+    if ((header.flags & moved) != 0 && version < version_with_moved) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
     if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
     if ((header.flags & bit(RequestFlag::value_follows)) != 0 && header.value_len == 0)
@@ -336,8 +341,8 @@ FrameError fill(RequestOp& op, Fields& fields, const RequestHeader& header) {
             break;
         case RequestKind::copies: {
             const CopiesRecord record = fields.take<CopiesRecord>();
-            if (record.what > uint32_t(CopiesOp::What::open) || record.reserved != 0) return FrameError::reserved_set;
-            op.emplace<CopiesOp>().what = CopiesOp::What(record.what);
+            if (record.what > uint32_t(CopiesOp::What::open)) return FrameError::reserved_set;
+            op.emplace<CopiesOp>() = {CopiesOp::What(record.what), record.name};
             break;
         }
         case RequestKind::hold: {

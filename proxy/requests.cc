@@ -54,7 +54,11 @@ uint32_t first_version(const Op& op) {
         return op.prefix.empty() ? 0 : protocol::version_with_prefix_deletes;
     }
     if constexpr (std::is_same_v<Op, HoldOp> || std::is_same_v<Op, CopiesOp>) return protocol::version_with_holds;
-    if constexpr (std::is_same_v<Op, StoreOp>) return op.spilled ? protocol::version_with_spilled : 0;
+    if constexpr (std::is_same_v<Op, StoreOp>) {
+        if (op.untouched) return protocol::version_with_moved;
+        return op.spilled ? protocol::version_with_spilled : 0;
+    }
+    if constexpr (std::is_same_v<Op, GetOp>) return op.moved_since.has_value() ? protocol::version_with_moved : 0;
     return 0;
 }
 
@@ -221,6 +225,8 @@ SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& 
     with.value_follows = !follows.empty();
     Op there = op;
     to_node_times(there, clock_);
+    if constexpr (std::is_same_v<Op, CopiesOp>)
+        if (version_ < protocol::version_with_moved) there.name = 0;
     if (!follows.empty()) frames_->reserve_following();
     name_epoch(options.epoch);
     FramesOut::Place place;

@@ -37,8 +37,10 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const std::string name = name_of(at.key);
     newest_ = std::max(newest_, at.mod_revision);
     last_change_ = std::max(last_change_, at.mod_revision);
+    if (!at.created || members_.contains(name)) not_joined_ = std::max(not_joined_, at.mod_revision);
     const auto skip = [&](const std::string& why) {
         members_.erase(name);
+        not_joined_ = std::max(not_joined_, at.mod_revision);
         skipped_++;
         complaints.push_back("the member at " + shown_key(at.key) + " " + why);
     };
@@ -49,7 +51,8 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     auto spec = spec_of(member, channel_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
-    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision, 0});
+    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision,
+                                           at.created ? at.mod_revision : 0, 0});
 }
 
 // present: sorted names.
@@ -71,6 +74,7 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     cluster_ = range.cluster;
     complete_ = range.revision;
     newest_ = range.revision;
+    not_joined_ = range.revision;  // the deletions before it are not known
     keys_ = range.count;
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
@@ -99,6 +103,7 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
         keys_--;
         newest_ = std::max(newest_, event.at.mod_revision);
         last_change_ = std::max(last_change_, event.at.mod_revision);
+        not_joined_ = std::max(not_joined_, event.at.mod_revision);
         members_.erase(name_of(event.at.key));
     }
     revision_ = std::max(revision_, watched.revision);
@@ -158,8 +163,12 @@ std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     if (members == listed_ && last_change_ <= listed_change_) return nullptr;
     listed_change_ = last_change_;
     auto list = std::make_shared<Found>();
-    for (const Member& member : members)
-        list->nodes.push_back({members_.at(member.name).node, member.zone, member.incarnation, member.version});
+    const bool is_whole = members.size() == members_.size();
+    for (const Member& member : members) {
+        const Entry& entry = members_.at(member.name);
+        const bool joined = is_whole && entry.created > not_joined_;
+        list->nodes.push_back({entry.node, member.zone, member.incarnation, member.version, joined ? uint64_t(entry.created) : 0});
+    }
     listed_revision_ = std::max(uint64_t(revision_), listed_revision_ + 1);
     list->revision = listed_revision_;
     listed_ = std::move(members);

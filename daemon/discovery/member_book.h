@@ -63,6 +63,7 @@ class MemberBook {
         Member member;
         conf::NodeSpec node;     // the member's
         int64_t mod_revision = 0;
+        int64_t created = 0;     // the revision at which its record was created; 0: not seen, or the record was replaced since
         uint64_t leaves_ns = 0;  // 0: etcd has it
     };
     using Entries = std::map<std::string, Entry>;
@@ -79,6 +80,7 @@ class MemberBook {
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
     int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0, listed_change_ = 0, complete_ = 0;
+    int64_t not_joined_ = 0;  // the revision of the last change that may be another one than a node that joined
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
 };

@@ -27,6 +27,7 @@ struct FoundNode {
     std::string zone = {};        // empty: the source has none
     uint64_t incarnation = 0;     // 0: the source has none
     std::string version = {};     // of farnode; empty: the source has none
+    uint64_t joined = 0;          // as in NodeSpec
 };
 
 struct Found {

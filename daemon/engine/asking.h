@@ -195,7 +195,7 @@ inline bool must_wait(const Submitter& asker, std::string_view key) {
 }
 // For a get that changes nothing.
 inline bool get_takes_steps(const Submitter& asker, std::string_view key) {
-    return takes_steps(asker.context) && (asker.context.steps->takes_gets() || must_wait(asker, key));
+    return takes_steps(asker.context) && (asker.context.steps->takes_gets(key) || must_wait(asker, key));
 }
 
 // True: no memory, and answered as unavailable.
@@ -398,7 +398,7 @@ template <class Completion, class Op, class Record>
 inline bool ask(const Submitter& asker, const Op& op, const Record& record, std::string_view words = {}) {
     using Reply = decltype(asking::execute(asker, std::declval<LocalPeer&>(), op));
     const Request<Record> request{asking::key_bytes(op), record, words};
-    if (asking::takes_steps(asker.context)) [[unlikely]] {
+    if (asking::takes_steps(asker.context) && asker.context.steps->takes_changes(request.key)) [[unlikely]] {
         const Verb verb = std::is_same_v<Op, protocol::StoreOp> ? Verb::set : Verb::other;
         return asking::submit_in_steps<Completion>(asker, op, verb, {}, request, &asking::complete<Completion, Record, Reply>);
     }
@@ -416,7 +416,9 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     const Request<Record> request{op.key.bytes, record, words};
     Completion completion(asker.target(), request.key, record, words);
     const bool changes = op.touch.has_value() || op.vivify.has_value();
-    if (asking::takes_steps(asker.context) && (changes || asking::get_takes_steps(asker, request.key))) [[unlikely]] {
+    const bool in_steps = asking::takes_steps(asker.context) && (changes ? asker.context.steps->takes_changes(request.key)
+                                                                         : asking::get_takes_steps(asker, request.key));
+    if (in_steps) [[unlikely]] {
         return asking::submit_in_steps<Completion>(asker, op, Verb::get, {completion.wants_value(), /* plain= */ false}, request,
                                                      &asking::complete_get<Completion, Record>);
     }

@@ -40,6 +40,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,16 @@ class Links {
     SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
     // Have items a copy on a second node?
     bool has_copies() const { return set_->options.copies && list_.size() > 1; }
+    // Where a key was before its node joined the list.
+    struct FormerHome {
+        LinkPeer* peer;
+        uint64_t since;  // the revision of etcd at which that changed
+    };
+    // For warm_up_s after the join; nullopt: nowhere, or it is not known (MovedItems, G3).
+    std::optional<FormerHome> former_home(std::string_view key) {
+        return set_->joins.empty() ? std::nullopt : find_former_home(key);
+    }
+    SubmitResult ask(const protocol::GetOp& op, const FormerHome& home, Ticket ticket);
     // Does a miss at the primary not mean that there is no item? For some time after a change of the list.
     bool refills() { return set_->options.copies && now() < shared_.nodes.refills_until_ns(); }
     // Names the list of nodes.
@@ -147,6 +158,7 @@ class Links {
     bool any_pair_moved_from(std::string_view key, Is&& is) const;
     bool copies_wait_to_move(std::string_view key) const;
     LinkPeer* second_of(std::string_view key);
+    std::optional<FormerHome> find_former_home(std::string_view key);
     void attend();
     LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
     bool has_guest(const LinkPeer& peer, std::string_view key);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Links for copies of items (Replicas): the second node of a key, and both nodes of former lists.
+// The part of Links for copies of items (Replicas), with the second node of a key, and both nodes of former lists; and for items that
+// move from node to node (MovedItems).
 #include <algorithm>
 
 #include "base/broken.h"
@@ -75,6 +76,24 @@ SubmitResult Links::ask(const protocol::CopiesOp& op, size_t place, Ticket ticke
     if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
     protocol::CopiesOp there = op;
     return peer.ask(there, options(ticket), sink());
+}
+
+std::optional<Links::FormerHome> Links::find_former_home(std::string_view key) {
+    if (now() >= shared_.nodes.refills_until_ns()) return std::nullopt;
+    const uint32_t own = list_.size() == 1 ? 0 : set_->placement->node_of(key, /* chance= */ 0);
+    for (const Join& joined : set_->joins) {
+        const uint32_t former = joined.home_of(key);
+        if (former == own) continue;
+        LinkPeer* const peer = usable(former);
+        if (peer == nullptr || !peer->answers()) return std::nullopt;
+        return FormerHome{peer, joined.revision};
+    }
+    return std::nullopt;
+}
+
+SubmitResult Links::ask(const protocol::GetOp& op, const FormerHome& home, Ticket ticket) {
+    protocol::GetOp there = op;
+    return home.peer->ask(there, options(ticket), sink());
 }
 
 template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);

@@ -51,7 +51,7 @@ bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win 
 
 }  // namespace
 
-bool Replicas::takes_gets() const { return context_.router.links().refills(); }
+bool Replicas::takes_gets(std::string_view) const { return context_.router.links().refills(); }
 
 bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().list(); }
 
@@ -82,26 +82,29 @@ void Replicas::begin(Request& request) {
 // ---- a flush (C6) ---------------------------------------------------------------------------------------
 
 void Replicas::ask_all(Request& request, protocol::CopiesOp::What what, Step then) {
-    ask(request, then, [&](Ticket ticket) { context_.router.links().ask(protocol::CopiesOp{what}, ticket); });
+    ask(request, then, [&](Ticket ticket) { context_.router.links().ask(protocol::CopiesOp{what, uint32_t(request.mark)}, ticket); });
 }
 
 // A node knows by itself what to do at the moment of a scheduled one (node/store/flush_schedule.h).
 void Replicas::begin_flush(Request& request) {
     if (std::get<FlushOp>(request.asked.op).at.has_value()) return pass_on(request);
     request.held_ns = boottime_ns();
+    request.mark = uint32_t(random_word() | 1);  // the name of the close
     ask_all(request, protocol::CopiesOp::What::close, step(&Replicas::closed));
 }
 
 void Replicas::closed(Request& request, ReplySlot& slot) {
-    if (!slot.available()) return fail(request, "a node did not flush in time");  // those that are closed open by themselves
-    if (!list_is_same(request)) return begin_again(request);
+    if (!slot.available() || !list_is_same(request)) {
+        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));  // one out of reach opens by itself
+        return slot.available() ? begin_again(request) : fail(request, "a node did not flush in time");
+    }
     ask(request, step(&Replicas::flushed),
         [&](Ticket ticket) { context_.router.links().ask(std::get<FlushOp>(request.asked.op), ticket); });
 }
 
 void Replicas::flushed(Request& request, ReplySlot& slot) {
     const bool in_time = boottime_ns() - request.held_ns < closed_ns && list_is_same(request);
-    if (in_time) ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+    ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
     if (!slot.available() && again_later(request, slot)) return;
     if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
     answer(request, slot.reply());

@@ -44,7 +44,7 @@ class Replicas final : public SteppedRequests {
     Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context), missing_(random_word()) {}
 
     bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
-    bool takes_gets() const override;
+    bool takes_gets(std::string_view key) const override;
     void end_tick() override;
     uint64_t timer_at_ns() const override { return std::min({again_at_ns_, portion_at_ns_, missing_.next_ns()}); }
     void timer_due() override;

@@ -31,8 +31,10 @@ class SteppedRequests {
 
     // Must a get of this session wait for requests here?
     virtual bool must_wait(std::string_view key, uint64_t session) const = 0;
-    // Does a get that need not wait take steps, too?
-    virtual bool takes_gets() const = 0;
+    // Does a get of the key that need not wait take steps, too?
+    virtual bool takes_gets(std::string_view key) const = 0;
+    // Does a mutation of the key? Empty: a flush.
+    virtual bool takes_changes(std::string_view) const { return true; }
     // Borrows the operation until it returns. Throws std::bad_alloc, with no effect.
     template <class Op>
     SubmitResult submit(const Op& op, Wanted wanted, Ticket ticket) {
@@ -74,7 +76,7 @@ class SteppedRequests {
         Request* next = nullptr;          // in a queue of its key or behind a flush
         Request* next_due = nullptr;
         // Of its steps:
-        uint64_t mark = 0;     // of the key, or a hold
+        uint64_t mark = 0;     // of the key, or a hold; of a flush: the name of its close
         bool settled = false;  // an earlier request of the key has asked the source
         Awaits awaits = Awaits::nothing;
         std::string value;     // an item that was found, with the next ones
@@ -96,6 +98,7 @@ class SteppedRequests {
 
     // Of this process itself; as submit(). Throws std::bad_alloc.
     void submit_own(const protocol::GetOp& op, Ticket ticket);
+    bool is_idle() const { return requests_.empty(); }
     bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
     // Does a request of that session for the key wait here, or a flush?
     bool waits(std::string_view key, uint64_t session) const;

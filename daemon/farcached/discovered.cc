@@ -115,6 +115,7 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
         settings.proxy.nodes.back().zone = one.zone;
+        settings.proxy.nodes.back().joined = one.joined;
         if (!weighs(settings.proxy.distribution)) settings.proxy.nodes.back().weight = 1;
     }
     return settings;

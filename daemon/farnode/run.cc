@@ -423,7 +423,7 @@ uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listene
 // nullptr: the node registers nowhere.
 std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd,
                                                         const conf::Settings& settings, const NodeFacts& facts,
-                                                        FarnodeServer& server, const Node& node, uint64_t former_incarnation,
+                                                        FarnodeServer& server, Node& node, uint64_t former_incarnation,
                                                         const conf::Advertised& addresses) {
     if (!etcd.has_value()) return nullptr;
     daemon::Member member;
@@ -440,6 +440,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         const NodeSeconds now = process::node_now();
         const bool any = node.stats(now).items != 0;
         if (any) server.drop_items(now);
+        node.note_touched(now);  // before its record is there
         return any;
     };
     daemon::EtcdRegistration::ShowRight show_right;

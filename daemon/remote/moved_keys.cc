@@ -2,6 +2,10 @@
 #include "daemon/remote/moved_keys.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+#include <variant>
 
 #include "daemon/remote/nodes.h"
 #include "protocol/frame_request.h"
@@ -149,6 +153,32 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         changes[i].joins = kept != nullptr || at == last.members.end();
     }
     return changes;
+}
+
+// Of a list of etcd's. Only the order of its changes says that no other node had a key in between (MovedItems, G3).
+std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings, const std::vector<proxy::PlacementNode>& nodes) {
+    std::vector<Join> joins;
+    const NodeOptions& with = set.options;
+    const bool reads_only = with.key != nullptr && with.key->role() == protocol::AuthRole::reader;
+    if (with.copies || with.failover || with.refill_ns == 0 || reads_only || set.placement->is_by_chance()) return joins;
+    std::set<uint64_t, std::greater<>> revisions;
+    for (const conf::NodeSpec& spec : settings.nodes) revisions.insert(spec.joined);
+    revisions.erase(0);
+    for (const uint64_t revision : revisions) {
+        Join joined{revision, nullptr, {}};
+        std::vector<proxy::PlacementNode> before;
+        for (uint32_t i = 0; i < nodes.size(); i++) {
+            if (settings.nodes[i].joined >= revision) continue;
+            before.push_back(nodes[i]);
+            joined.members.push_back(i);
+        }
+        auto made = before.empty() ? proxy::Placement::Result(proxy::Placement::Errors()) :
+                                     proxy::Placement::make(before, set.placement->options());
+        if (joins.size() == Join::joins_max || std::holds_alternative<proxy::Placement::Errors>(made)) return joins;
+        joined.before = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+        joins.push_back(std::move(joined));
+    }
+    return joins;
 }
 
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {

@@ -8,16 +8,36 @@
 //     uses it while another one uses the former home of its keys.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "conf/settings.h"
+#include "proxy/placement.h"
 
 namespace farcached::daemon {
 
 struct FormerPlaces;
 struct Kept;
 struct NodeSet;
+
+// Nodes joined the list at a revision of etcd.
+struct Join {
+    static constexpr size_t joins_max = 8;  // that a set remembers
+
+    uint64_t revision;
+    std::shared_ptr<const proxy::Placement> before;
+    std::vector<uint32_t> members;  // the number in `before` -> the number in the set
+
+    // The number in the set of the node that had the key before.
+    uint32_t home_of(std::string_view key) const {
+        return members[members.size() == 1 ? 0 : before->node_of(key, /* chance= */ 0)];
+    }
+};
 
 class MovedKeys {
   public:
@@ -38,5 +58,8 @@ class MovedKeys {
 // Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones
 // are joined to one. Throws std::bad_alloc.
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
+
+// NodeSet::joins of that set, which consists of these nodes in this order. Throws std::bad_alloc.
+std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings, const std::vector<proxy::PlacementNode>& nodes);
 
 }  // namespace farcached::daemon

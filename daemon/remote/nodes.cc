@@ -178,6 +178,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         for (const std::string& error : *errors) text += error + "\n";
     if (!text.empty()) return problem(std::move(text));
     set->placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+    set->joins = joins_of(*set, settings, places);
     return set;
 }
 
@@ -214,7 +215,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         set->former = former_places(*last, moves(*last));
     }
-    refill(set->options);
+    refill(set->options, !set->joins.empty());
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));

@@ -148,6 +148,7 @@ struct NodeSet {
     };
     NodeOptions options;
     std::vector<Member> members;
+    std::vector<Join> joins;  // the last ones, newest first; empty: items move nowhere
     bool has_near = false;  // one of them is
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
@@ -255,8 +256,8 @@ class Nodes final : public NodesView {
     bool is_settled() const;
     bool moves(const NodeSet& set) const;
     // A node that has just joined, or was restarted, has no items.
-    void refill(const NodeOptions& options) noexcept {
-        if (options.copies) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
+    void refill(const NodeOptions& options, bool joined = false) noexcept {
+        if (options.copies || joined) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
     }
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>

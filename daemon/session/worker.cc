@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
+#include "daemon/engine/moved_items.h"
 #include "daemon/engine/replicas.h"
 #include "daemon/engine/warm_up.h"
 #include "process/node_time.h"
@@ -48,6 +49,8 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     context_.disk = disk_.get();
     if (options.warm != nullptr) steps_ = std::make_unique<WarmUp>(*options.warm, sessions_.io(), replies_, context_);
     if (nodes != nullptr && nodes->set()->options.copies) steps_ = std::make_unique<Replicas>(replies_, context_);
+    if (nodes != nullptr && steps_ == nullptr && nodes->set()->epoch != nullptr)
+        steps_ = std::make_unique<MovedItems>(replies_, context_);
     context_.steps = steps_.get();
     inbox_.listen(sessions_.io(), [this] { woken(); });
     set_idle_check();

@@ -33,6 +33,7 @@ enum DescriptorFlag : uint8_t {
     item_win_sent = 4,    // meta: a recache token is outstanding
     item_referenced = 8,  // read since the clock's hand passed
     item_read = 16,       // read since its last lease was granted (S8)
+    item_moved = 32,      // its key moved to another node (node/store/hidden_items.h, F3)
 };
 
 // The node's data on a slot and its item, without the bytes; other processes cannot read it.

@@ -250,6 +250,12 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
         return options.no_value ? nullptr : room_for(turn, hit, meta.value_len);
     };
+    if (op.moved_since.has_value()) {
+        counters_.get_moved.add(1);
+        const protocol::GetReply moved = node_.get_moved(op, turn.now, sink);
+        if (moved.status == protocol::GetReply::Status::hit) counters_.get_moved_hits.add(1);
+        return reply(turn, hit, moved);
+    }
     Place away{};
     Place* const to_read = connection_.away != nullptr ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
@@ -375,9 +381,11 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
-    if (has_epoch && keys->unmoved.has_value() && began > connection_.shared.list.newest()) node_.skip_cas();
+    const uint64_t newest = connection_.shared.list.newest();
+    if (has_epoch && keys->unmoved.has_value() && began > newest) node_.skip_cas();
     if (has_epoch) connection_.shared.list.kept(began, keys);
-    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys});
+    const uint64_t moved_at = has_epoch && connection_.epoch >= newest ? connection_.epoch : 0;
+    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
     turn.replies.add(protocol::DoneReply(), reply_to(tag));
     return true;
 }

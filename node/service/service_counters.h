@@ -37,6 +37,8 @@ namespace farcached::node {
     X(cmd_get, "keys requested two-sided")                                                                          \
     X(get_hits, "keys requested and found")                                                                         \
     X(get_misses, "keys requested and not found")                                                                   \
+    X(get_moved, "gets of items whose keys moved to other nodes")                                                   \
+    X(get_moved_hits, "of these, gets that found the item")                                                         \
     X(cmd_set, "stores of every mode")                                                                              \
     X(cmd_delete, "deletes, of every kind")                                                                         \
     X(cmd_arith, "increments and decrements")                                                                       \

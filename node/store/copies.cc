@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node's operations on its copies of other nodes' items (node/store/holds.h).
+// The node's operations on its copies of other nodes' items (node/store/holds.h), and on items that move from node to node.
 #include <algorithm>
 #include <mutex>
+#include <new>
 
 #include "node/store/impl.h"
 #include "protocol/op.h"
@@ -25,27 +26,69 @@ protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
     return reply;
 }
 
-void Node::close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself) {
+namespace {
+
+// Under Impl::closing.
+void close_until_last(Node::Impl& impl, NodeSeconds now) {
+    std::erase_if(impl.closes, [now](const auto& one) { return one.until <= now; });
+    NodeSeconds until = impl.closed_until;
+    for (const auto& one : impl.closes) until = std::max(until, one.until);
+    impl.each_partition([&](Partition& partition) { partition.close_copies(until); });
+}
+
+}  // namespace
+
+void Node::close_copies(NodeSeconds now, uint32_t seconds, uint64_t name) {
     std::lock_guard hold(impl_->closing);
-    if (now >= impl_->closed_until) impl_->closers = 0;
-    if (ends_itself)
-        impl_->closed_itself_until = now + seconds;
-    else
-        impl_->closers++;
-    impl_->closed_until = std::max(impl_->closed_until, now + seconds);
-    impl_->each_partition([&](Partition& partition) { partition.close_copies(impl_->closed_until); });
+    try {
+        impl_->closes.push_back({name, now + seconds});
+    } catch (const std::bad_alloc&) {
+        impl_->closed_until = std::max(impl_->closed_until, now + seconds);
+    }
+    close_until_last(*impl_, now);
+}
+
+void Node::open_copies(NodeSeconds now, uint64_t name) {
+    std::lock_guard hold(impl_->closing);
+    const auto closed = std::ranges::find_if(impl_->closes, [&](const auto& one) { return one.name == name && one.until > now; });
+    if (closed == impl_->closes.end()) return;
+    impl_->closes.erase(closed);
+    close_until_last(*impl_, now);
 }
 
 void Node::skip_cas() {
     impl_->each_partition([](Partition& partition) { partition.items().skip_cas(); });
 }
 
-void Node::open_copies(NodeSeconds now) {
-    std::lock_guard hold(impl_->closing);
-    if (now >= impl_->closed_until) impl_->closers = 0;
-    if (impl_->closers == 0 || --impl_->closers != 0) return;
-    impl_->closed_until = std::max(impl_->closed_itself_until, now);
-    impl_->each_partition([&](Partition& partition) { partition.close_copies(impl_->closed_until); });
+// ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------
+
+void Node::note_touched(NodeSeconds now) {
+    constexpr uint64_t bytes_per_bit = 512;
+    const size_t bits = std::max<size_t>(size_t(impl_->config.memory_bytes / bytes_per_bit / impl_->partitions.size()), 4096);
+    impl_->each_partition([&](Partition& partition) {
+        try {
+            partition.touched().begin(bits, partition.latest(now) + moved_kept_s);
+        } catch (const std::bad_alloc&) {  // it brings no items from other nodes
+        }
+    });
+}
+
+protocol::GetReply Node::get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value) {
+    protocol::GetReply reply;
+    Partition& partition = impl_->partition(op.key.hash);
+    std::lock_guard hold(partition.lock);
+    now = partition.latest(now);
+    const Index::Place at = partition.items().locate(op.key);
+    if (at.slot == nullptr || !partition.has_moved_since(at.ref, *op.moved_since)) return reply;
+    if (expired(impl_->arena, at.ref, now) || is_stub(impl_->arena, at.ref) || is_foreign(impl_->arena, at.ref)) return reply;
+    const protocol::ItemMeta meta = partition.items().meta(at.ref);
+    if (meta.stale || meta.win_sent) return reply;
+    const std::string_view bytes = value_of(impl_->arena, at.ref);
+    if (char* const to = value(meta)) bytes.copy(to, bytes.size());
+    reply.status = protocol::GetReply::Status::hit;
+    reply.why = protocol::Miss::none;
+    reply.meta = meta;
+    return reply;
 }
 
 }  // namespace farcached::node

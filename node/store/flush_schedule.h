@@ -36,7 +36,7 @@ class FlushSchedule {
     // A time that has passed means an immediate flush.
     void schedule(NodeSeconds when, NodeSeconds now) {
         if (when <= now) {
-            node_.close_copies(now, others_due_s, /* ends_itself= */ true);
+            node_.close_copies(now, others_due_s, ends_itself);
             return flush(now);
         }
         {
@@ -56,12 +56,13 @@ class FlushSchedule {
   private:
     // Other nodes' clocks show that moment up to so much later. Items that they still have do not come here.
     static constexpr uint32_t others_due_s = 3;
+    static constexpr uint64_t ends_itself = UINT64_MAX;  // no proxy's close has this name
 
     void carry_out(NodeSeconds now) {
         std::lock_guard hold(lock_);
         const NodeSeconds when = when_.load(std::memory_order_relaxed);
         if (when == 0 || when > now) return;  // another thread flushed first
-        node_.close_copies(now, others_due_s, /* ends_itself= */ true);
+        node_.close_copies(now, others_due_s, ends_itself);
         node_.flush_all(now);
         // Cleared last: a thread that sees no schedule must find no old item.
         when_.store(0, std::memory_order_release);

@@ -30,31 +30,37 @@ bool HiddenPrefixes::hide(std::string_view prefix, uint64_t floor, uint64_t orde
     return true;
 }
 
-bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order) {
+bool HiddenPrefixes::hide(const Moved& kept, uint64_t floor, uint64_t order, uint64_t epoch) {
     const auto known = std::ranges::find_if(moved_, [&](const AwayKeys& away) { return *away.kept == *kept; });
     if (known != moved_.end()) {
         known->last = {floor, order};
+        known->epoch = std::min(known->epoch, epoch);
     } else if (moved_.size() < moved_max) {
-        moved_.push_back({kept, {floor, order}});
+        moved_.push_back({kept, {floor, order}, epoch});
     } else {
         // Many nodes join one by one: the last two become one, which hides items of both up to the later floor.
         std::optional<protocol::KeptKeys> both = protocol::kept_by_both(*moved_.back().kept, *kept);
         if (!both.has_value()) return false;
-        moved_.back() = {std::make_shared<const protocol::KeptKeys>(*std::move(both)), {floor, order}};
+        moved_.back() = {std::make_shared<const protocol::KeptKeys>(*std::move(both)), {floor, order},
+                         std::min(moved_.back().epoch, epoch)};
     }
     floor_ = std::max(floor_, floor);
     return true;
 }
 
-bool HiddenPrefixes::hides_moved(std::string_view key, uint64_t generation) const {
-    return std::ranges::any_of(moved_, [&](const AwayKeys& away) {
-        return generation < away.last.floor && !away.kept->keeps(key);
-    });
+uint64_t HiddenPrefixes::moved_at(std::string_view key, uint64_t generation) const {
+    uint64_t epoch = UINT64_MAX;
+    for (const AwayKeys& away : moved_)
+        if (generation < away.last.floor && !away.kept->keeps(key)) epoch = std::min(epoch, away.epoch);
+    return epoch;
 }
 
 bool HiddenPrefixes::hides(std::string_view key, uint64_t generation) const {
     if (generation >= floor_) return false;
-    if (hides_moved(key, generation)) return true;
+    return moved_at(key, generation) != UINT64_MAX || is_deleted(key, generation);
+}
+
+bool HiddenPrefixes::is_deleted(std::string_view key, uint64_t generation) const {
     for (const Length& length : lengths_) {
         if (length.bytes > key.size()) return false;
         const auto found = entries_.find(key.substr(0, length.bytes));
@@ -138,10 +144,34 @@ bool HiddenItems::hide_prefix(std::string_view prefix, uint64_t floor, uint64_t 
     return true;
 }
 
-bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order) {
-    if (!prefixes_.hide(kept, floor, order)) return false;
+bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const Node::Move& move) {
+    const bool is_told = prefixes_.has(*kept);  // by another process
+    if (!prefixes_.hide(kept, floor, order, move.epoch)) return false;
     publish();
+    if (!is_told && move.epoch > moves_[0].epoch) {
+        std::shift_right(moves_.begin(), moves_.end(), 1);
+        moves_[0] = {floor, move.epoch};
+        moved_until_ = move.until;
+    }
     return true;
+}
+
+bool HiddenItems::has_moved_since(Ref ref, uint64_t epoch) const {
+    if (is_flushed(ref)) return false;
+    const uint64_t generation = generation_of(*arena_, ref);
+    if (!is_kept_moved(ref)) {
+        const uint64_t moved_at = prefixes_.moved_at(key_of(*arena_, ref), generation);
+        return moved_at != UINT64_MAX && moved_at >= epoch;
+    }
+    const auto move = std::ranges::find_if(moves_, [generation](const Moves& one) { return generation >= one.floor; });
+    return move != moves_.end() && move->epoch >= epoch;
+}
+
+// Its new generation tells of the newest move, so it must not have moved before that one.
+bool HiddenItems::may_keep_moved(Ref ref) const {
+    const uint64_t generation = generation_of(*arena_, ref);
+    const uint64_t moved_at = prefixes_.moved_at(key_of(*arena_, ref), generation);
+    return moved_at != UINT64_MAX && moved_at != 0 && moved_at == moves_[0].epoch && !is_kept_moved(ref) && !is_flushed(ref);
 }
 
 void HiddenItems::swept(uint64_t order) {

@@ -4,10 +4,15 @@
 // Owner: a Partition, under its lock.
 //
 // F1  An item is hidden if its generation is below the floor of the last flush, or if HiddenPrefixes hides it.
+// F3  An item whose key moved to another node is kept for a while, for gets of moved items alone (GetOp::moved_since). keep_moved()
+//     marks it (item_moved): it is hidden from then on whatever its generation, and no reader without the lock takes it, as the
+//     expiry time in its header has passed. So its entry of HiddenPrefixes is no longer needed.
 // F2  Readers without the lock see both through one word of the partition's entry, the published floor: older items use the
 //     locked path, where hides() decides. It decreases only when all items hidden by a delete by prefix are dead (S11).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,8 +47,15 @@ class HiddenPrefixes {
     // the moved keys cannot be described with the last ones.
     // Throws std::bad_alloc without effect.
     bool hide(std::string_view prefix, uint64_t floor, uint64_t order);
-    bool hide(const Moved& kept, uint64_t floor, uint64_t order);
+    // epoch: of the list of nodes by which the keys moved (protocol::EpochRecord); 0: unknown.
+    bool hide(const Moved& kept, uint64_t floor, uint64_t order, uint64_t epoch);
     bool hides(std::string_view key, uint64_t generation) const;
+    bool is_deleted(std::string_view key, uint64_t generation) const;  // hidden by a prefix
+    bool has(const protocol::KeptKeys& kept) const {
+        return std::ranges::any_of(moved_, [&](const AwayKeys& away) { return *away.kept == kept; });
+    }
+    // The lowest epoch by which the item has moved; UINT64_MAX: it has not.
+    uint64_t moved_at(std::string_view key, uint64_t generation) const;
     // Where the item counts when it is removed: at the prefix whose delete hid it first. Null: it is not hidden.
     uint64_t* counter(std::string_view key, uint64_t generation);
     // The prefix's counter. None: it is unknown.
@@ -74,9 +86,9 @@ class HiddenPrefixes {
     struct AwayKeys {
         Moved kept;
         Delete last;
+        uint64_t epoch;  // the lowest
     };
 
-    bool hides_moved(std::string_view key, uint64_t generation) const;
     void uncount(size_t bytes);
 
     std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
@@ -95,17 +107,29 @@ class HiddenItems {
     }
 
     bool hides(Ref ref) const {
+        if (is_kept_moved(ref)) return true;
         const uint64_t generation = generation_of(*arena_, ref);
         if (generation >= entry_->flush_floor) return false;
         return generation < flush_floor_ || hides_by_prefix(ref);
     }
     bool hides_by_prefix(Ref ref) const { return prefixes_.hides(key_of(*arena_, ref), generation_of(*arena_, ref)); }
+    bool is_kept_moved(Ref ref) const { return (arena_->descriptor(ref).flags & item_moved) != 0; }
+    bool is_flushed(Ref ref) const {
+        const uint64_t generation = generation_of(*arena_, ref);
+        return generation < flush_floor_ || prefixes_.is_deleted(key_of(*arena_, ref), generation);
+    }
+    // Did the item's key move at this epoch or later, and not before? generation: of the next item.
+    bool has_moved_since(Ref ref, uint64_t epoch) const;
+    // May the item, which is hidden, be marked as item_moved (F3)?
+    bool may_keep_moved(Ref ref) const;
+    // When such an item goes.
+    NodeSeconds moved_until() const { return moved_until_; }
     // Hides all items below that generation.
     void flush(uint64_t floor);
     // Hides the items with the prefix below that generation. False: the table of prefixes is full. Throws std::bad_alloc.
     bool hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order);
     // The same with the items that these do not keep.
-    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order);
+    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const Node::Move& move);
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void swept(uint64_t order);
     // The item is being removed.
@@ -130,6 +154,12 @@ class HiddenItems {
     uint64_t flush_floor_ = 0;   // of the last flush; entry_->flush_floor may be higher (F2)
     HiddenPrefixes prefixes_;    // not swept yet
     uint64_t prefix_items_ = 0;  // removed for a prefix
+    // The last moves, newest first: items from that generation on that are marked (F3) moved at that epoch.
+    struct Moves {
+        uint64_t floor = UINT64_MAX, epoch = 0;
+    };
+    std::array<Moves, 4> moves_;
+    NodeSeconds moved_until_ = 0;
 };
 
 }  // namespace farcached::node

@@ -63,8 +63,12 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_deletes{0};    // executed
     PrefixCounts prefix_counts;
     std::mutex closing;             // taken before a partition's lock
-    uint32_t closers = 0;           // under it, as the next
-    NodeSeconds closed_until = 0, closed_itself_until = 0;
+    struct Close {
+        uint64_t name;
+        NodeSeconds until;
+    };
+    std::vector<Close> closes;      // under it
+    NodeSeconds closed_until = 0;   // under it: of those that `closes` had no memory for
 
     template <class Visit>
     void each_partition(Visit&& visit) {

@@ -302,6 +302,17 @@ void Items::true_exptime(Index::Place at, NodeSeconds now) {
     write_over(at.ref, item, now);
 }
 
+bool Items::keep_moved(Ref ref, NodeSeconds now) {
+    if (!hidden_->may_keep_moved(ref) || expired(*arena_, ref, now)) return false;
+    NewItem item = copy_of(*arena_, ref, {key_of(*arena_, ref), 0});
+    if ((item.format & ~layout::format_key_binary) != layout::format_plain) return false;
+    item.descriptor_flags |= item_moved;
+    item.counts_as_new = false;
+    item.same_item = true;
+    write_over(ref, item, now);
+    return true;
+}
+
 void Items::add_stats(Stats& sum) const {
     sum.items += items_;
     sum.items_total += items_total_;

@@ -84,6 +84,8 @@ class Items : private PartsOfItems {
     void put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old);
     // Writes the true expiry time into the header if it differs (S13). A stub's stays in the past.
     void true_exptime(Index::Place at, NodeSeconds now);
+    // Marks a hidden item whose key moved away (HiddenItems, F3). False: it has no value here, or tokens.
+    bool keep_moved(Ref ref, NodeSeconds now);
     // Unpublishes and frees an item.
     void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
     // Removes an item for its memory. An expired or flushed one is reclaimed: it leaves no ghost and no watcher event.

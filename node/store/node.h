@@ -242,6 +242,11 @@ class Node {
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
                            Place* away = nullptr);
+    // Of an item whose key has moved to another node, at op.moved_since or later. Nothing changes.
+    protocol::GetReply get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
+    // This node joins a fleet, without items. A store with `untouched` gives the key's mark from now on, for moved_kept_s, unless a
+    // mutation has touched the key since.
+    void note_touched(NodeSeconds now);
     // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The tier has not: the item is gone, unless it has changed since.
@@ -282,10 +287,10 @@ class Node {
     uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
-    // Until open_copies(), or for some seconds, no hold and no mark lets an item in that another node has (Holds, H5). Each
-    // close_copies() needs one open_copies() before its seconds have passed, unless it is to end by itself.
-    void close_copies(NodeSeconds now, uint32_t seconds, bool ends_itself = false);
-    void open_copies(NodeSeconds now);
+    // For some seconds no hold and no mark lets an item in that another node has (Holds, H5). open_copies() with the same name ends
+    // that earlier; names need not differ. Other calls of close_copies() still count.
+    void close_copies(NodeSeconds now, uint32_t seconds, uint64_t name);
+    void open_copies(NodeSeconds now, uint64_t name);
     // The list of nodes has changed: this node may be the first of keys now whose last uniques it has not seen.
     void skip_cas();
     protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
@@ -301,10 +306,18 @@ class Node {
     // reads of items older than this call use the locked path.
     // False: HiddenPrefixes::prefixes_max prefixes wait for the sweep, or memory is short; matching items may be gone.
     bool delete_prefix(std::string_view prefix, NodeSeconds now);
+    // Keys that moved to other nodes: at that epoch of the list of nodes (protocol::EpochRecord; 0: unknown). Their items can be
+    // got by get_moved() for a while.
+    struct Move {
+        uint64_t epoch = 0;
+        NodeSeconds until = 0;
+    };
+    static constexpr uint32_t moved_kept_s = 600;
     // The same in steps, or for the items that KeptKeys do not keep: items stored before the first step are gone after the last.
     struct PartialFlush {
         std::string prefix;                              // 1 to key_bytes_max bytes; empty with `kept`
         std::shared_ptr<const protocol::KeptKeys> kept;  // nullptr: by prefix
+        Move move = {};                                  // with `kept`
         std::vector<uint64_t> floors = {};               // by partition
         uint32_t partition = 0;                          // the current one
         std::vector<uint32_t> pages = {};                // of that partition, still to visit

@@ -254,6 +254,7 @@ void Partition::record(const Access& seen, NodeSeconds now) {
 void Partition::flush(NodeSeconds now) {
     marks_.note_all();
     holds_.spoil_all();
+    touched_.end();
     if (broken::s11_forget_floor) return;
     leases_.end_before(0);
     for (uint32_t page : leases_.pages().take_all()) {
@@ -270,9 +271,10 @@ void Partition::flush(NodeSeconds now) {
 uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
     marks_.note_all();
     holds_.spoil_all();
+    if (what.kept == nullptr) touched_.end();
     const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
-    const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order) :
+    const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order, what.move) :
                                                hidden_.hide_prefix(what.prefix, floor, order);
     return hidden ? floor : 0;
 }
@@ -282,7 +284,8 @@ void Partition::kill_leased(uint64_t page, const Node::PartialFlush& what, uint6
     if (!slots_.owns(page) || arena_->page(page).listed == 0) return;
     slots_.for_live(page, [&](Ref ref) {
         if (!leases_.runs(ref, now) || generation_of(*arena_, ref) >= floor) return;
-        if (what.has(key_of(*arena_, ref))) items_.kill(ref, items_.place_of(ref).slot, Gone::deleted, now);
+        if (!what.has(key_of(*arena_, ref)) || items_.keep_moved(ref, now)) return;
+        items_.kill(ref, items_.place_of(ref).slot, Gone::deleted, now);
     });
 }
 
@@ -291,7 +294,7 @@ uint64_t Partition::reclaim_tails(uint8_t size_class, NodeSeconds now) {
     constexpr uint64_t tails_max = 1024;
     for (uint64_t removed = 0; removed < tails_max; removed++) {
         const Ref tail = order_.next_to_go(size_class);
-        if (tail == nil || hidden_.hides_by_prefix(tail) || !items_.dead(tail, now)) return removed;
+        if (tail == nil || hidden_.hides_by_prefix(tail) || keeps_moved(tail, now) || !items_.dead(tail, now)) return removed;
         items_.evict_or_reclaim(tail, now);
     }
     return tails_max;
@@ -307,6 +310,7 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
         swept.checked++;
         items_.count_checked(arena_->page(page).size_class);
         if (!items_.dead(ref, now)) return spill_.take_idle(ref, now);
+        if (keeps_moved(ref, now) || items_.keep_moved(ref, now)) return;
         const Gone why = hidden_.hides_by_prefix(ref) ? Gone::deleted : items_.lost(ref) ? Gone::met : Gone::crawled;
         items_.kill(ref, items_.place_of(ref).slot, why, now);
         swept.removed++;

@@ -33,6 +33,7 @@
 #include "node/store/slots.h"
 #include "node/store/subleases.h"
 #include "node/store/stored_item.h"
+#include "node/store/touched_keys.h"
 
 namespace farcached::node {
 
@@ -113,7 +114,11 @@ class alignas(64) Partition {
     void note_change(uint64_t hash) {
         marks_.note(hash);
         holds_.spoil(hash);
+        touched_.note(hash, latest_);
     }
+    TouchedKeys& touched() { return touched_; }
+    // Has the key's item moved away, at that epoch or later?
+    bool has_moved_since(Ref ref, uint64_t epoch) const { return hidden_.has_moved_since(ref, epoch); }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -141,6 +146,10 @@ class alignas(64) Partition {
     protocol::LeaseDenial lengthen(Index::Place& at, NodeSeconds now, LeaseCost* report, uint32_t& granted_ms);
     Ref seen_item(const Access& seen, bool& same_generation) const;
     uint64_t reclaim_tails(uint8_t size_class, NodeSeconds now);
+    // Of an item that moved away, and is kept for a while.
+    bool keeps_moved(Ref ref, NodeSeconds now) const {
+        return hidden_.is_kept_moved(ref) && !has_expired(hidden_.moved_until(), now) && !expired(*arena_, ref, now);
+    }
 
     fabric::Region* region_ = nullptr;
     Arena* arena_ = nullptr;
@@ -161,6 +170,7 @@ class alignas(64) Partition {
     Subleases subleases_;
     Marks marks_;
     Holds holds_;
+    TouchedKeys touched_;
     NodeSeconds closed_until_ = 0;
 };
 

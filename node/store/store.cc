@@ -372,7 +372,9 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             reply = {};
             reply.status = status;
             // While the node is closed for copies, no mark lets an item in.
-            if (status == StoreReply::Status::not_found) reply.cas = partition.is_closed(now) ? protocol::mark_bit : mark;
+            const bool is_kept_out =
+                partition.is_closed(now) || (op.untouched && !partition.touched().is_untouched(op.key.hash, now));
+            if (status == StoreReply::Status::not_found) reply.cas = is_kept_out ? protocol::mark_bit : mark;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
             if (exists && op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);

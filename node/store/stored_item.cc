@@ -23,7 +23,8 @@ layout::ItemHeader header_of(const NewItem& item) {
     header.cas = item.cas;
     header.value_len = uint32_t(item.value.size() + item.value_tail.size());
     header.flags = item.flags;
-    header.exptime = (item.format & layout::format_stub) != 0 ? layout::stub_exptime : item.exptime;
+    const bool is_elsewhere = (item.format & layout::format_stub) != 0 || (item.descriptor_flags & item_moved) != 0;
+    header.exptime = is_elsewhere ? layout::stub_exptime : item.exptime;
     header.key_len = uint16_t(item.key.bytes.size());
     header.format = item.format;
     return header;

@@ -177,7 +177,7 @@ void after_a_mutation() {
         {"another hold that has ended", [](Cache& cache) { cache.copy("k", cache.hold("k")), cache.remove("k"); }},
         {"a flush", [](Cache& cache) { cache.node.flush_all(now); }},
         {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.delete_prefix("k", now)); }},
-        {"the node's closing", [](Cache& cache) { cache.node.close_copies(now, 15), cache.node.open_copies(now); }},
+        {"the node's closing", [](Cache& cache) { cache.node.close_copies(now, 15, 7), cache.node.open_copies(now, 7); }},
     };
     for (const Mutation& one : all) {
         Cache cache;
@@ -186,14 +186,25 @@ void after_a_mutation() {
         tap::ok(cache.copy("k", hold) == Status::not_found && cache.get("k") == "-", std::string(one.name) + ": no copy is stored");
     }
     Cache cache;
-    cache.node.close_copies(now, 15);
-    cache.node.close_copies(now, 15);
-    cache.node.open_copies(now);
-    tap::ok(cache.copy("k", cache.hold("k")) != Status::stored, "two flushes: the first one's end does not open the node");
+    cache.node.close_copies(now, 15, 1);
+    cache.node.close_copies(now, 15, 2);
+    cache.node.open_copies(now, 1);
+    cache.node.open_copies(now, 1);
+    cache.node.open_copies(now, 3);
+    tap::ok(cache.copy("k", cache.hold("k")) != Status::stored, "two flushes: the first one's end does not open the node, nor does that of another");
     const uint64_t while_closed = cache.hold("k");
     tap::ok(cache.copy("k", while_closed, std::string(2 << 20, 'v')) == Status::too_large, "a hold ends there all the same");
-    cache.node.open_copies(now);
+    cache.node.open_copies(now, 2);
     tap::ok(cache.copy("k", cache.hold("k")) == Status::stored, "the second one's does");
+    Cache twice;
+    twice.node.close_copies(now, 15, 1);
+    twice.node.close_copies(now + 10, 15, 2);
+    twice.node.open_copies(now + 11, 2);
+    tap::ok(twice.copy("k", twice.hold("k")) != Status::stored, "a flush whose end never comes keeps it closed");
+    twice.node.open_copies(now + 16, 2);
+    twice.node.close_copies(now + 16, 15, 3);
+    twice.node.open_copies(now + 16, 3);
+    tap::ok(twice.copy("k", twice.hold("k")) == Status::stored, "but not for longer because of later ones");
 }
 
 // ---- all orders of three mutations ----------------------------------------------------------------------

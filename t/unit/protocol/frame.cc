@@ -52,7 +52,7 @@ std::optional<T> if_bit(uint32_t mask, uint32_t bit, T value) {
 // Every combination of optionals and choices of one operation.
 void every_get() {
     int wrong = 0;
-    for (uint32_t mask = 0; mask < 2048; mask++) {
+    for (uint32_t mask = 0; mask < 4096; mask++) {
         GetOp op;
         op.key = {"a key", 0};
         op.cas_set = if_bit<uint64_t>(mask, 1, 11);
@@ -64,10 +64,11 @@ void every_get() {
         op.win_tokens = (mask & 64) != 0;
         op.recache_first = (mask & 128) != 0;
         op.key_binary = (mask & 256) != 0;
+        op.moved_since = if_bit<uint64_t>(mask, 2048, 15);
         const RequestOptions options{5, (mask & 512) != 0, (mask & 1024) != 0, false};
         if (!alone(op, options)) wrong++;
     }
-    tap::is(wrong, 0, "get: every combination of its 11 choices");
+    tap::is(wrong, 0, "get: every combination of its 12 choices");
 }
 
 void every_store() {
@@ -426,7 +427,7 @@ void the_bytes_of_holds() {
     writer.begin(FrameKind::requests, 0x1122334455667788);
     writer.add(HoldOp{{"key", 0}, 0x0102}, RequestOptions{0xa1a2a3a4, false, false, false});
     writer.add(HoldOp{{"k", 0}, 0, 0xc1c2c3c4c5c6c7c8}, RequestOptions{5, false, false, false});
-    writer.add(CopiesOp{CopiesOp::What::close}, RequestOptions{6, false, false, false});
+    writer.add(CopiesOp{CopiesOp::What::close, 0x31323334}, RequestOptions{6, false, false, false});
     writer.end();
     tap::is(hex(bytes_of(out)),
             words("5c000000 0400 0300 8877665544332211 "            // FrameHeader
@@ -435,7 +436,7 @@ void the_bytes_of_holds() {
                   "0b 00 0100 00000000 00000000 05000000 "          // one is released
                   "c8c7c6c5c4c3c2c1 00000000 00000000 6b"           // HoldRecord, key
                   "0c 00 0000 00000000 00000000 06000000 "          // copies
-                  "02000000 00000000"),                             // CopiesRecord
+                  "02000000 34333231"),                             // CopiesRecord
             "the bytes of holds and of a request about copies");
 }
 
@@ -518,7 +519,7 @@ void the_bytes_of_an_access() {
 void the_bytes_of_all() {
     std::string all;
     for (const Stream& stream : streams(200)) all += stream.bytes;
-    tap::is(protocol_version, 9u, "protocol version 9");
+    tap::is(protocol_version, 10u, "protocol version 10");
     tap::is(hash_bytes(all.data(), all.size(), 0), UINT64_C(4248867694304153763),
             "and what it looks like");
 }

@@ -173,12 +173,16 @@ void requests_that_cannot_be() {
     tap::is(hold(mark_bit | hold_bit, 1, 0), "!hold_impossible", "an end and a begin");
     tap::is(hold(0, 1, 1), "!reserved_set", "a reserved field of a hold");
     tap::is(said({op(K::copies), 0, 0, 0, 0, 0}, raw(CopiesRecord{4, 0})), "!reserved_set", "an unknown request about copies");
-    tap::is(said({op(K::copies), 0, 0, 0, 0, 0}, raw(CopiesRecord{0, 1})), "!reserved_set", "and a reserved field of one");
     FrameLimits version_8 = from_proxy;
     version_8.version = version_with_holds - 1;
     const RequestHeader begin{op(K::hold), 0, 1, 0, 0, 0};
     const std::string held = frame_of(FrameKind::requests, 1, raw(begin) + raw(HoldRecord{0, 1, 0}) + "k");
     tap::ok(outcome(held, version_8).ends_with("!op_unknown") && !is_bad(outcome(held, from_proxy)), "version 8 knows no hold");
+    FrameLimits version_9 = from_proxy;
+    version_9.version = version_with_moved - 1;
+    const RequestHeader moved{op(K::get), 0, 1, uint32_t(RequestFlag::moved_since), 0, 0};
+    const std::string asked = frame_of(FrameKind::requests, 1, raw(moved) + "12345678k");
+    tap::ok(outcome(asked, version_9).ends_with("!flag_unknown") && !is_bad(outcome(asked, from_proxy)), "version 9 knows no items that moved");
     tap::is(said({op(K::keep), 0, 0, 0, 0, 0}, ""), "!value_unexpected", "kept keys without a text");
     tap::is(said({op(K::keep), 0, 1, 0, 1, 0}, "kv"), "!key_length", "kept keys with a key");
     tap::is(said({op(K::flush_prefix), 0, 0, 0, 0, 0}, ""), "!key_length", "a delete by no prefix");

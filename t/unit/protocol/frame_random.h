@@ -78,6 +78,7 @@ class Draw {
         op.touch = maybe<NodeSeconds>();
         op.vivify = maybe<NodeSeconds>();
         op.recache_before = maybe<NodeSeconds>();
+        op.moved_since = maybe<uint64_t>();
         op.recache_first = coin();
         op.cas_set = maybe<uint64_t>();
         op.key_binary = coin();
@@ -98,6 +99,7 @@ class Draw {
         op.key_binary = coin();
         op.forget = coin();
         op.spilled = coin();
+        op.untouched = coin();
         return op;
     }
     DeleteOp remove() {
@@ -136,7 +138,7 @@ class Draw {
             case 4:
                 return ForgetOp{key()};
             case 7:
-                return CopiesOp{CopiesOp::What(below(4))};
+                return CopiesOp{CopiesOp::What(below(4)), uint32_t(below(3))};
             case 6:
                 if (coin()) return HoldOp{key(), 0, number<uint64_t>() | mark_bit | hold_bit};
                 return HoldOp{key(), uint32_t(1 + below(HoldOp::seconds_max))};

@@ -56,7 +56,7 @@ inline std::string describe(const GetOp& op) {
     return "get" + Words()("key", op.key.bytes)("peek", op.peek)("no_bump", op.no_bump)(
                        "win", op.win_tokens)("touch", op.touch)("vivify", op.vivify)(
                        "recache", op.recache_before)("first", op.recache_first)(
-                       "cas_set", op.cas_set)("binary", op.key_binary)
+                       "cas_set", op.cas_set)("binary", op.key_binary)("moved", op.moved_since)
                        .take();
 }
 inline std::string describe(const StoreOp& op) {
@@ -64,7 +64,7 @@ inline std::string describe(const StoreOp& op) {
            Words()("key", op.key.bytes)("mode", op.mode)("value", op.value)("flags", op.flags)(
                "exptime", op.exptime)("compare", op.cas_compare)("cas_set", op.cas_set)(
                "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)(
-               "forget", op.forget)("spilled", op.spilled)
+               "forget", op.forget)("spilled", op.spilled)("untouched", op.untouched)
                .take();
 }
 inline std::string describe(const DeleteOp& op) {
@@ -95,7 +95,7 @@ inline std::string describe(const HoldOp& op) {
     return "hold" + Words()("key", op.key.bytes)("seconds", op.seconds)("release", op.release).take();
 }
 
-inline std::string describe(const CopiesOp& op) { return "copies" + Words()("what", op.what).take(); }
+inline std::string describe(const CopiesOp& op) { return "copies" + Words()("what", op.what)("name", op.name).take(); }
 
 inline std::string describe(const NodeRequest& request) {
     const RequestOptions& o = request.options;

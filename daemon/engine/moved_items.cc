@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/engine/moved_items.h"
+
+#include <type_traits>
+#include <variant>
+
+#include "base/broken.h"
+#include "base/node_clock.h"
+#include "daemon/engine/links.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon {
+
+using protocol::GetOp;
+using protocol::GetReply;
+using protocol::StoreOp;
+using protocol::StoreReply;
+
+namespace {
+
+// Does its result depend on the item that is there before?
+bool depends(const protocol::RequestOp& op) {
+    const auto* store = std::get_if<StoreOp>(&op);
+    if (store != nullptr) return store->mode != StoreOp::Mode::set || store->cas_compare.has_value();
+    return !std::holds_alternative<protocol::ForgetOp>(op);
+}
+
+}  // namespace
+
+bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().former_home(key).has_value(); }
+
+bool MovedItems::takes_changes(std::string_view key) const {
+    if (key.empty()) return !is_idle();  // a flush
+    return busy(key) || takes_gets(key);
+}
+
+bool MovedItems::goes_ahead(const Request& request) const {
+    return is_get(request.asked.op) && !waits(key_of(request.asked.op).bytes, request.session);
+}
+
+void MovedItems::begin(Request& request) {
+    const protocol::RequestOp& op = request.asked.op;
+    const std::string_view key = key_of(op).bytes;
+    if (!depends(op) || !takes_gets(key)) return execute(request);
+    if (!is_get(op)) return take_mark(request);
+    ask_links(request, std::get<GetOp>(op), request.wanted, step(&MovedItems::first_answered));
+}
+
+void MovedItems::first_answered(Request& request, ReplySlot& slot) {
+    if (!slot.available()) return slot.failure() == list_is_old ? pass_on(request) : fail(request, slot.failure());
+    if (std::get<GetReply>(slot.reply()).status == GetReply::Status::hit) return answer(request, slot.reply(), slot.value());
+    if (!request.is_ahead) return take_mark(request);
+    // What its session has asked for since comes later.
+    waits(key_of(request.asked.op).bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
+}
+
+void MovedItems::take_mark(Request& request) {
+    StoreOp op = mark_op(key_of(request.asked.op));
+    op.untouched = !broken::s7_ignore_touched;
+    ask_links(request, op, {}, step(&MovedItems::mark_answered));
+}
+
+void MovedItems::mark_answered(Request& request, ReplySlot& slot) {
+    const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
+    const bool is_missing = reply.status == StoreReply::Status::not_found;
+    if (is_missing && protocol::is_mark(reply.cas) && reply.cas != protocol::mark_bit) {
+        request.mark = reply.cas;
+        return fetch(request);
+    }
+    reply.status == StoreReply::Status::exists ? execute(request) : bring_nothing(request);
+}
+
+void MovedItems::bring_nothing(Request& request) {
+    is_get(request.asked.op) ? answer(request, GetReply()) : execute(request);
+}
+
+// As the client sent it. A mutation stays here until it has its reply, so that an earlier get that goes ahead learns of it.
+void MovedItems::execute(Request& request) {
+    const auto is_simple = [](const auto& op) { return requires { op.key; }; };
+    if (is_get(request.asked.op) || !std::visit(is_simple, request.asked.op)) return pass_on(request);
+    std::visit(
+        [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>)
+                ask_links(request, op, request.wanted, step(&MovedItems::executed));
+        },
+        request.asked.op);
+}
+
+void MovedItems::executed(Request& request, ReplySlot& slot) {
+    slot.available() ? answer(request, slot.reply(), slot.value()) : fail(request, slot.failure());
+}
+
+void MovedItems::fetch(Request& request) {
+    Links& links = context_.router.links();
+    const auto home = links.former_home(key_of(request.asked.op).bytes);
+    if (!home.has_value()) return bring_nothing(request);
+    context_.counters.moved_fetches.add(1);
+    GetOp op;
+    op.key = key_of(request.asked.op);
+    op.moved_since = home->since;
+    ask(request, step(&MovedItems::fetched), [&](Ticket ticket) { links.ask(op, *home, ticket); });
+}
+
+void MovedItems::fetched(Request& request, ReplySlot& slot) {
+    const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
+    const bool is_hit = reply != nullptr && reply->status == GetReply::Status::hit;
+    if (!is_hit || has_expired(reply->meta.exptime, context_.now))
+        return bring_nothing(request);
+    context_.counters.moved_hits.add(1);
+    keep_value(request, slot.value());
+    request.flags = reply->meta.flags;
+    request.exptime = reply->meta.exptime;
+    request.key_binary = reply->meta.key_binary;
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (reply->meta.cas != 0) op.cas_set = reply->meta.cas;
+    op.value = request.value;
+    op.flags = request.flags;
+    op.exptime = request.exptime;
+    op.key_binary = request.key_binary;
+    ask_links(request, op, {}, step(&MovedItems::filled));
+}
+
+// If the item was not stored, a mutation came in between: it was the key's when the node gave the mark.
+void MovedItems::filled(Request& request, ReplySlot& slot) {
+    const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
+    if (!is_get(request.asked.op) || reply.status == StoreReply::Status::exists) return execute(request);
+    answer_found(request, reply);
+}
+
+}  // namespace farcached::daemon

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MovedItems: brings an item from the node that had its key before another node joined the list, when a client asks for it. Requests
+// for such a key take these steps for warm_up_s after the change, each only if the one before it has not answered:
+//
+//     get               its node -> the key's mark there -> get at the former node -> store here, if the mark is the same -> reply
+//     set               as without steps
+//     other mutations   mark -> get at the former node -> store, as a get; then as without steps
+//
+// Owner: a Worker; its thread alone. The requests of a key take their steps as in SteppedRequests.
+//
+// G1  The item that a step brings is the key's present one: every mutation since the node joined is either unknown to no one, or
+//     was executed there. That node gives no mark for a key that a mutation has touched (node/store/touched_keys.h), and stores
+//     nothing under a mark that is not the key's last one.
+// G2  The former node gives no item that had moved away from it before (node/store/hidden_items.h, F3): the key was its own by the
+//     list before the join, and by every list that it knew until then.
+// G3  Links::former_home() names a former node only if since the join etcd told of no change of the list but nodes that joined, and
+//     by all those lists the key's node is the present one. So no other node had the key meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "daemon/engine/stepped_requests.h"
+
+namespace farcached::daemon {
+
+class MovedItems final : public SteppedRequests {
+  public:
+    // Both outlive this.
+    MovedItems(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
+
+    bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
+    bool takes_gets(std::string_view key) const override;
+    bool takes_changes(std::string_view key) const override;
+
+  private:
+    static Step step(void (MovedItems::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
+
+    bool goes_ahead(const Request& request) const override;
+    void begin(Request& request) override;
+    void first_answered(Request& request, ReplySlot& slot);
+    void take_mark(Request& request);
+    void mark_answered(Request& request, ReplySlot& slot);
+    void fetch(Request& request);
+    void fetched(Request& request, ReplySlot& slot);
+    void filled(Request& request, ReplySlot& slot);
+    void bring_nothing(Request& request);
+    void execute(Request& request);
+    void executed(Request& request, ReplySlot& slot);
+};
+
+}  // namespace farcached::daemon

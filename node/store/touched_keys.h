@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TouchedKeys: which keys of a partition a mutation may have touched since the node joined a fleet. A key that none has touched may
+// still have its item at the node that had the key before (protocol/op.h, GetOp::moved_since).
+//
+// Owner: the Partition. Threads: any; every call needs the partition's lock.
+//
+// T1  A touched key is never called untouched. An untouched one may be called touched: keys share bits.
+// T2  From a flush or a delete by prefix until the next begin() every key is touched.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/node_clock.h"
+
+namespace farcached::node {
+
+class TouchedKeys {
+  public:
+    // None is touched yet. `bits`: at least 64. Throws std::bad_alloc: every key is touched.
+    void begin(size_t bits, NodeSeconds ends) {
+        end();
+        words_.assign(std::bit_ceil(bits) / bits_per_word, 0);
+        ends_ = ends;
+    }
+    void end() noexcept { std::vector<uint64_t>().swap(words_); }
+    void note(uint64_t hash, NodeSeconds now) noexcept {
+        if (words_.empty()) [[likely]] return;
+        if (has_expired(ends_, now)) return end();
+        const size_t bit = bit_of(hash);
+        words_[bit / bits_per_word] |= UINT64_C(1) << bit % bits_per_word;
+    }
+    bool is_untouched(uint64_t hash, NodeSeconds now) const {
+        if (words_.empty() || has_expired(ends_, now)) return false;
+        const size_t bit = bit_of(hash);
+        return (words_[bit / bits_per_word] >> bit % bits_per_word & 1) == 0;
+    }
+
+  private:
+    static constexpr size_t bits_per_word = 64;
+
+    // Keys of one partition share bits of their hash.
+    size_t bit_of(uint64_t hash) const {
+        const uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15);
+        return (mixed ^ mixed >> 32) & (words_.size() * bits_per_word - 1);
+    }
+
+    std::vector<uint64_t> words_;  // a power of two; empty: every key is touched
+    NodeSeconds ends_ = 0;
+};
+
+}  // namespace farcached::node
