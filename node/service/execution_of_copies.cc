@@ -31,7 +31,7 @@ void Execution::run(Turn& turn, const protocol::RequestOptions& options, const p
     std::string keys(1, 1);
     switch (op.what) {
         case What::next_keys: keys[0] = char(shared.key_pass.take(node_, turn.now, shared.steady_ns(), keys)); break;
-        case What::begin_pass: shared.key_pass.begin(shared.steady_ns()); break;
+        case What::begin_pass: shared.key_pass.begin(turn.now, shared.steady_ns()); break;
         case What::close: node_.close_copies(turn.now, protocol::CopiesOp::closed_s, op.name); break;
         case What::open: node_.open_copies(turn.now, op.name); break;
     }

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // KeyPass: one pass over the keys of a node's items, in portions, for the proxies that look for missing copies (replicas = 2).
-// Several proxies share a pass: each portion goes to one of them.
+// Several proxies share a pass: each portion goes to one of them. A pass gives recently used items first. It has a round for each
+// of ages_s, and a last one.
 //
 // Owner: the ServiceShared of all connections. Any thread; one lock.
 //
-// K1  A pass visits each page once. It may miss an item that moves to another page, or that is stored during the
-//     pass: that mutation has stored the copy, too.
-// K2  Each proxy asks for a pass when it has had a changed list for same_change_ns (Replicas). So a pass that began later than that
-//     had the proxy's list all the time: the request is one for the same change. Of an earlier pass this proxy may have taken
-//     portions by its former list: it begins again at its end.
-// K3  A portion has portion_keys keys at most, and visits pages_max pages at most.
+// K1  A pass gives each item once or twice. The first round visits each page, and notes the rounds of its items. An item that is
+//     not accessed later keeps its round. An access after that visit sets last_access to the begin or later: the last round visits
+//     each page, and gives such items again. The rounds between visit the noted pages only.
+//     A pass may miss an item that is stored during the pass, or moves to another page: that mutation has stored the copy, too.
+// K2  A proxy begins a pass same_change_ns after its list of nodes has changed (Replicas). A pass that began less than that before
+//     serves this change, too: the proxy took all its portions by the new list. After an older pass another one follows.
+// K3  A portion has at most portion_keys keys. It visits no further page after steps_max pages and items.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -27,44 +32,80 @@ namespace farcached::node {
 class KeyPass {
   public:
     static constexpr size_t portion_keys = 100;
-    static constexpr uint64_t pages_max = 64;
+    // The 64 million items of a 64 GB node are 4,000 portions, 80 s of one proxy, for a round that visits them and gives none.
+    static constexpr uint64_t steps_max = 16'384;
     static constexpr uint64_t same_change_ns = 1'000'000'000;
+    // By round: the longest time from an item's last access to the begin of the pass. The last round has no limit.
+    static constexpr std::array<uint32_t, 4> ages_s{10, 100, 1000, 10'000};
 
-    void begin(uint64_t now_ns) {
+    void begin(NodeSeconds now, uint64_t now_ns) {
         std::lock_guard hold(lock_);
-        if (!running_) return start(now_ns);
+        if (!running_) return start(now, now_ns);
         again_ = again_ || now_ns - began_ns_ > same_change_ns;
     }
     // Appends the next keys as protocol::append_key() does. False: there are no more. Throws std::bad_alloc: keys may be left out.
     bool take(Node& node, NodeSeconds now, uint64_t now_ns, std::string& keys) {
         std::lock_guard hold(lock_);
-        for (uint64_t pages = 0; running_ && rest_.size() < portion_keys && pages < pages_max; pages++) {
-            if (page_ >= node.page_count()) {
-                running_ = false;
-                if (std::exchange(again_, false)) start(now_ns);
-                continue;
-            }
-            node.visit_page(page_++, now, [this](const ItemView& item) { rest_.emplace_back(item.key); });
+        const uint64_t pages = node.page_count();
+        for (uint64_t steps = 0; running_ && rest_.size() < portion_keys && steps < steps_max; steps++) {
+            if (page_ >= pages)
+                end_round(now, now_ns);
+            else if (const uint64_t page = page_++; is_due(page))
+                steps += visit(node, page, now);
         }
         for (size_t n = 0; n < portion_keys && !rest_.empty(); n++) {
-            protocol::append_key(keys, rest_.back());
-            rest_.pop_back();
+            protocol::append_key(keys, rest_.front());
+            rest_.pop_front();
         }
         return running_ || !rest_.empty();
     }
 
   private:
-    void start(uint64_t now_ns) {
+    static constexpr size_t last_round = ages_s.size();
+    static_assert(last_round < 8, "noted_ has a bit for each round");
+
+    void start(NodeSeconds now, uint64_t now_ns) {
         running_ = true;
+        began_ = now;
         began_ns_ = now_ns;
+        round_ = page_ = 0;
+    }
+    void end_round(NodeSeconds now, uint64_t now_ns) {
         page_ = 0;
+        if (round_++ < last_round) return;
+        running_ = false;
+        if (std::exchange(again_, false)) start(now, now_ns);
+    }
+    size_t round_of(NodeSeconds last_access) const {
+        return size_t(std::ranges::lower_bound(ages_s, seconds_since(last_access, began_)) - ages_s.begin());
+    }
+    bool is_due(uint64_t page) const {
+        if (round_ == 0 || round_ == last_round) return true;
+        return page < noted_.size() && (noted_[page] >> round_ & 1) != 0;
+    }
+    // Returns the number of items. No later access of them sets an earlier time: the page's partition keeps the latest `now` (K1).
+    uint64_t visit(Node& node, uint64_t page, NodeSeconds now) {
+        if (noted_.size() <= page) noted_.resize(page + 1);
+        uint64_t items = 0;
+        uint8_t rounds = 0;
+        node.visit_page(page, std::max(now, began_), [&](const ItemView& item) {
+            items++;
+            const size_t round = round_of(item.meta.last_access);
+            rounds |= uint8_t(1 << round);
+            const bool is_again = round_ == last_round && item.meta.last_access >= began_;
+            if (round == round_ || is_again) rest_.emplace_back(item.key);
+        });
+        if (round_ == 0) noted_[page] = rounds;
+        return items;
     }
 
     std::mutex lock_;
     bool running_ = false, again_ = false;
+    NodeSeconds began_ = 0;
     uint64_t began_ns_ = 0;
-    uint64_t page_ = 0;
-    std::vector<std::string> rest_;  // of visited pages
+    uint64_t round_ = 0, page_ = 0;  // the next visit
+    std::vector<uint8_t> noted_;     // by page: a bit for each round
+    std::deque<std::string> rest_;   // of visited pages
 };
 
 }  // namespace farcached::node

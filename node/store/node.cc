@@ -505,7 +505,7 @@ uint32_t size_class_of(const Node& node, uint64_t page) {
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
     impl_->with_owner(page, [&](Partition& partition) {
-        if (impl_->arena.page(page).run_head == page) partition.visit_page(page, now, visit);
+        if (impl_->arena.page(page).run_head == page) partition.visit_page(page, partition.latest(now), visit);
     });
 }
 
