@@ -296,6 +296,29 @@ def uniques(etcd, rule=""):
         tap.is_(again, [], "no later item of the keys gets one of them: a cas with it is refused")
 
 
+def uniques_of_a_new_node(etcd):
+    """A node joins soon after another one has died. Its keys had uniques of which it does not know. Those may be above the time of
+    day, where its counter begins, if nodes leave out uniques. Items of other keys bring the counter near them."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/new", "bcd")
+        one = fleet.clients["one"]
+        fleet.kill("d")
+        fleet.until_list("bc")
+        for value in ("second", "third", "fourth"):
+            for key in KEYS:
+                fleet.stored("two", key, value)
+        wrong.clear()
+        issued = issued_alone(one, KEYS[::2])
+        fleet.nodes["a"] = fleet.node("a")
+        fleet.until_list("abc")
+        homes = fleet.homes()
+        moved = {key: before for key, before in issued.items() if homes[key] == "a"}
+        tap.ok(moved and not wrong, "a node joins, whose keys had uniques that it does not know", wrong)
+        kept = [key for key in KEYS[1::2] if one.get(key) != b"fourth"]
+        tap.is_(kept, [], "it gets the items of other keys")
+        tap.is_(issued_again(fleet, moved), [], "no later item of its keys gets a unique of before: a cas with it is refused")
+
+
 def under_load(etcd, rule=""):
     """Nodes die and join while every reply is checked. A broken rule must be seen."""
     with contextlib.ExitStack() as stack:
@@ -326,6 +349,7 @@ with Etcd() as etcd:
     joins(etcd)
     in_zones(etcd)
     uniques(etcd)
+    uniques_of_a_new_node(etcd)
     under_load(etcd)
     if not OVER_VERBS and not is_sanitized():  # the daemons of the plain build show it
         uniques(etcd, "S20_UNIQUES")
