@@ -418,6 +418,9 @@ t_unit_node_list_epoch_SOURCES = t/unit/node/list_epoch.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/marks
 TESTS += t/unit/node/marks
 t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h
+check_PROGRAMS += t/unit/node/uniques
+TESTS += t/unit/node/uniques
+t_unit_node_uniques_SOURCES = t/unit/node/uniques.cc t/unit/node/restart_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/node/prefix
 t_unit_node_prefix_SOURCES = t/unit/node/prefix.cc t/lib/tap.h
 

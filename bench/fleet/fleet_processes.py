@@ -30,15 +30,21 @@ WAIT_S = 60
 
 
 class Connection:
-    """A client's connection in the text protocol, with one request at a time."""
+    """A client's connection in the text protocol. It receives each reply before it sends the next request."""
 
     def __init__(self, port, seconds=30):
         self.socket = socket.create_connection(("127.0.0.1", port), seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request):
-        """The reply: one line, or several up to END."""
+        self.send(request)
+        return self.receive()
+
+    def send(self, request):
         self.socket.sendall(request + b"\r\n")
+
+    def receive(self):
+        """A reply: one line, or several up to END."""
         got = b""
         while not (got.endswith(b"END\r\n") or (got.endswith(b"\r\n") and not got.startswith((b"VALUE", b"STAT")))):
             more = self.socket.recv(65536)

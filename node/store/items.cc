@@ -45,7 +45,7 @@ void Items::cas_seen(uint64_t cas) {
 
 void Items::skip_cas() {
     constexpr uint64_t skipped = UINT64_C(1) << 20;
-    if (cas_) cas_seen((cas_issued_ + skipped) * partition_count_);
+    if (cas_ && !broken::s20_skip_none) cas_seen((cas_issued_ + skipped) * partition_count_);
 }
 
 protocol::ItemMeta Items::meta(Ref ref) const {

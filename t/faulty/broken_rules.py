@@ -25,6 +25,7 @@ CHECKERS = {
     "faulty/verbs_slots": "S12_SLOTS",
     "faulty/fence": "S19",
     "faulty/node_holds": "S20_ORDER",
+    "faulty/node_uniques": "S20_UNIQUES",
 }
 
 

@@ -27,7 +27,7 @@ endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
 	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots \
-	t/faulty/fence t/faulty/node_holds
+	t/faulty/fence t/faulty/node_holds t/faulty/node_uniques
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
 check_PROGRAMS += t/faulty/farcached t/faulty/farnode t/faulty/container_vandal t/faulty/pointer_vandal
@@ -46,6 +46,9 @@ t_faulty_node_held_LDADD = $(faulty_ldadd)
 t_faulty_node_holds_SOURCES = $(t_unit_node_holds_SOURCES)
 t_faulty_node_holds_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_holds_LDADD = $(faulty_ldadd)
+t_faulty_node_uniques_SOURCES = $(t_unit_node_uniques_SOURCES)
+t_faulty_node_uniques_CPPFLAGS = $(faulty_cppflags)
+t_faulty_node_uniques_LDADD = $(faulty_ldadd)
 t_faulty_node_lease_SOURCES = $(t_unit_node_lease_SOURCES)
 t_faulty_node_lease_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_lease_LDADD = $(faulty_ldadd)
