@@ -172,7 +172,7 @@ t_unit_process_socket_holder_SOURCES = t/unit/process/socket_holder.cc t/lib/tap
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
-	t/lib/etcd.py t/lib/expressions.py \
+	t/lib/etcd.py t/lib/etcd_fleet.py t/lib/expressions.py \
 	t/lib/failing.py \
 	t/lib/hosted.py t/lib/http_get.py t/lib/network.py \
 	t/lib/transport.py \
