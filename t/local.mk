@@ -172,7 +172,7 @@ t_unit_process_socket_holder_SOURCES = t/unit/process/socket_holder.cc t/lib/tap
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
-	t/lib/etcd.py t/lib/expressions.py \
+	t/lib/etcd.py t/lib/etcd_fleet.py t/lib/expressions.py \
 	t/lib/failing.py \
 	t/lib/hosted.py t/lib/http_get.py t/lib/network.py \
 	t/lib/transport.py \
@@ -320,7 +320,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/partitions.py t/nodes/peer_tls.py \
 	t/nodes/replicas.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py t/nodes/serving_right.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
-	t/nodes/stopped.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
+	t/nodes/stopped.py t/nodes/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

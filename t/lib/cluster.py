@@ -375,3 +375,9 @@ class Cluster:
             if node in self.tags:
                 return "{%d}%s" % (self.tags[node], name)
             self.tags.setdefault(self.node_of("{%d}" % tag), tag)
+
+
+def newest_version():
+    """The protocol version that this build's farcached and farnode speak with each other."""
+    with Cluster("tcp", proxies=1, threads=1) as c:
+        return int(nodes_shown(c.proxies[0])["n0"]["protocol_version"])

@@ -11,127 +11,13 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
-from cluster import Table, all_up, nodes_shown  # noqa: E402
-from connections import Sender  # noqa: E402
-from daemon import is_sanitized, slow_factor  # noqa: E402
+from cluster import all_up, nodes_shown  # noqa: E402
 from etcd import Etcd  # noqa: E402
-from farcached import Closed, Daemon, deadline, tap, until  # noqa: E402
-from farnode import Farnode, NodeClient  # noqa: E402
+from etcd_fleet import KEYS, Fleet, burst  # noqa: E402
+from farcached import tap, until  # noqa: E402
 
 etcd_servers.skip_without()
-TTL = 5 if is_sanitized() else 2  # seconds
-MIXES = ("joins", "50:50", "sizes", "ttl", "refill")  # none with flush_all, which would take the fixed set away
-KEYS = ["fixed-%d" % i for i in range(60)]
-TELLS = ("node_timeouts", "node_reconnects", "replies_late")  # why a copy may be missing
-BURST, ROUNDS = 20, 1000  # keys, and values of each, that are sent to a farcached that is stopped
-
-
-class Fleet:
-    """Nodes a, b and c; farcached `one` and `two`."""
-
-    def __init__(self, stack, etcd, copies):
-        self.stack, self.etcd, self.copies = stack, etcd, copies
-        self.prefix = "/copies%d" % copies
-        self.title = "with copies" if copies == 2 else "without copies"
-        self.table = Table()
-        stack.callback(self.table.unlink)
-        self.nodes = {name: self.node(name) for name in "abc"}
-        self.daemons = {name: self.daemon() for name in ("one", "two")}
-        self.until_list("abc")
-        self.value = None
-
-    def node(self, name):
-        return self.stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "-m", "64", "-t", "1", "--name", name, "--discover",
-                                                self.etcd.source(prefix=self.prefix), "--member-ttl", TTL))
-
-    def daemon(self):
-        options = "replicas=%d,node_timeout_ms=%d,%s" % (self.copies, 1000 * slow_factor(), self.table.options())
-        return self.stack.enter_context(Daemon("--discover", self.etcd.source(prefix=self.prefix), "-o", options, threads=2))
-
-    def registered(self):
-        return self.etcd.keys(self.prefix + "/nodes/")
-
-    def until_list(self, names):
-        """Every farcached is connected to the present processes of these nodes, and has no other ones."""
-        pids = {name: str(self.nodes[name].pid) for name in names}
-        for daemon in self.daemons.values():
-            def look(daemon=daemon):
-                shown = nodes_shown(daemon)
-                return all_up(shown), {name: daemon.stats("node " + name).get("pid") for name in shown}
-            seen = until(look, lambda seen: seen == (True, pids))
-            assert seen == (True, pids), (seen, pids)
-
-    def until_state(self, state):
-        seen = {until(lambda d=daemon: d.stats("discovery")["state"], lambda seen: seen == state) for daemon in
-                self.daemons.values()}
-        assert seen == {state}, seen
-
-    def homes(self):
-        return {key: self.daemons["one"].stats("route " + key)["node"] for key in KEYS}
-
-    # -- The fixed set -------------------------------------------------------------------------------------
-
-    def store(self, value):
-        """Stores it until each answer is STORED: a node may have joined just now."""
-        self.value = value
-        with self.daemons["one"].client() as client:
-            for i, key in enumerate(KEYS):
-                said = until(lambda: client.set(key, self.value_of(key), flags=i), lambda said: said == "STORED")
-                assert said == "STORED", (key, said)
-
-    def value_of(self, key):
-        return ("%s is %s" % (key, self.value)).encode()
-
-    def wrong(self, may_miss=()):
-        """[(farcached, key, what it answers, the same at once again)] of all wrong answers, with their flags."""
-        found = []
-        for name, daemon in self.daemons.items():
-            with daemon.client() as client:
-                got = {key.decode(): (value, flags) for key, flags, value, _ in client.get_many(KEYS)}
-                for i, key in enumerate(KEYS):
-                    if got.get(key) != (self.value_of(key), i) and not (key not in got and key in may_miss):
-                        found.append((name, key, got.get(key), client.get(key)))
-        return found
-
-    def lacking(self):
-        """What the nodes themselves have of it: keys that are not at as many nodes as they should be, and wrong values."""
-        places = {key: [] for key in KEYS}
-        for name, node in self.nodes.items():
-            with NodeClient(node.port) as client:
-                client.greet()
-                for key in KEYS:
-                    value = client.get(key.encode())
-                    if value is not None:
-                        places[key].append(name if value == self.value_of(key) else (name, value))
-        return {key: at for key, at in places.items() if len([name for name in at if isinstance(name, str)]) != self.copies}
-
-    def until_copied(self):
-        lacking = until(self.lacking, lambda lacking: not lacking)
-        if lacking:
-            tap.diag("of the nodes %s; %s" % (sorted(self.nodes), self.homes()))
-            for name, daemon in self.daemons.items():
-                shown = daemon.stats("proxy")
-                tap.diag("%s: %s" % (name, {key: shown[key] for key in shown if key.startswith("replica_") or key in TELLS}))
-        return lacking
-
-    # -- The load ------------------------------------------------------------------------------------------
-
-    def load(self, seconds, names=("one", "two")):
-        """Starts it, and then stores the fixed set: the load begins with a flush_all."""
-        before, seed = self.sets(names), load.seed()
-        # With outages a change answered as unavailable has an unknown outcome, and a miss proves nothing.
-        run = load.Load(",".join(str(self.daemons[name].port) for name in names), "--outages", "1", "--keys", "64", "--threads",
-                        "8", "--value-bytes", "20000", "--mix", MIXES[int(seed) % len(MIXES)], "--seconds", load.seconds(seconds),
-                        "--seed", seed, timeout=500 + deadline())
-        self.stack.callback(run.stop)
-        until(lambda: self.sets(names), lambda sets: sets > before)
-        self.store("first")
-        return run
-
-    def sets(self, names):
-        return sum(int(self.daemons[name].stats()["cmd_set"]) for name in names)
 
 
 def nodes_restart(fleet):
@@ -166,29 +52,6 @@ def nodes_restart(fleet):
     run.end(title)
 
 
-def burst(fleet, name, number):
-    """Stops a farcached that has changes in progress: [(key, value, least, most)] of the keys with a wrong value afterwards."""
-    keys = ["burst-%d" % i for i in range(BURST)]
-    with fleet.daemons[name].client() as client:
-        sender = Sender(client, b"".join(b"set %s 0 0 4\r\n%04d\r\n" % (key.encode(), n) for n in range(ROUNDS) for key in keys))
-        said = [client.line() for _ in range(BURST * 2)]
-        fleet.daemons[name].stop(number)
-        with contextlib.suppress(Closed):
-            while True:
-                said.append(client.line())
-        sender.join(deadline())
-    stored = [i for i, word in enumerate(said) if word == b"STORED\r\n"]
-    other = fleet.daemons["two" if name == "one" else "one"]
-    wrong = []
-    with other.client() as client:
-        for at, key in enumerate(keys):
-            least = max(i // BURST for i in stored if i % BURST == at)
-            value = client.get(key)
-            if value is None or not least <= int(value) < ROUNDS:
-                wrong.append((key, value, least))
-    return wrong, len(said)
-
-
 def proxies_restart(fleet):
     title = fleet.title + ", farcached restart one after the other"
     for name, other, number in (("one", "two", signal.SIGTERM), ("two", "one", signal.SIGUSR1)):
@@ -206,13 +69,18 @@ def proxies_restart(fleet):
         run.end("%s, a load of %s" % (title, other))
 
 
+def until_state(fleet, state):
+    seen = {until(lambda d=daemon: d.stats("discovery")["state"], lambda seen: seen == state) for daemon in fleet.daemons.values()}
+    assert seen == {state}, seen
+
+
 def etcd_restarts(fleet):
     title = "etcd restarts with its data"
     etcd, nodes = fleet.etcd, fleet.nodes
     run = fleet.load(7)
     names, changes = set(nodes), [daemon.stats("discovery")["changes"] for daemon in fleet.daemons.values()]
     etcd.kill()
-    fleet.until_state("down")
+    until_state(fleet, "down")
     rights = until(lambda: {name: fleet.daemons["one"].stats("node " + name)["right_left_ms"] for name in nodes},
                    lambda rights: set(rights.values()) == {"0"})
     tap.is_(set(rights.values()), {"0"}, "etcd is away: the rights of all nodes end")
@@ -220,7 +88,7 @@ def etcd_restarts(fleet):
     fleet.store("changed while etcd was away")
     tap.is_((fleet.wrong(), fleet.until_copied()), ([], {}), "nodes serve: all items can be changed, and have their copies")
     etcd.start()
-    fleet.until_state("up")
+    until_state(fleet, "up")
     tap.is_(set(until(fleet.registered, lambda found: set(found) == names)), names, title + ": all nodes are registered")
     fleet.until_list("abc")
     tap.is_((fleet.wrong(), fleet.until_copied()), ([], {}), title + ": no item is lost, and none is old")
@@ -234,7 +102,7 @@ def etcd_restarts(fleet):
     found = until(fleet.registered, lambda found: set(found) == names)
     tap.is_(set(found), names, title + ": all nodes register again")
     tap.is_([name for name in found if found[name][1] in (0, leases[name])], [], title + ": under new leases")
-    fleet.until_state("up")
+    until_state(fleet, "up")
     fleet.until_list("abc")
     tap.is_([daemon.stats("discovery")["changes"] for daemon in fleet.daemons.values()], changes,
             title + ": no farcached lost a node")
