@@ -18,6 +18,13 @@ inline uint64_t boottime_ns() {
     return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
 }
 
+// Since 1970, as the host's clock says.
+inline uint64_t realtime_us() {
+    timespec at{};
+    clock_gettime(CLOCK_REALTIME, &at);
+    return uint64_t(at.tv_sec) * 1'000'000 + uint64_t(at.tv_nsec) / 1000;
+}
+
 using NodeSeconds = uint32_t;
 
 // A reading of the clock, and what a node sends with it.

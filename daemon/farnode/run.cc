@@ -151,14 +151,10 @@ conf::Refusal check_places(const conf::Settings& settings, const std::vector<pro
 
 // -- Configuration ---------------------------------------------------------------------------------------
 
-// Microseconds since 1970: the start of this run's CAS values. A client may keep a CAS value across a restart of the node, so
+// The start of this run's CAS values. A client may keep a CAS value across a restart of the node, so
 // no two runs may share values. That holds if no run issues more than a million values per second on average and no clock is
 // set back. The values fit into 53 bits.
-uint64_t uniques_above() {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1000;
-}
+uint64_t uniques_above() { return realtime_us(); }
 
 SpillRules spill_rules(const conf::Settings& settings) {
     const conf::DiskSettings& disk = settings.disk;

@@ -382,7 +382,6 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
     const uint64_t newest = connection_.shared.list.newest();
-    if (has_epoch && keys->unmoved.has_value() && began > newest) node_.skip_cas();
     if (has_epoch) connection_.shared.list.kept(began, keys);
     const uint64_t moved_at = has_epoch && connection_.epoch >= newest ? connection_.epoch : 0;
     if (!keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});

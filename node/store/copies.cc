@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/broken.h"
 #include "node/store/impl.h"
 #include "protocol/op.h"
 
@@ -56,8 +57,9 @@ void Node::open_copies(NodeSeconds now, uint64_t name) {
     close_until_last(*impl_, now);
 }
 
-void Node::skip_cas() {
-    impl_->each_partition([](Partition& partition) { partition.items().skip_cas(); });
+void Node::raise_cas(uint64_t above) {
+    if (broken::s20_raise_none) return;
+    impl_->each_partition([above](Partition& partition) { partition.items().raise_cas(above); });
 }
 
 // ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------

@@ -38,14 +38,13 @@ uint64_t Items::next_cas() {
 void Items::cas_seen(uint64_t cas) {
     // A client may have chosen it. No run of a node begins so much later than another one.
     constexpr uint64_t ahead_max = UINT64_C(1) << 46;
-    if (!cas_ || cas > cas_issued_ * partition_count_ + ahead_max) return;
-    cas_issued_ = std::max(cas_issued_, cas / partition_count_);
-    cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
+    if (cas <= cas_issued_ * partition_count_ + ahead_max) raise_cas(cas);
 }
 
-void Items::skip_cas() {
-    constexpr uint64_t skipped = UINT64_C(1) << 20;
-    if (cas_ && !broken::s20_skip_none) cas_seen((cas_issued_ + skipped) * partition_count_);
+void Items::raise_cas(uint64_t above) {
+    if (!cas_) return;
+    cas_issued_ = std::max(cas_issued_, above / partition_count_);
+    cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
 }
 
 protocol::ItemMeta Items::meta(Ref ref) const {

@@ -74,8 +74,8 @@ class Items : private PartsOfItems {
     uint64_t next_cas();
     // The item of another node has this one: later ones here are larger.
     void cas_seen(uint64_t cas);
-    // Leaves out uniques that another node may have issued for keys of this partition.
-    void skip_cas();
+    // Later uniques are larger than this one.
+    void raise_cas(uint64_t above);
 
     // Whether put() may write the item over the one in that slot.
     bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;

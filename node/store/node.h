@@ -291,8 +291,8 @@ class Node {
     // that earlier; names need not differ. Other calls of close_copies() still count.
     void close_copies(NodeSeconds now, uint32_t seconds, uint64_t name);
     void open_copies(NodeSeconds now, uint64_t name);
-    // The list of nodes has changed: this node may be the first of keys now whose last uniques it has not seen.
-    void skip_cas();
+    // Later uniques are larger than this one.
+    void raise_cas(uint64_t above);
     protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
