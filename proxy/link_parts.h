@@ -108,6 +108,11 @@ class Liveness {
     void all_answered() { asked_since_ns_ = 0; }
 
     uint64_t silent_at_ns() const;
+    // For how long the node has owed a reply, and sent nothing.
+    uint64_t quiet_ns(uint64_t now_ns) const {
+        const uint64_t since_ns = std::max(asked_since_ns_, heard_ns_);
+        return asked_since_ns_ == 0 || now_ns < since_ns ? 0 : now_ns - since_ns;
+    }
     uint64_t ping_at_ns() const;
     bool pinging() const { return ping_sent_ns_ != 0; }
     void ping(OutBuffer& out, uint64_t now_ns);

@@ -121,6 +121,8 @@ class NodeLink final : private fabric::ChannelEvents {
 
     LinkState state() const { return state_; }
     bool up() const { return state_ == LinkState::up; }
+    // As Liveness has it.
+    uint64_t quiet_ns(uint64_t now_ns) const { return liveness_.quiet_ns(now_ns); }
     // From the last greeting; never log its secrets.
     const protocol::Welcome& welcome() const { return greeting_.welcome(); }
     const NodeClockEstimate& clock() const { return clock_; }

@@ -160,9 +160,10 @@ void complete_get(ReplySlot& slot, const ReplyTarget& to) {
 // memory runs out, the slot is freed: a late answer then finds its ticket void.
 template <class Record, class Submission>
 void submit_later(const Submitter& asker, const Request<Record>& request, Verb verb, bool gets_value,
-                     ReplySlot::Complete write, Submission submission) {
+                     ReplySlot::Complete write, Submission submission, bool plain = false) {
     ReplyQueue& queue = *asker.session.replies;
     ReplySlot& slot = queue.open(verb);
+    slot.is_plain(plain);
     SubmitResult result;
     try {
         result = submission(queue.ticket_of(slot));
@@ -185,7 +186,7 @@ template <class Completion, class Record>
 [[gnu::noinline]] void submit_get_to_links(const Submitter& asker, LinkPeer* peer, const protocol::GetOp& op, Wanted wanted,
                                            const Request<Record>& request) {
     submit_later(asker, request, Verb::get, wanted.value, &complete_get<Completion, Record>,
-                    [&](Ticket ticket) { return asker.context.router.links().get(peer, op, wanted, ticket); });
+                    [&](Ticket ticket) { return asker.context.router.links().get(peer, op, wanted, ticket); }, wanted.plain);
 }
 
 // SteppedRequests, for either kind of peer.
@@ -207,7 +208,7 @@ template <class Completion, class Record, class Op>
         if (lent != 0 && !asker.context.has_room(lent)) throw SessionMemorySpent();
         if (lent != 0) asker.out.own_all();  // parked replies hold no borrowed bytes
         submit_later(asker, request, verb, wanted.value && verb == Verb::get, write,
-                     [&](Ticket ticket) { return asker.context.steps->submit(op, wanted, ticket); });
+                     [&](Ticket ticket) { return asker.context.steps->submit(op, wanted, ticket); }, wanted.plain);
         return false;
     } catch (const std::bad_alloc&) {
         Completion(asker.target(), request.key, request.record, request.words).unavailable();

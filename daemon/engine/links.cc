@@ -55,7 +55,7 @@ Way way_of(const proxy::Answer& answer) {
 
 class Links::TicketSink final : public proxy::ReplySink {
   public:
-    TicketSink(ReplyPool& pool, bool cas) : pool_(pool), cas_(cas) {}
+    TicketSink(Links& links, ReplyPool& pool, bool cas) : links_(links), pool_(pool), cas_(cas) {}
     void answered(Ticket ticket, proxy::Answer& answer) override {
         const Way way = way_of(answer);
         if (cas_) return pool_.answer(ticket, answer.op, answer.value, std::move(answer.owned), way);
@@ -64,11 +64,13 @@ class Links::TicketSink final : public proxy::ReplySink {
         pool_.answer(ticket, shown, answer.value, std::move(answer.owned), way);
     }
     void failed(Ticket ticket, const proxy::Failed& failed) override {
+        if (links_.ask_copy_instead(ticket, failed.why)) return;
         const bool is_old = failed.refusal == protocol::RequestRefusal::old_list;
         pool_.unavailable(ticket, is_old ? list_is_old : proxy::ask_failure_name(failed.why));
     }
 
   private:
+    Links& links_;
     ReplyPool& pool_;
     const bool cas_;
 };
@@ -104,7 +106,7 @@ struct Links::Gather {
 Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyPool& pool)
     : shared_(nodes, room, number, waits, pool),
       letters_(waits.make_readiness([this] { take_letters(); })),
-      tickets_(std::make_unique<TicketSink>(pool, nodes.cas())),
+      tickets_(std::make_unique<TicketSink>(*this, pool, nodes.cas())),
       set_(nodes.set()),
       fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
       chance_(uint32_t(boottime_ns()) | 1) {

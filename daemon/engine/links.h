@@ -77,8 +77,9 @@ class Links {
 
     // The peer of a key; nullptr: none is available.
     LinkPeer* choose(std::string_view key);
-    // The same, for a get: it may read the copy (Replicas, C1).
+    // The same, for a get. With copies it is the peer of the copy (Replicas, C1) if the first one has no connection or is quiet.
     LinkPeer* choose_to_read(std::string_view key);
+    bool prefers_copy(std::string_view key) { return choose_to_read(key) != choose(key); }
     // The peer of the copy, if its node is in this process's zone and that of the item is not; nullptr: a get reads the item.
     LinkPeer* near_copy(std::string_view key);
     // Such a get has failed: near_copy() prefers no copies for a second.
@@ -169,6 +170,7 @@ class Links {
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
     template <class Op>
     SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
+    bool ask_copy_instead(Ticket ticket, proxy::AskFailure why) noexcept;
     void ask_elsewhere(PostponedRequests::Postponed& request) noexcept;
     template <class Op>
     void ask_again(const Op& op, proxy::AskOptions options);

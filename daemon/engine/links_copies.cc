@@ -38,9 +38,28 @@ LinkPeer* Links::second_of(std::string_view key) {
 
 LinkPeer* Links::choose_to_read(std::string_view key) {
     LinkPeer* const peer = choose(key);
-    if (peer != nullptr || !has_copies()) return peer;
-    if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return nullptr;
-    return second_of(key);
+    if (!has_copies() || (peer != nullptr && !peer->is_quiet())) [[likely]] return peer;
+    if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return peer;
+    LinkPeer* const second = second_of(key);
+    return peer == nullptr || (second != nullptr && second->answers() && !second->is_quiet()) ? second : peer;
+}
+
+// A get that failed because its node did not reply. True: the ticket will be answered.
+bool Links::ask_copy_instead(Ticket ticket, proxy::AskFailure why) noexcept {
+    const bool no_reply = why == proxy::AskFailure::node_down || why == proxy::AskFailure::timed_out;
+    if (!no_reply || !has_copies() || fencer_->anything_moves()) return false;
+    const std::optional<ReplyPool::PlainGet> get = shared_.pool.ask_again(ticket);
+    if (!get.has_value()) return false;
+    LinkPeer* const peer = second_of(get->key);
+    if (peer == nullptr || !peer->answers()) return false;
+    protocol::GetOp op;
+    op.key = {get->key, 0};
+    op.lease = !peer->is_mapped();
+    proxy::AskOptions with = options(ticket);
+    with.no_value = !get->wants_value;
+    with.one_sided = !peer->is_mapped();
+    peer->ask(op, std::move(with), sink());
+    return true;
 }
 
 LinkPeer* Links::near_copy(std::string_view key) {

@@ -133,6 +133,7 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
       peer_(peer),
       node_(peer.shared_node()),
       reads_mapped_(options.local_read),
+      quiet_ns_(options.timeout_ns / 4),
       memory_(fabric::RegionView()),
       readiness_(shared.waits.make_readiness([this] { ready(); })),
       link_(shared.nodes.link_config(*node_, options, shared.number),

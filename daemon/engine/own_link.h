@@ -98,6 +98,8 @@ class OwnLink final : private proxy::LinkEvents {
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
     bool up() const { return link_.up(); }
+    // The node owes replies, and has sent nothing for a quarter of the request timeout: perhaps it stands still.
+    bool is_quiet() const { return link_.quiet_ns(shared_.now()) > quiet_ns_; }
     // While up().
     const protocol::Welcome& welcome() const { return link_.welcome(); }
     // Requests that borrowers chose it for.
@@ -179,6 +181,7 @@ class OwnLink final : private proxy::LinkEvents {
     LinkPeer& peer_;
     const std::shared_ptr<OneNode>& node_;  // the peer's
     const bool reads_mapped_;
+    const uint64_t quiet_ns_;
     bool starting_ = true;     // neither up nor failed so far (M3)
     bool was_up_ = false;
     FenceState fence_ = FenceState::in_use;

@@ -164,8 +164,9 @@ void Replicas::stop() {
 // ---- a get ------------------------------------------------------------------------------------------
 
 void Replicas::begin_get(Request& request) {
-    request.list = context_.router.links().list();
-    if (!request.completes && !context_.router.links().refills()) return pass_on(request);
+    Links& links = context_.router.links();
+    request.list = links.list();
+    if (!request.completes && (!links.refills() || links.prefers_copy(key_of(request.asked.op).bytes))) return pass_on(request);
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
 

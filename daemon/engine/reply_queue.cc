@@ -52,6 +52,7 @@ ReplySlot& ReplyPool::open(Verb verb, uint64_t session) {
     slot.generation_ = generation_;
     slot.session_ = session;
     slot.verb_ = verb;
+    slot.plain_ = slot.asked_again_ = false;
     slot.received_ns_ = context_.latencies == nullptr ? 0 : context_.latencies->now_ns();
     slot.asked_ns_ = slot.answered_ns_ = 0;
     slot.node_.clear();
@@ -142,6 +143,15 @@ uint64_t ReplyPool::session_of(Ticket ticket) {
     const ReplySlot* slot = find(ticket);
     CHECK(slot != nullptr);
     return slot->session_;
+}
+
+std::optional<ReplyPool::PlainGet> ReplyPool::ask_again(Ticket ticket) {
+    ReplySlot* const slot = find(ticket);
+    if (slot == nullptr || slot->queue_ == nullptr || !slot->plain_ || slot->asked_again_) return std::nullopt;
+    for (const ReplySlot* later = slot->next_; later != nullptr; later = later->next_)
+        if (later->verb_ != Verb::get || !later->plain_) return std::nullopt;
+    slot->asked_again_ = true;
+    return PlainGet{slot->key(), slot->gets_value_};
 }
 
 bool ReplyPool::is_awaited(Ticket ticket) {

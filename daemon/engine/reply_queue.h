@@ -92,6 +92,8 @@ class ReplySlot {
     // If it is not available: why; perhaps empty.
     std::string_view failure() const { return why_; }
     bool available() const { return state_ == State::answered; }
+    // Before it is submitted: a get as in Wanted.
+    void is_plain(bool plain) { plain_ = plain; }
     // Only if available().
     protocol::ReplyOp& reply() { return reply_; }
     std::string_view value() const;
@@ -103,6 +105,8 @@ class ReplySlot {
 
     State state_ = State::free;
     bool gets_value_ = false;
+    bool plain_ = false;           // as in Wanted
+    bool asked_again_ = false;
     bool crowded_ = false;
     Verb verb_ = Verb::other;
     Way way_ = Way::two_sided;     // of the answer
@@ -142,6 +146,13 @@ class ReplyPool {
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
     // why: a literal, for watch lines.
     void unavailable(Ticket ticket, std::string_view why = {});
+    // What a client's unanswered get asked for, so that another node can be asked. Once, and only if nothing but plain gets follows
+    // in its session: none sees the effect of a later request. Valid until the answer.
+    struct PlainGet {
+        std::string_view key;
+        bool wants_value;
+    };
+    std::optional<PlainGet> ask_again(Ticket ticket);
     // Whether a session waits for the answer of that unanswered ticket.
     bool is_awaited(Ticket ticket);
     // The session of an unanswered ticket: a number per queue, never 0.

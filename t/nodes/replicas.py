@@ -185,6 +185,20 @@ def overlaps(etcd):
         tap.is_(values(fleet.clients["two"]), before, "and the copy is equal")
 
 
+def stands_still(etcd):
+    """A node that does not reply keeps its connections."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/still")
+        one, two = fleet.clients["one"], fleet.clients["two"]
+        fleet.nodes["a"].signal(signal.SIGSTOP)
+        stack.callback(fleet.nodes["a"].signal, signal.SIGCONT)
+        tap.is_(set(values(one).values()), {b"first"}, "a node stands still: all items are found")
+        tap.is_({value for _, _, value, _ in two.get_many(KEYS)}, {b"first"}, "those of one get with all keys, too")
+        tap.is_(len(two.get_many(KEYS)), len(KEYS), "again")
+        fleet.until_list("bc")
+        tap.is_(set(values(two).values()), {b"first"}, "and after the list has lost it")
+
+
 def joins(etcd):
     """A node joins, and one comes back."""
     with contextlib.ExitStack() as stack:
@@ -346,6 +360,7 @@ def under_load(etcd, rule=""):
 with Etcd() as etcd:
     loses(etcd)
     overlaps(etcd)
+    stands_still(etcd)
     joins(etcd)
     in_zones(etcd)
     uniques(etcd)
