@@ -318,6 +318,17 @@ std::vector<ClientAddress> cluster_members_of(std::string_view list) {
     return members;
 }
 
+std::vector<std::string> key_prefixes_of(std::string_view list) {
+    std::vector<std::string> prefixes;
+    const auto is_impossible = [](char c) { return uint8_t(c) <= ' ' || c == 0x7f; };
+    for (bool more = true; more;) {
+        const std::string_view prefix = take_listed(list, more);
+        if (prefix.empty() || prefix.size() > limits::key_bytes_max || std::ranges::any_of(prefix, is_impossible)) return {};
+        prefixes.emplace_back(prefix);
+    }
+    return prefixes;
+}
+
 std::optional<ClientAddress> advertised_of(std::string_view text) {
     if (text.find('|') != text.npos) return {};  // it separates the columns of the list that clients get
     ClientAddress address;

@@ -89,6 +89,10 @@ struct ClientAddress {
 // "cache-1.example:11211,[::1]:11212", in list order; empty if `list` is empty or malformed, or names one twice.
 std::vector<ClientAddress> cluster_members_of(std::string_view list);
 
+// Beginnings of keys, with commas between; empty: one cannot be the beginning of a key.
+std::vector<std::string> key_prefixes_of(std::string_view list);
+inline bool is_prefix_list(std::string_view list) { return !key_prefixes_of(list).empty(); }
+
 inline bool is_cluster_list(std::string_view list) { return !cluster_members_of(list).empty(); }
 
 // "cache-1.example", "[::1]:11211"; nothing if malformed.

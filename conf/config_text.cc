@@ -161,6 +161,7 @@ std::string sample_value(const Option& option) {
     if (name == "http-names") return quoted("cache.example.org");
     if (name == "advertise") return quoted(option.argument == "<list>" ? "tcp:10.0.0.1:11300" : "cache-1.example.org:11211");
     if (name == "discover") return quoted("etcd://10.0.0.5:2379/farcached");
+    if (name == "replica-prefixes") return "[\"user:\", \"session:\"]";
     if (name == "cluster-members") return "[\"cache-1.example.org:11211\", \"cache-2.example.org:11211\"]";
     if (name == "user") return quoted("nobody");
     if (name == "listen") return "[\"127.0.0.1\", \"[::1]:11212\"]";

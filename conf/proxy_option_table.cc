@@ -21,6 +21,12 @@ namespace {
 using S = Settings;
 using P = ProxySettings;
 
+constexpr Kind prefix_list = [] {
+    Kind kind = checked_text<&S::proxy, &P::replica_prefixes>(is_prefix_list);
+    kind.several = true;
+    return kind;
+}();
+
 constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
 static_assert(size_t(PointerMiss::index) == 1);
 
@@ -252,12 +258,22 @@ constexpr Option table[] = {
      .help = "nodes that have an item; 2: the next node on the ring has a\n"
              "copy, and serves it when the first one is lost. It needs\n"
              "--discover etcd://, and the same value in all farcached"},
+    {.name = "replica-prefixes", .argument = "<list>", .kind = prefix_list, .section = nodes, .live = true,
+     .exit_status = exit_usage,
+     .allowed = "beginnings of keys, 1 to 250 characters without blanks, several with commas between them, or an array of them",
+     .help = "with replicas=2: only items whose keys begin with one of\n"
+             "these have a copy; all if not given"},
+    {.where = suboption, .name = "replica_reads", .negatable = true, .initial = "no",
+     .kind = toggle<&S::proxy, &P::replica_reads>(), .section = nodes, .live = true,
+     .help = "with replicas=2: every second get of a very hot key reads\n"
+             "the copy (default: off)"},
     {.where = suboption, .name = "warm_up", .argument = "<s>", .initial = "300",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::warm_up_s>(0, 86'400)), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "with replicas=2: for so long after a change of the list of\n"
-             "nodes a miss asks the other node of the key, and the item\n"
-             "moves"},
+     .help = "with --discover etcd://: for so long after a node has joined\n"
+             "a miss asks the node that had the key before, and the item\n"
+             "moves (ten minutes at most). With replicas=2 it asks the\n"
+             "key's other node. 0: it does not"},
     {.where = suboption, .name = "zone", .argument = "<name>", .kind = checked_text<&S::proxy, &P::zone>(is_node_name),
      .section = nodes, .live = true, .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "with replicas=2: gets read the copy of a node that\n"

@@ -210,7 +210,9 @@ struct ProxySettings {
     uint32_t failover_ttl_s = 0;             // longest time to live of items that are stored meanwhile; 0: no limit
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
     uint32_t replicas = 1;                   // nodes that have an item
-    uint32_t warm_up_s = 0;                  // misses ask the second node for so long after a change of the list
+    std::string replica_prefixes;            // with copies: only of keys that begin with one; commas between; empty: of all
+    bool replica_reads = false;              // both nodes serve very hot keys
+    uint32_t warm_up_s = 0;                  // misses ask the second or the former node for so long after a change of the list
     std::string zone;                        // of this process; copies in it are preferred to items elsewhere; empty: none
     std::string warm_from;                   // HOST:PORT of a memcached whose items move here; empty: none
     uint32_t warm_timeout_ms = 0;            // timeout of a command to it

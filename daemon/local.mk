@@ -43,6 +43,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/engine.h \
 	daemon/engine/fencer.cc \
 	daemon/engine/fencer.h \
+	daemon/engine/hot_reads.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \

@@ -401,6 +401,14 @@ struct HelloNonce {
 };
 static_assert(sizeof(HelloNonce) == 40);
 
+// hello of a proxy that says on how many nodes it keeps an item, from version_with_moved on: | ... | HelloCopies |
+struct HelloCopies {
+    uint64_t magic;
+    uint32_t copies;
+    uint32_t reserved;
+};
+static_assert(sizeof(HelloCopies) == 16);
+
 // challenge: | ChallengeRecord |
 struct ChallengeRecord {
     uint64_t magic;
@@ -425,6 +433,7 @@ struct WelcomeGrant {
 static_assert(sizeof(WelcomeGrant) == 8);
 
 constexpr uint64_t nonce_magic = 0x65636e6f6e636166;      // "facnonce" in memory order
+constexpr uint64_t copies_magic = 0x7365697063636166;     // "faccpies"
 constexpr uint64_t challenge_magic = 0x6c61686368636166;  // "fachchal" in memory order
 constexpr uint64_t proof_magic = 0x666f6f7270636166;      // "facproof" in memory order
 constexpr uint64_t hello_magic = 0x6f6c656868636166;    // "fachhelo" in memory order

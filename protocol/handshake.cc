@@ -12,7 +12,7 @@
 namespace farcached::protocol {
 
 static_assert(sizeof(FrameHeader) + sizeof(HelloRecord) + sizeof(HelloLimits) +
-                  2 * name_bytes_max + sizeof(HelloNonce) <=
+                  2 * name_bytes_max + sizeof(HelloNonce) + sizeof(HelloCopies) <=
               frame_bytes_lowest);
 static_assert(sizeof(FrameHeader) + sizeof(WelcomeRecord) + regions_max * sizeof(RegionRecord) +
                       name_bytes_max + sizeof(RightRecord) + sizeof(WelcomeGrant) + grant_frame_bytes_max + auth_proof_bytes <=
@@ -179,10 +179,11 @@ FrameLimits agreed_limits(const Welcome& welcome, Sender sender) {
 void append_hello(OutBuffer& out, const Hello& hello) {
     CHECK(is_name(hello.name));
     CHECK(is_name(hello.host));
+    const bool says_copies = hello.copies != 0 && hello.speaks.protocol >= version_with_moved;
     append_header(
         out, FrameKind::hello,
         sizeof(HelloRecord) + hello.name.size() + sizeof(HelloLimits) + hello.host.size() +
-            (hello.nonce.has_value() ? sizeof(HelloNonce) : 0));
+            (hello.nonce.has_value() ? sizeof(HelloNonce) : 0) + (says_copies ? sizeof(HelloCopies) : 0));
     wire::append(out, HelloRecord{hello_magic, hello.speaks.protocol, hello.speaks.protocol_lowest,
                                    hello.speaks.layout, uint16_t(hello.name.size()), 0,
                                    hello.speaks.layout_hash});
@@ -191,6 +192,7 @@ void append_hello(OutBuffer& out, const Hello& hello) {
                                    uint16_t(hello.host.size()), 0});
     out.append(hello.host);
     if (hello.nonce.has_value()) append_nonce<HelloNonce>(out, nonce_magic, *hello.nonce);
+    if (says_copies) wire::append(out, HelloCopies{copies_magic, hello.copies, 0});
 }
 
 FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks) {
@@ -215,6 +217,17 @@ FrameError parse_hello(const Frame& frame, Hello& hello, const Versions& speaks)
         ahead.take(nonce);
         if (nonce.magic == nonce_magic) {
             hello.nonce = std::to_array(nonce.nonce);
+            at = ahead;
+        }
+    }
+    HelloCopies copies;
+    if (record.version >= version_with_moved && at.left() >= sizeof copies) {
+        wire::Cursor ahead = at;
+        ahead.take(copies);
+        if (copies.magic == copies_magic) {
+            if (copies.copies == 0 || copies.copies > copies_highest) return FrameError::facts_invalid;
+            if (copies.reserved != 0) return FrameError::reserved_set;
+            hello.copies = copies.copies;
             at = ahead;
         }
     }

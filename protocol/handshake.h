@@ -34,6 +34,7 @@ constexpr uint32_t name_bytes_max = 128;  // of a proxy, a host, a node: two fit
 constexpr uint32_t credits_highest = 1 << 16;
 constexpr uint32_t credits_default = 256;
 constexpr uint32_t regions_max = 64;
+constexpr uint32_t copies_highest = 2;
 
 struct Versions {
     uint32_t protocol = protocol_version;
@@ -63,6 +64,7 @@ struct Hello {
     uint32_t frame_bytes_max = frame_bytes_default;  // wanted; header and body
     uint32_t credits = credits_default;              // wanted: frames of requests in flight
     std::optional<AuthNonce> nonce;                  // the proxy has a key, and demands a proof of the node (S16)
+    uint32_t copies = 0;                             // nodes that it keeps an item on: 1 or 2; 0: it does not say
 };
 
 enum class RegionAccess : uint32_t {
@@ -105,6 +107,7 @@ struct Welcome {
     X(full, "the node has as many connections as it may have")                 \
     X(stopping, "the node stops")                                              \
     X(authentication, "proxy and node do not hold the same key")               \
+    X(copies, "another proxy of the node has another value of replicas")       \
     X(unknown, "the node gave a reason that this version does not know")
 
 enum class Refusal : uint16_t {

@@ -316,7 +316,7 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py \
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/joins.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py \
 	t/nodes/partitions.py t/nodes/peer_tls.py \
 	t/nodes/replicas.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py t/nodes/serving_right.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
@@ -418,6 +418,9 @@ t_unit_node_list_epoch_SOURCES = t/unit/node/list_epoch.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/marks
 TESTS += t/unit/node/marks
 t_unit_node_marks_SOURCES = t/unit/node/marks.cc t/lib/tap.h
+check_PROGRAMS += t/unit/node/moved_items
+TESTS += t/unit/node/moved_items
+t_unit_node_moved_items_SOURCES = t/unit/node/moved_items.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/uniques
 TESTS += t/unit/node/uniques
 t_unit_node_uniques_SOURCES = t/unit/node/uniques.cc t/unit/node/restart_fixture.h t/lib/tap.h

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hit ratio of each second around a join, beside a fleet without one.
+"""The hit ratio of each second around a join, with warm_up and without, beside a fleet without a join.
 
 A fleet of four nodes holds all keys. One client program, with several connections, reads keys at a steady rate by a zipf
 distribution, and stores each key that it misses (farbench load). After 10 s a fifth node joins. The proxy's counters are read each
@@ -20,17 +20,18 @@ sys.path.append(os.path.dirname(HERE))
 import chart  # noqa: E402
 
 NODES, JOIN_AT_S, AFTER_S = 4, 10, 60
+KINDS = ("join", "cold", "none")  # cold: with warm_up=0
 KEYS, RATE, CONNECTIONS = 20_000, 1000, 8
 
 
 class Round:
-    """One fleet with its load. joins: whether the fifth node starts."""
+    """One fleet with its load. kind: as in KINDS."""
 
-    def __init__(self, stack, build, etcd, name, joins, seed):
-        self.joins, self.name = joins, name
+    def __init__(self, stack, build, etcd, name, kind, seed):
+        self.kind, self.name = kind, name
         self.fleet = stack.enter_context(Fleet(build, etcd, name, ttl_s=10, megabytes=64))
         self.fleet.start_nodes(NODES)
-        self.fleet.launch_proxy("proxy")
+        self.fleet.launch_proxy("proxy", *(["warm_up=0"] if kind == "cold" else []))
         self.port = self.fleet.wait_for_proxy("proxy")
         self.fleet.until_up()
         self.result = os.path.join(self.fleet.folder, "load.json")
@@ -69,10 +70,10 @@ class Round:
 
 
 def joins(build, etcd, rounds):
-    """Prints a table; returns {"join": [ratios of a round], "none": [...]} for the chart."""
+    """Prints a table; returns {"join": [ratios of a round], ...} for the chart."""
     with contextlib.ExitStack() as stack:
-        every = [Round(stack, build, etcd, "%s%d" % (word, number), word == "join", number + 1)
-                 for number in range(rounds) for word in ("join", "none")]
+        every = [Round(stack, build, etcd, "%s%d" % (kind, number), kind, number + 1)
+                 for number in range(rounds) for kind in KINDS]
         try:
             for one in every:
                 one.fill()
@@ -85,7 +86,7 @@ def joins(build, etcd, rounds):
                 if one.load and one.load.poll() is None:
                     one.load.send_signal(signal.SIGKILL)
                     one.load.wait()
-    found = {word: [one.ratios() for one in every if one.joins == (word == "join")] for word in ("join", "none")}
+    found = {kind: [one.ratios() for one in every if one.kind == kind] for kind in KINDS}
     show(found, errors, rounds)
     return found
 
@@ -99,22 +100,23 @@ def watch(every):
             one.sample()
         if second == JOIN_AT_S:
             for one in every:
-                if one.joins:
+                if one.kind != "none":
                     one.fleet.launch_node("%s-n%d" % (one.name, NODES))
 
 
 def show(found, errors, rounds):
     print("\n## Hit ratio around a join: %d nodes and a fifth, %d keys, %d gets/s, zipf 0.99; median (range) of %d fleets\n" % (
         NODES, KEYS, RATE, rounds))
-    print("| seconds after the join | join | none |\n|---|---|---|")
+    print("| seconds after the join | %s |\n|---|---|---|---|" % " | ".join(KINDS))
     spans = [(-JOIN_AT_S, 0)] + [(second, second + 1) for second in range(10)] + [(10, 20), (20, 30), (30, 60)]
     for first, last in spans:
         cells = [median_and_range([statistics.mean(ratios[JOIN_AT_S + first:JOIN_AT_S + last]) for ratios in found[word]], 3)
-                 for word in ("join", "none")]
-        print("| %d to %d | %s | %s |" % (first, last, *cells))
-    lost = [sum(1 - ratio for ratio in ratios[JOIN_AT_S:]) * RATE for ratios in found["join"]]
-    print("\nMisses in the minute after the join: %s, of %d gets; errors of the loads: %s" % (
-        median_and_range(lost, 0), RATE * AFTER_S, sum(errors.values())))
+                 for word in KINDS]
+        print("| %d to %d | %s |" % (first, last, " | ".join(cells)))
+    for kind in KINDS:
+        lost = [sum(1 - ratio for ratio in ratios[JOIN_AT_S:]) * RATE for ratios in found[kind]]
+        print("\nMisses in that minute, %s: %s, of %d gets" % (kind, median_and_range(lost, 0), RATE * AFTER_S))
+    print("\nErrors of the loads: %s" % sum(errors.values()))
 
 
 def draw(found, path):
@@ -124,7 +126,7 @@ def draw(found, path):
         at = [second - JOIN_AT_S + 0.5 for second in range(len(seconds))]
         return chart.Line(word, [(x, statistics.median(ys)) for x, ys in zip(at, seconds)], color, dots=False,
                           band=[(x, min(ys), max(ys)) for x, ys in zip(at, seconds)])
-    panel = chart.Panel("", [line("join", "red"), line("none", "blue")],
+    panel = chart.Panel("", [line("join", "green"), line("cold", "red"), line("none", "blue")],
                         lambda xs: chart.Axis("seconds after the start of the fifth node", -JOIN_AT_S, AFTER_S,
                                               ticks=list(range(-JOIN_AT_S, AFTER_S + 1, 10))), "hit ratio", high=1.02)
     chart.figure(path, "Hit ratio around a join", "four nodes and a fifth; median of the fleets, and their range", [panel], 1)

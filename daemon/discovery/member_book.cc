@@ -157,7 +157,8 @@ std::vector<Member> MemberBook::choose() {
 MemberBook::Complaints MemberBook::left_out() { return std::exchange(left_out_lines_, {}); }
 
 std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
-    std::erase_if(members_, [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; });
+    const auto leaves = [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; };
+    if (std::erase_if(members_, leaves) != 0) not_joined_ = std::max(not_joined_, newest_);
     if (members_.empty()) return nullptr;  // B3
     std::vector<Member> members = choose();
     if (members == listed_ && last_change_ <= listed_change_) return nullptr;

@@ -364,10 +364,11 @@ template <class Completion, class Record>
 
 template <class Completion, class Record>
 [[gnu::noinline]] bool get_in_steps(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
-                                      const Request<Record>& request) {
+                                      const Request<Record>& request, bool near = false) {
     const bool wants_value = Completion(asker.target(), request.key, request.record, request.words).wants_value();
-    return submit_in_steps<Completion>(asker, plain_get(key, tokens_matter), Verb::get, {wants_value, /* plain= */ true}, request,
-                                         &complete_get<Completion, Record>);
+    const Wanted wanted{wants_value, /* plain= */ true, near};
+    return submit_in_steps<Completion>(asker, plain_get(key, tokens_matter), Verb::get, wanted, request,
+                                       &complete_get<Completion, Record>);
 }
 
 // Keys behind links: mapped memory; then what proxy::Requests::get() tries in turn: pointer, index, two-sided.
@@ -387,7 +388,8 @@ template <class Completion, class Record>
         }
         wants_value = completion.wants_value();
     }
-    if (near != nullptr || get_takes_steps(asker, key.bytes)) return get_in_steps<Completion>(asker, key, tokens_matter, request);
+    if (near != nullptr || get_takes_steps(asker, key.bytes))
+        return get_in_steps<Completion>(asker, key, tokens_matter, request, near != nullptr);
     submit_get_to_links<Completion>(asker, peer, plain_get(key, tokens_matter), {wants_value, /* plain= */ true}, request);
     return false;
 }

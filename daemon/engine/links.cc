@@ -109,7 +109,8 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
       tickets_(std::make_unique<TicketSink>(*this, pool, nodes.cas())),
       set_(nodes.set()),
       fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
-      chance_(uint32_t(boottime_ns()) | 1) {
+      chance_(uint32_t(boottime_ns()) | 1),
+      hot_(chance_) {
     for (size_t i = 0; i < set_->members.size(); i++) {
         list_.push_back(make_peer(*set_, i));
         list_.back()->take_place(i);

@@ -46,6 +46,7 @@
 #include <vector>
 
 #include "daemon/engine/fencer.h"
+#include "daemon/engine/hot_reads.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
@@ -80,8 +81,15 @@ class Links {
     // The same, for a get. With copies it is the peer of the copy (Replicas, C1) if the first one has no connection or is quiet.
     LinkPeer* choose_to_read(std::string_view key);
     bool prefers_copy(std::string_view key) { return choose_to_read(key) != choose(key); }
-    // The peer of the copy, if its node is in this process's zone and that of the item is not; nullptr: a get reads the item.
-    LinkPeer* near_copy(std::string_view key);
+    // The peer of the copy, if a get is to read that: its node is in this process's zone and that of the item is not, or the key is
+    // very hot. nullptr: it reads the item.
+    LinkPeer* near_copy(std::string_view key) {
+        return set_->has_near || set_->options.reads_both ? find_near_copy(key) : nullptr;
+    }
+    // The peer of the copy, if its node replies.
+    LinkPeer* copy_that_answers(std::string_view key);
+    // May the key's item have a copy?
+    bool keeps_copy(std::string_view key) const { return set_->options.keeps_copy(key); }
     // Such a get has failed: near_copy() prefers no copies for a second.
     void near_copy_failed();
     // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
@@ -159,6 +167,7 @@ class Links {
     bool any_pair_moved_from(std::string_view key, Is&& is) const;
     bool copies_wait_to_move(std::string_view key) const;
     LinkPeer* second_of(std::string_view key);
+    LinkPeer* find_near_copy(std::string_view key);
     std::optional<FormerHome> find_former_home(std::string_view key);
     void attend();
     LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
@@ -197,6 +206,8 @@ class Links {
     std::unique_ptr<Fencer> fencer_;
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
+    HotReads hot_;
+    bool reads_hot_copy_ = false;  // the next get of a hot key
     uint64_t near_again_ns_ = 0;  // until then no near copy is preferred; 0: none has failed
 };
 

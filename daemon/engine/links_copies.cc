@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Links for copies of items (Replicas), with the second node of a key, and both nodes of former lists; and for items that
-// move from node to node (MovedItems).
+// The part of Links for copies of items (Replicas), with the second node of a key, and both nodes of former lists; and for items
+// that move from node to node (MovedItems).
 #include <algorithm>
 
 #include "base/broken.h"
@@ -62,13 +62,21 @@ bool Links::ask_copy_instead(Ticket ticket, proxy::AskFailure why) noexcept {
     return true;
 }
 
-LinkPeer* Links::near_copy(std::string_view key) {
-    if (!set_->has_near || !has_copies() || fencer_->anything_moves()) [[likely]] return nullptr;
+LinkPeer* Links::find_near_copy(std::string_view key) {
+    if (!has_copies() || !keeps_copy(key)) return nullptr;
     const proxy::NodePair pair = set_->placement->pair_of(key);
-    if (set_->members[pair.first].near || !set_->members[pair.second].near) return nullptr;
-    if (near_again_ns_ != 0 && now() < near_again_ns_) return nullptr;
-    LinkPeer* const peer = usable(pair.second);
-    return peer != nullptr && peer->answers() ? peer : nullptr;
+    const bool first_near = set_->members[pair.first].near, second_near = set_->members[pair.second].near;
+    const bool is_hot = set_->options.reads_both && first_near == second_near && hot_.is_hot(key);
+    if (is_hot) reads_hot_copy_ = !reads_hot_copy_;
+    const bool prefers = is_hot ? reads_hot_copy_ : second_near && !first_near;
+    if (!prefers || (near_again_ns_ != 0 && now() < near_again_ns_)) return nullptr;
+    return copy_that_answers(key);
+}
+
+LinkPeer* Links::copy_that_answers(std::string_view key) {
+    if (fencer_->anything_moves()) return nullptr;
+    LinkPeer* const peer = second_of(key);
+    return peer != nullptr && peer->answers() && !peer->is_quiet() ? peer : nullptr;
 }
 
 void Links::near_copy_failed() {

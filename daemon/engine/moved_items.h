@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MovedItems: brings an item from the node that had its key before another node joined the list, when a client asks for it. Requests
-// for such a key take these steps for warm_up_s after the change, each only if the one before it has not answered:
+// MovedItems: brings an item from the node that had its key before another node joined the list, when a client asks for it.
+// Requests for such a key take these steps for warm_up_s after the change, each only if the one before it has not answered:
 //
 //     get               its node -> the key's mark there -> get at the former node -> store here, if the mark is the same -> reply
 //     set               as without steps
@@ -8,9 +8,9 @@
 //
 // Owner: a Worker; its thread alone. The requests of a key take their steps as in SteppedRequests.
 //
-// G1  The item that a step brings is the key's present one: every mutation since the node joined is either unknown to no one, or
-//     was executed there. That node gives no mark for a key that a mutation has touched (node/store/touched_keys.h), and stores
-//     nothing under a mark that is not the key's last one.
+// G1  The item that a step brings is the key's present one: every mutation since the node joined was executed there. That node
+//     gives no mark for a key that a mutation has touched (node/store/touched_keys.h), and stores nothing under a mark that is not
+//     the key's last one.
 // G2  The former node gives no item that had moved away from it before (node/store/hidden_items.h, F3): the key was its own by the
 //     list before the join, and by every list that it knew until then.
 // G3  Links::former_home() names a former node only if since the join etcd told of no change of the list but nodes that joined, and

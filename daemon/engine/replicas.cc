@@ -73,7 +73,8 @@ void Replicas::begin(Request& request) {
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
     if (!request.completes && !is_get(op)) return pass_on(request);
-    LinkPeer* const near = request.wanted.plain ? links.near_copy(key_of(op).bytes) : nullptr;
+    if (request.completes && !links.keeps_copy(key_of(op).bytes)) return answer(request, GetReply());
+    LinkPeer* const near = request.wanted.near ? links.copy_that_answers(key_of(op).bytes) : nullptr;
     if (near == nullptr) return begin_get(request);
     ask(request, step(&Replicas::near_answered),
         [&](Ticket ticket) { links.get(near, std::get<GetOp>(op), request.wanted, ticket); });
@@ -82,7 +83,8 @@ void Replicas::begin(Request& request) {
 // ---- a flush (C6) ---------------------------------------------------------------------------------------
 
 void Replicas::ask_all(Request& request, protocol::CopiesOp::What what, Step then) {
-    ask(request, then, [&](Ticket ticket) { context_.router.links().ask(protocol::CopiesOp{what, uint32_t(request.mark)}, ticket); });
+    const protocol::CopiesOp op{what, uint32_t(request.mark)};
+    ask(request, then, [&](Ticket ticket) { context_.router.links().ask(op, ticket); });
 }
 
 // A node knows by itself what to do at the moment of a scheduled one (node/store/flush_schedule.h).
@@ -416,7 +418,8 @@ void Replicas::executed(Request& request, ReplySlot& slot) {
 // By the primary's reply: what it has of the key now.
 void Replicas::copy_executed(Request& request) {
     const protocol::RequestOp& asked = request.asked.op;
-    if (std::holds_alternative<ForgetOp>(asked)) return release(request);
+    const bool has_copy = context_.router.links().keeps_copy(key_of(asked).bytes);
+    if (!has_copy || std::holds_alternative<ForgetOp>(asked)) return release(request);
     if (const auto* get = std::get_if<GetReply>(&request.reply)) {
         if (!is_hit(*get) || has_tokens(get->meta)) return release(request);
         if (!request.wanted.value) return look(request);

@@ -156,7 +156,8 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
 }
 
 // Of a list of etcd's. Only the order of its changes says that no other node had a key in between (MovedItems, G3).
-std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings, const std::vector<proxy::PlacementNode>& nodes) {
+std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings,
+                           const std::vector<proxy::PlacementNode>& nodes) {
     std::vector<Join> joins;
     const NodeOptions& with = set.options;
     const bool reads_only = with.key != nullptr && with.key->role() == protocol::AuthRole::reader;

@@ -60,6 +60,7 @@ class MovedKeys {
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
 
 // NodeSet::joins of that set, which consists of these nodes in this order. Throws std::bad_alloc.
-std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings, const std::vector<proxy::PlacementNode>& nodes);
+std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings,
+                           const std::vector<proxy::PlacementNode>& nodes);
 
 }  // namespace farcached::daemon

@@ -149,6 +149,8 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.copies = settings.replicas > 1;
+    if (!settings.replica_prefixes.empty()) set->options.copy_prefixes = conf::key_prefixes_of(settings.replica_prefixes);
+    set->options.reads_both = settings.replica_reads;
     set->options.refill_ns = uint64_t(settings.warm_up_s) * ns_per_s;
     set->options.failover_ttl_s = settings.failover_ttl_s;
     set->options.local_read = settings.local_read;
@@ -197,10 +199,6 @@ bool Nodes::is_settled() const {
     return set_ == nullptr || std::ranges::none_of(set_->members, [&](const NodeSet::Member& member) {
         return !member.one->told_down && fences_.moves(member.one->fence);
     });
-}
-
-bool Nodes::moves(const NodeSet& set) const {
-    return std::ranges::any_of(set.members, [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); });
 }
 
 void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
@@ -278,6 +276,7 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
     config.hello.name = "farcached";
     config.hello.host = host_;
     config.hello.pid = uint32_t(getpid());
+    config.hello.copies = options.copies ? 2 : 1;
     config.key = options.key;
     config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
     config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);

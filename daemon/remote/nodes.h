@@ -88,6 +88,8 @@ struct NodeOptions {
     uint64_t timeout_ns = 1'000'000'000;  // request timeout
     bool failover = false;
     bool copies = false;                  // each item is on two nodes
+    std::vector<std::string> copy_prefixes = {};  // only with these; empty: with all keys
+    bool reads_both = false;              // both nodes serve very hot keys
     uint64_t refill_ns = 0;               // a miss asks the other node for so long after a change of the list
     uint32_t failover_ttl_s = 0;          // the longest time to live of a diverted item; 0: as the client wishes
     bool local_read = true;
@@ -100,6 +102,10 @@ struct NodeOptions {
     uint32_t report_items = 0;            // keys that are classified for reports
     std::shared_ptr<const protocol::AuthKey> key = nullptr;  // proved to nodes; nullptr: no authentication
 
+    bool keeps_copy(std::string_view key) const {
+        if (!copies || copy_prefixes.empty()) return copies;
+        return std::ranges::any_of(copy_prefixes, [key](const std::string& prefix) { return key.starts_with(prefix); });
+    }
     // Of a node over this channel.
     uint32_t links(conf::NodeChannel channel) const { return channel == conf::NodeChannel::shm ? 0 : links_per_node; }
     // True: existing connections over this channel suit both.
@@ -254,7 +260,9 @@ class Nodes final : public NodesView {
                                         const fabric::RpcWish& rpc);
     bool is_member(const OneNode& node) const;
     bool is_settled() const;
-    bool moves(const NodeSet& set) const;
+    bool moves(const NodeSet& set) const {
+        return std::ranges::any_of(set.members, [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); });
+    }
     // A node that has just joined, or was restarted, has no items.
     void refill(const NodeOptions& options, bool joined = false) noexcept {
         if (options.copies || joined) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);

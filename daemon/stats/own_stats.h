@@ -34,7 +34,7 @@ inline constexpr SampleRow own_rows[] = {
     {"replica_copies", "changed items stored on their second node, too", [](const Sample& s) { return s.workers.replica_copies; }},
     {"replica_copies_lost", "changed items whose copy was not stored: another change at the same time, or no reply",
      [](const Sample& s) { return s.workers.replica_copies_lost; }},
-    {"replica_reads", "gets answered by a copy in the own zone, as the first node is in another",
+    {"replica_reads", "gets answered by a copy in the own zone, as the first node is in another, or of a very hot key",
      [](const Sample& s) { return s.workers.replica_reads; }},
     {"replica_refills", "items that a miss stored at their first node from the copy",
      [](const Sample& s) { return s.workers.replica_refills; }},

@@ -100,7 +100,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(replies_unmatched, "replies of nodes that match no request")                                \
     X(replica_copies, "changed items stored on their second node, too")                           \
     X(replica_copies_lost, "changed items whose copy was not stored at once")                     \
-    X(replica_reads, "gets answered by a copy in the own zone")                                   \
+    X(replica_reads, "gets answered by a copy in the own zone, or of a very hot key")             \
     X(replica_refills, "items that a miss stored at their first node from the copy")              \
     X(replica_refusals, "changes refused because the second node did not reply")                  \
     X(moved_fetches, "keys asked for at the node that had them before a node joined")             \

@@ -58,7 +58,7 @@ class ListEpoch {
         epoch_.store(epoch, std::memory_order_release);
     }
 
-    // A proxy has named it. For the first request of each newer list `begin` is called, before any request of that list is executed.
+    // A proxy has named it. For the first one of each newer list this calls `begin`, before any request of that list is executed.
     template <class Begin>
     void follow(uint64_t named, Begin&& begin) {
         if (named <= followed_.load(std::memory_order_acquire)) [[likely]] return;

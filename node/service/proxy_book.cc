@@ -8,6 +8,7 @@ namespace farcached::node {
 ProxyBook::Entry::~Entry() {
     if (!entered_) return;
     std::lock_guard hold(book_.lock_);
+    book_.by_copies_[copies_]--;
     if (!proxy_.has_value()) {
         book_.left_out_--;
         return;
@@ -17,15 +18,20 @@ ProxyBook::Entry::~Entry() {
     if (--proxy.connections == 0) book_.proxies_.erase(*proxy_);
 }
 
-void ProxyBook::Entry::enter(const std::string& process, NodeSeconds now) {
+bool ProxyBook::Entry::enter(const std::string& process, NodeSeconds now, uint32_t copies) {
     CHECK(!entered_);
     std::lock_guard hold(book_.lock_);
+    for (uint32_t other = 1; other < book_.by_copies_.size(); other++)
+        if (copies != 0 && other != copies && book_.by_copies_[other] != 0) return false;
     const auto found = book_.proxies_.find(process);
     if (found != book_.proxies_.end()) proxy_ = found;
     else if (book_.proxies_.size() < proxies_max) proxy_ = book_.proxies_.emplace(process, Proxy{.since = now}).first;
     entered_ = true;
     if (proxy_.has_value()) (*proxy_)->second.connections++;
     else book_.left_out_++;
+    copies_ = copies;
+    book_.by_copies_[copies]++;
+    return true;
 }
 
 void ProxyBook::Entry::name(uint64_t epoch) {

@@ -7,6 +7,7 @@
 // B2  It has at most proxies_max processes. Connections of others are counted.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,6 +19,7 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "base/stat_row.h"
+#include "protocol/handshake.h"
 
 namespace farcached::node {
 
@@ -60,14 +62,16 @@ class ProxyBook {
         Entry(const Entry&) = delete;
         Entry& operator=(const Entry&) = delete;
 
-        // Welcomed. Once. May throw std::bad_alloc.
-        void enter(const std::string& process, NodeSeconds now);
+        // Welcomed. Once. copies: as in Hello. False: a connection in the book has another value; no effect. May throw
+        // std::bad_alloc.
+        bool enter(const std::string& process, NodeSeconds now, uint32_t copies);
         // It named this epoch; 0: it has none any more. May throw std::bad_alloc. Does nothing before enter().
         void name(uint64_t epoch);
 
       private:
         ProxyBook& book_;
         bool entered_ = false;
+        uint32_t copies_ = 0;
         std::optional<Proxies::iterator> proxy_;  // none: not entered, or left out (B2)
         uint64_t epoch_ = 0;
     };
@@ -83,6 +87,7 @@ class ProxyBook {
     mutable std::mutex lock_;
     Proxies proxies_;        // under lock_, as is left_out_
     uint64_t left_out_ = 0;
+    std::array<uint64_t, protocol::copies_highest + 1> by_copies_{};  // connections, under lock_
 };
 
 }  // namespace farcached::node

@@ -372,6 +372,10 @@ void NodeService::welcome() {
                                           " connections that it may have"});
     }
     welcome.now = connection_.told(shared.clock(), welcome.version);
+    if (!entry_.enter(peer_, welcome.now.seconds, hello_.copies))
+        return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
+                                            " of the nodes, and another one that node " + facts.name +
+                                            " serves does not: their copies would be old; set the same replicas in all farcached"});
     if (!protocol::reads_one_sided(welcome.version)) {
         connection_.access = protocol::RegionAccess::none;
         welcome.hash_seed = shared.node.seed_of_peers();
@@ -384,7 +388,6 @@ void NodeService::welcome() {
     execution_.welcome(welcome.credits);
     const ReportQuota::Share share = report_share_of(shared.node, shared.limits.report_share);
     reports_.welcome(shared.report_quotas.of(peer_, share, welcome.now.seconds), welcome.term_ms_max);
-    entry_.enter(peer_, welcome.now.seconds);
     connection_.counters.connections_welcomed.add(1);
     state_ = State::open;
 }

@@ -161,7 +161,7 @@ bool HiddenItems::has_moved_since(Ref ref, uint64_t epoch) const {
     const uint64_t generation = generation_of(*arena_, ref);
     if (!is_kept_moved(ref)) {
         const uint64_t moved_at = prefixes_.moved_at(key_of(*arena_, ref), generation);
-        return moved_at != UINT64_MAX && moved_at >= epoch;
+        return moved_at != UINT64_MAX && moved_at != 0 && moved_at >= epoch;
     }
     const auto move = std::ranges::find_if(moves_, [generation](const Moves& one) { return generation >= one.floor; });
     return move != moves_.end() && move->epoch >= epoch;

@@ -23,6 +23,7 @@ class TouchedKeys {
     void begin(size_t bits, NodeSeconds ends) {
         end();
         words_.assign(std::bit_ceil(bits) / bits_per_word, 0);
+        shift_ = 64 - std::countr_zero(std::bit_ceil(bits));
         ends_ = ends;
     }
     void end() noexcept { std::vector<uint64_t>().swap(words_); }
@@ -41,13 +42,11 @@ class TouchedKeys {
   private:
     static constexpr size_t bits_per_word = 64;
 
-    // Keys of one partition share bits of their hash.
-    size_t bit_of(uint64_t hash) const {
-        const uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15);
-        return (mixed ^ mixed >> 32) & (words_.size() * bits_per_word - 1);
-    }
+    // Keys of one partition share the top bits of their hash.
+    size_t bit_of(uint64_t hash) const { return size_t((hash * UINT64_C(0x9e3779b97f4a7c15)) >> shift_); }
 
     std::vector<uint64_t> words_;  // a power of two; empty: every key is touched
+    int shift_ = 0;
     NodeSeconds ends_ = 0;
 };
 

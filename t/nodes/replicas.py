@@ -29,15 +29,16 @@ ZONES = {"a": "east", "b": "west", "c": "east", "d": "west", "e": "east", "f": "
 class Fleet:
     """Nodes a, b and c; farcached `one` and `two`, each with a worker thread more than one."""
 
-    def __init__(self, stack, etcd, prefix, names="abc", faults=None, zones=None):
+    def __init__(self, stack, etcd, prefix, names="abc", faults=None, zones=None, options="", args=()):
         self.stack, self.faults, self.source, self.zones = stack, faults, etcd.source(prefix=prefix), zones or {}
         self.nodes = {name: self.node(name) for name in names}
         table = Table()
         stack.callback(table.unlink)
-        self.daemons = {name: stack.enter_context(Daemon("--discover", self.source, "-o",
-                                                         OPTIONS + table.options() + self.zone(",zone=%s", name), threads=2,
-                                                         **faulty("farcached", faults)))
-                        for name in ("one", "two")}
+        self.daemons = {}
+        for name in ("one", "two"):
+            with_options = OPTIONS + table.options() + self.zone(",zone=%s", name) + options
+            self.daemons[name] = stack.enter_context(Daemon("--discover", self.source, *args, "-o", with_options, threads=2,
+                                                            **faulty("farcached", faults)))
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
         self.until_list(names)
         for key in KEYS:
@@ -162,6 +163,19 @@ def loses(etcd):
                 "one more is killed: all items are read from the last node")
 
 
+def differs(etcd):
+    """A farcached with another value of `replicas` would leave old copies behind."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/differs")
+        with Daemon("--discover", fleet.source, "-o", "node_timeout_ms=400") as other, other.client() as client:
+            reasons = until(lambda: {shown.get("down_reason") for shown in nodes_shown(other).values()},
+                            lambda reasons: all("replicas" in str(reason) for reason in reasons))
+            tap.ok(all("set the same replicas in all farcached" in str(reason) for reason in reasons),
+                   "nodes refuse a farcached without copies", reasons)
+            tap.is_(client.set(KEYS[0], "alone").split(" ")[0], "SERVER_ERROR", "it changes nothing")
+        tap.is_(set(values(fleet.clients["one"]).values()), {b"first"}, "the others go on")
+
+
 def overlaps(etcd):
     """Both farcached change the same keys at the same time. What loses its copy by that gets one soon."""
     with contextlib.ExitStack() as stack:
@@ -183,6 +197,32 @@ def overlaps(etcd):
         before = values(fleet.clients["one"])
         fleet.kill("a")
         tap.is_(values(fleet.clients["two"]), before, "and the copy is equal")
+
+
+def some(etcd):
+    """Only some keys have a copy, and very hot ones are read from both nodes."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/some", options=",replica_reads", args=["--replica-prefixes", "key-1,key-2"])
+        one, two = fleet.clients["one"], fleet.clients["two"]
+        copied = [key for key in KEYS if key.startswith(("key-1", "key-2"))]
+        tap.is_({fleet.stored(name, key, "second") for name in ("two", "one") for key in KEYS}, {"STORED"}, "all keys are set")
+        both = len(KEYS) + len(copied)
+        tap.is_(until(lambda: fleet.items("abc"), lambda items: items == both), both, "those with a prefix have a copy")
+        hot = copied[0]
+        found = set()
+        for _ in range(10 * int(deadline())):
+            one.send(b"get " + hot.encode() + b"\r\n" + b"\r\n".join([b"mg %s v" % hot.encode()] * 999) + b"\r\n")
+            found |= {one.line() for _ in range(3)} | {one.line() for _ in range(2 * 999)}
+            if fleet.counted("replica_reads"):
+                break
+        tap.ok(fleet.counted("replica_reads"), "gets of one very hot key read its copy, too")
+        tap.is_(found, {b"VALUE %s 0 6\r\n" % hot.encode(), b"VA 6\r\n", b"second\r\n", b"END\r\n"}, "and all find its value")
+        two.set(hot, b"third!")
+        tap.is_({one.get(hot) for _ in range(20)}, {b"third!"}, "no old one when it has changed")
+        homes = fleet.homes()
+        fleet.kill("a")
+        lost = [key for key in KEYS if homes[key] == "a" and key not in copied]
+        tap.is_([key for key in KEYS if two.get(key) is None], lost, "a node dies: the others' items are lost")
 
 
 def stands_still(etcd):
@@ -359,7 +399,9 @@ def under_load(etcd, rule=""):
 
 with Etcd() as etcd:
     loses(etcd)
+    differs(etcd)
     overlaps(etcd)
+    some(etcd)
     stands_still(etcd)
     joins(etcd)
     in_zones(etcd)

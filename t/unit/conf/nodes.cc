@@ -154,12 +154,16 @@ void test_command_line() {
     tap::is(proxy.failover_ttl_s, 300u, "failover_ttl");
     tap::is(proxy.links_per_node, 2u, "links_per_node");
 
-    const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,zone=east-1", "-o", "distribution=ketama_weighted",
-                                     "--discover", "etcd://h:7/far"});
+    const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,zone=east-1,replica_reads", "-o", "distribution=ketama_weighted",
+                                     "--discover", "etcd://h:7/far", "--replica-prefixes", "user:,s:"});
     tap::is(copies.err, "", "copies with etcd");
     tap::is(copies.settings.proxy.replicas, 2u, "replicas");
     tap::is(copies.settings.proxy.warm_up_s, 300u, "warm_up");
     tap::is(copies.settings.proxy.zone, "east-1", "zone");
+    tap::ok(copies.settings.proxy.replica_reads && copies.settings.proxy.replica_prefixes == "user:,s:", "replica_reads, prefixes");
+    tap::ok(key_prefixes_of("user:,s:") == std::vector<std::string>{"user:", "s:"}, "which are two");
+    for (const char* bad : {"a,", ",a", "a b", "a,,b"}) tap::ok(!is_prefix_list(bad), std::string("not prefixes: ") + bad);
+    tap::ok(is_prefix_list(std::string(250, 'k')) && !is_prefix_list(std::string(251, 'k')), "as long as keys");
 
     const ProxySettings without = parse({}).settings.proxy;
     tap::ok(without.replicas == 1 && without.warm_up_s == 300, "no copies");
@@ -487,7 +491,8 @@ void test_settings() {
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"
             "pointer_table.path /farcached-3-%U\npointer_table.entries 1048576\nnode_timeout_ms 1000\nfailover no\n"
-            "failover_ttl 60\nreplicas 1\nwarm_up 300\nzone NULL\nwarm_from NULL\nwarm_timeout_ms 500\n",
+            "failover_ttl 60\nreplicas 1\nreplica-prefixes NULL\nreplica_reads no\nwarm_up 300\nzone NULL\n"
+            "warm_from NULL\nwarm_timeout_ms 500\n",
             "stats settings with nodes");
 }
 

@@ -229,6 +229,50 @@ void check_keys() {
     tap::is(book.keys(), int64_t(5), "and no longer when it is deleted");
 }
 
+// Which nodes joined, if nothing else has changed the list since.
+void check_joins() {
+    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    const auto joins = [&](const std::string& name, int64_t revision) {
+        EtcdKey key = key_of(member_named(name), revision);
+        key.created = true;
+        (void)book.take(EtcdWatched{revision, false, false, 0, "", {{key, false}}});
+    };
+    const auto joined = [&](uint64_t now_ns = 0) {
+        std::string names;
+        const auto list = book.next_list(now_ns);
+        if (list == nullptr) return std::string("none");
+        for (const FoundNode& one : list->nodes) names += one.node.name + std::to_string(one.joined) + " ";
+        return names;
+    };
+    EtcdKey known = key_of(member_named("a"), 3);
+    known.created = true;
+    (void)book.take(EtcdRange{10, 1, {known}, false}, 0);
+    tap::is(joined(), "a0 ", "of a range it is not known what was deleted before");
+    joins("b", 12);
+    tap::is(joined(), "a0 b12 ", "a node joins");
+    joins("c", 15);
+    tap::is(joined(), "a0 b12 c15 ", "and one more");
+    (void)book.take(EtcdWatched{16, false, false, 0, "", {{key_of(member_named("b"), 16), false}}});
+    tap::is(joined(), "a0 b0 c0 ", "a changed record ends that");
+    joins("d", 17);
+    tap::is(joined(), "a0 b0 c0 d17 ", "for what was before");
+    (void)book.take(EtcdWatched{18, false, false, 0, "", {{{"/far/nodes/c", "", false, 18}, true}}});
+    tap::is(joined(), "a0 b0 d0 ", "so does a node that leaves");
+    joins("e", 19);
+    joins("f", 20);
+    (void)book.take(EtcdWatched{21, false, false, 0, "", {{{"/far/nodes/f", "", false, 21}, true}}});
+    tap::is(joined(), "a0 b0 d0 e0 ", "also one that no list has shown");
+    joins("e", 22);
+    tap::is(joined(), "a0 b0 d0 e0 ", "one that is there already does not join");
+    joins("g", 23);
+    (void)book.take(EtcdRange{24, 1, {key_of(member_named("a"), 3), key_of(member_named("g"), 23)}, false}, 0);
+    tap::is(joined(), "a0 g0 ", "after a new range it is not known any more");
+    (void)book.take(EtcdRange{1, 2, {}, false}, 0);
+    joins("h", 2);
+    tap::ok(joined().find("h2") != std::string::npos, "a node joins after etcd has lost its data");
+    tap::is(joined(13 * second_ns), "h0 ", "then others leave, and it does not count any more");
+}
+
 void check_one_address() {
     MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
     const auto at_one_address = [](const std::string& name) {
@@ -263,6 +307,7 @@ int main() {
     check_random_records();
     check_lists();
     check_lost_history();
+    check_joins();
     check_one_address();
     check_keys();
     return tap::done();

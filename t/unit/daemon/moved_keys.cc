@@ -53,6 +53,43 @@ std::pair<const OneNode*, const OneNode*> pair_of(const NodeSet& set, const std:
     return {set.members[pair.first].one.get(), set.members[pair.second].one.get()};
 }
 
+// Where keys were before the nodes of a list joined.
+void joins() {
+    std::vector<One> nodes;
+    conf::ProxySettings settings;
+    for (const char* name : {"a", "b", "c", "d", "e"}) {
+        nodes.push_back(one(name));
+        settings.nodes.emplace_back().name = name;
+    }
+    settings.nodes[3].joined = 30;
+    settings.nodes[1].joined = 20;
+    const auto joined = [&](auto change) {
+        NodeSet set = set_of(nodes, 40);
+        set.options.copies = false;
+        set.options.refill_ns = 1;
+        change(set);
+        std::vector<proxy::PlacementNode> places;
+        for (const One& node : nodes) places.push_back({node->name, "", 1});
+        return joins_of(set, settings, places);
+    };
+    const std::vector<Join> found = joined([](NodeSet&) {});
+    tap::ok(found.size() == 2 && found[0].revision == 30 && found[1].revision == 20, "two nodes joined, the newest first");
+    const NodeSet before_d = set_of({nodes[0], nodes[1], nodes[2], nodes[4]}, 29);
+    const NodeSet before_b = set_of({nodes[0], nodes[2], nodes[4]}, 19);
+    int wrong = 0;
+    for (int i = 0; i < 2000; i++) {
+        const std::string key = "k" + std::to_string(i);
+        const auto home = [&](const NodeSet& set) { return set.members[set.placement->node_of(key, 0)].one.get(); };
+        wrong += nodes[found[0].home_of(key)].get() != home(before_d) || nodes[found[1].home_of(key)].get() != home(before_b);
+    }
+    tap::is(wrong, 0, "each key was where the list of before had it");
+    tap::ok(joined([](NodeSet& set) { set.options.copies = true; }).empty(), "none count where items have copies,");
+    tap::ok(joined([](NodeSet& set) { set.options.failover = true; }).empty(), "with failover,");
+    tap::ok(joined([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "or without warm-up");
+    for (size_t i = 0; i < nodes.size(); i++) settings.nodes[i].joined = 10 + i;
+    tap::is(joined([](NodeSet&) {}).size(), size_t(4), "before the first node there was no list");
+}
+
 // Wrong answers over many keys.
 uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<MovedKeys::Change>& changes) {
     uint64_t wrong = 0;
@@ -170,6 +207,7 @@ void special() {
 }  // namespace
 
 int main() {
+    joins();
     against_the_ring();
     at_random();
     special();

@@ -191,7 +191,8 @@ void after_a_mutation() {
     cache.node.open_copies(now, 1);
     cache.node.open_copies(now, 1);
     cache.node.open_copies(now, 3);
-    tap::ok(cache.copy("k", cache.hold("k")) != Status::stored, "two flushes: the first one's end does not open the node, nor does that of another");
+    tap::ok(cache.copy("k", cache.hold("k")) != Status::stored,
+            "two flushes: the first one's end does not open the node, nor does that of another");
     const uint64_t while_closed = cache.hold("k");
     tap::ok(cache.copy("k", while_closed, std::string(2 << 20, 'v')) == Status::too_large, "a hold ends there all the same");
     cache.node.open_copies(now, 2);

@@ -36,11 +36,13 @@ class Twin {
     std::string run(GetOp op, const RequestOptions& options, std::string& value) {
         op.key = cache.key(op.key.bytes);
         op.lease = options.want_grant;
-        const GetReply reply = cache.get(op, clock_reads, [&](const ItemMeta& meta) -> char* {
+        const auto sink = [&](const ItemMeta& meta) -> char* {
             if (options.no_value) return nullptr;
             value.resize(meta.value_len);
             return value.data();
-        });
+        };
+        const bool has_moved = op.moved_since.has_value();
+        const GetReply reply = has_moved ? cache.get_moved(op, clock_reads, sink) : cache.get(op, clock_reads, sink);
         return describe(reply) + granted(reply.grant);
     }
     std::string run(StoreOp op, const RequestOptions& options, std::string&) {

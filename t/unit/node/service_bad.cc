@@ -89,11 +89,26 @@ void greetings() {
             [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 11; });
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
+    {
+        Proxy two(served, /* greet= */ false), unsaid(served, /* greet= */ false);
+        two.hello.copies = 2;
+        two.greet_now();
+        unsaid.greet_now();
+        tap::ok(!two.refused && !unsaid.refused, "a proxy that keeps copies is welcome, and one that does not say");
+        refused("another proxy that keeps none is refused", protocol::Refusal::copies, "proxy p keeps each item on 1 of the nodes",
+                [](Proxy& p) { p.hello.copies = 1; });
+    }
+    {
+        Proxy one(served, /* greet= */ false);
+        one.hello.copies = 1;
+        one.greet_now();
+        tap::ok(!one.refused, "when that has gone, it is welcome");
+    }
     refused("limits too small are refused", protocol::Refusal::limits, "node n1 needs",
             [](Proxy& p) { p.hello.credits = 0; });
     refused("a node that stops refuses every proxy", protocol::Refusal::stopping, "stops",
             [](Proxy& p) { p.service.stop(Goodbye::stopping); });
-    tap::is(served.counted(ServiceEnd::refused), 4u, "four refusals");
+    tap::is(served.counted(ServiceEnd::refused), 5u, "five refusals");
     served.facts.connections_max = 1;
     Proxy first(served);
     first.ask(get_of("used"));

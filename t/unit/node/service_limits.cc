@@ -200,7 +200,7 @@ void many_proxies() {
     std::vector<std::unique_ptr<node::ProxyBook::Entry>> entries;
     const auto enter = [&](size_t number) {
         entries.push_back(std::make_unique<node::ProxyBook::Entry>(book));
-        entries.back()->enter("p@h:" + std::to_string(number), at_start);
+        entries.back()->enter("p@h:" + std::to_string(number), at_start, /* copies= */ 1);
         entries.back()->name(number + 1);
     };
     const auto count = [&] {

@@ -182,7 +182,8 @@ void requests_that_cannot_be() {
     version_9.version = version_with_moved - 1;
     const RequestHeader moved{op(K::get), 0, 1, uint32_t(RequestFlag::moved_since), 0, 0};
     const std::string asked = frame_of(FrameKind::requests, 1, raw(moved) + "12345678k");
-    tap::ok(outcome(asked, version_9).ends_with("!flag_unknown") && !is_bad(outcome(asked, from_proxy)), "version 9 knows no items that moved");
+    tap::ok(outcome(asked, version_9).ends_with("!flag_unknown") && !is_bad(outcome(asked, from_proxy)),
+            "version 9 knows no items that moved");
     tap::is(said({op(K::keep), 0, 0, 0, 0, 0}, ""), "!value_unexpected", "kept keys without a text");
     tap::is(said({op(K::keep), 0, 1, 0, 1, 0}, "kv"), "!key_length", "kept keys with a key");
     tap::is(said({op(K::flush_prefix), 0, 0, 0, 0, 0}, ""), "!key_length", "a delete by no prefix");

@@ -162,7 +162,7 @@ inline std::string describe(const Versions& v) {
 inline std::string describe(const Hello& hello) {
     return "hello" + describe(hello.speaks) +
            Words()("name", hello.name)("host", hello.host)("pid", hello.pid)(
-               "frame", hello.frame_bytes_max)("credits", hello.credits)
+               "frame", hello.frame_bytes_max)("credits", hello.credits)("copies", hello.copies)
                .take();
 }
 inline std::string describe(const NodeReading& now) {

@@ -272,15 +272,28 @@ void too_small_limits() {
     tap::is(text_of(check(hello, some_facts())), "welcome " + std::to_string(protocol_version), "wanting all gets the maximum");
 }
 
+void copies_are_told() {
+    Hello hello = some_hello();
+    hello.copies = 2;
+    tap::is(outcome(bytes_of(hello), greeting_proxy), describe(hello), "a hello tells on how many nodes an item is");
+    std::string bytes = bytes_of(hello);
+    bytes[bytes.size() - 8] = 3;
+    tap::is(outcome(bytes, greeting_proxy), "!facts_invalid", "not on three");
+    hello.speaks.protocol = version_with_moved - 1;
+    Hello older = hello;
+    older.copies = 0;
+    tap::is(outcome(bytes_of(hello), greeting_proxy), describe(older), "an older version tells nothing");
+}
+
 // A hello of a later version: further fields may follow, and only its known beginning is read.
 void hellos_from_the_future() {
     Hello hello = some_hello();
-    hello.speaks.protocol = 10;
+    hello.speaks.protocol = protocol_version + 1;
     std::string bytes = bytes_of(hello) + "more";
     bytes[0] = char(bytes[0] + 4);
     tap::is(outcome(bytes, greeting_proxy), describe(hello),
             "what a later version adds is passed over");
-    hello.speaks.protocol_lowest = 10;
+    hello.speaks.protocol_lowest = protocol_version + 1;
     OutBuffer out;
     append_hello(out, hello);
     std::string strange(out.data(), sizeof(FrameHeader) + sizeof(HelloRecord) + hello.name.size());
@@ -457,6 +470,7 @@ int main() {
     proxies_of_before();
     nodes_of_before();
     too_small_limits();
+    copies_are_told();
     hellos_from_the_future();
     hellos_that_cannot_be();
     welcomes_that_cannot_be();

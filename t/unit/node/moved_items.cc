@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Items whose keys moved to another node (HiddenItems, F3): got by get_moved() alone, only if they moved late enough, and not after
+// a flush. And the marks of the node that the keys moved to (TouchedKeys).
+#include <memory>
+#include <string>
+
+#include "base/check.h"
+#include "fabric/local_read.h"
+#include "node/store/node.h"
+#include "node/store/touched_keys.h"
+#include "protocol/op.h"
+#include "t/lib/tap.h"
+
+using namespace farcached;
+using protocol::StoreReply;
+
+namespace {
+
+constexpr NodeSeconds now = 1000;
+
+struct Cache {
+    node::Node node;
+
+    Cache() : node(config()) {}
+    static node::Config config() {
+        node::Config config;
+        config.memory_bytes = 32 << 20;
+        config.workers = 1;
+        config.item_bytes_max = 4 << 20;
+        return config;
+    }
+    StoreReply store(const std::string& key, std::string_view value, auto change) {
+        protocol::StoreOp op;
+        op.key = node.key(key);
+        op.value = value;
+        change(op);
+        return node.store(op, now);
+    }
+    void set(const std::string& key, std::string_view value, NodeSeconds exptime = never_expires) {
+        CHECK(store(key, value, [&](auto& op) { op.exptime = exptime, op.flags = 7; }).status == StoreReply::Status::stored);
+    }
+    // "-": a miss.
+    std::string get(const std::string& key, std::optional<uint64_t> moved_since = {}, bool lease = false, NodeSeconds at = now) {
+        protocol::GetOp op;
+        op.key = node.key(key);
+        op.moved_since = moved_since;
+        op.lease = lease;
+        std::string value;
+        const auto sink = [&](const protocol::ItemMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        };
+        const protocol::GetReply reply = moved_since.has_value() ? node.get_moved(op, at, sink) : node.get(op, at, sink);
+        const bool hit = reply.status == protocol::GetReply::Status::hit;
+        CHECK(!hit || reply.meta.flags == 7);
+        return hit ? value : "-";
+    }
+    bool reads(const std::string& key) {
+        const protocol::Key k = node.key(key);
+        fabric::Found found;
+        std::string value;
+        const auto sink = [&](const fabric::ReadMeta& meta) {
+            value.resize(meta.value_len);
+            return value.data();
+        };
+        return fabric::local_read(node.view(), key, k.hash, now, false, sink, found, fabric::no_steps) == fabric::Outcome::hit;
+    }
+    // Keys move away at that epoch: those that leave `remainder` stay.
+    void move(uint64_t epoch, uint32_t remainder, uint32_t modulus = 2) {
+        protocol::OwnedKeys keys;
+        keys.modulus = modulus;
+        keys.remainder = remainder;
+        auto kept = std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{keys}});
+        stays = kept;
+        node::Node::PartialFlush flush{{}, kept, {epoch, now + node::Node::moved_kept_s}};
+        CHECK(node.begin(flush));
+        while (!node.go_on(flush, 1, now)) {
+        }
+    }
+    void sweep(NodeSeconds at = now) {
+        const uint64_t order = node.prefix_order();
+        for (uint64_t page = 0; page < node.page_count(); page++) node.sweep_page(page, at);
+        if (order != 0) node.prefixes_swept(order);
+    }
+    std::string mark(const std::string& key) {
+        const auto reply = store(key, {}, [](auto& op) {
+            op.mode = protocol::StoreOp::Mode::cas;
+            op.cas_compare = 0;
+            op.untouched = true;
+        });
+        if (reply.status != StoreReply::Status::not_found) return "there";
+        return reply.cas == protocol::mark_bit ? "none" : "mark";
+    }
+
+    std::shared_ptr<const protocol::KeptKeys> stays;
+};
+
+std::string name(int i) { return "key" + std::to_string(i); }
+std::string value(int i) { return i % 10 == 3 ? std::string(200'000, 'l') + name(i) : "value of " + name(i); }
+
+// Wrong answers: since, gets of moved items with that bound.
+int wrong(Cache& cache, uint64_t since, bool found) {
+    int count = 0;
+    for (int i = 0; i < 60; i++) {
+        const bool moved = !cache.stays->keeps(name(i));
+        count += cache.get(name(i), since) != (moved && found ? value(i) : "-");
+        count += moved && cache.reads(name(i));
+    }
+    return count;
+}
+
+void moves(bool leased, bool swept) {
+    const std::string how = std::string(leased ? "leased" : "plain") + (swept ? ", swept: " : ": ");
+    Cache cache;
+    for (int i = 0; i < 60; i++) cache.set(name(i), value(i));
+    for (int turn = 0; turn < 3 && leased; turn++)
+        for (int i = 0; i < 60; i++) CHECK(cache.get(name(i), {}, true) == value(i));
+    cache.move(20, 0);
+    if (swept) cache.sweep();
+    tap::is(wrong(cache, 20, true) + wrong(cache, 15, true), 0, how + "items that moved are found");
+    tap::is(wrong(cache, 21, false), 0, how + "not those that moved before");
+    int there = 0;
+    for (int i = 0; i < 60; i++)
+        if (cache.stays->keeps(name(i))) there += cache.get(name(i)) == value(i);
+    tap::ok(there > 10, how + "the others stay");
+    cache.move(30, 0, 4);
+    if (swept) cache.sweep();
+    int early = 0, late = 0;
+    for (int i = 0; i < 60; i++) {
+        early += cache.get(name(i), 15) == value(i);
+        late += cache.get(name(i), 25) == value(i);
+    }
+    tap::ok(late > 3 && late < early, how + "more keys move: each item has the epoch of its own move");
+    cache.move(25, 1, 4);
+    tap::ok(cache.get(name(3), 31) == "-", how + "a late one makes none newer");
+    CHECK(cache.node.delete_prefix("key1", now));
+    tap::is(cache.get(name(1), 0) + cache.get(name(11), 0), "--", how + "deleted by prefix, they are gone");
+    cache.node.flush_all(now);
+    early = 0;
+    for (int i = 0; i < 60; i++) early += cache.get(name(i), 0) != "-";
+    tap::is(early, 0, how + "flushed, all are");
+}
+
+void ends() {
+    Cache cache;
+    for (int i = 0; i < 60; i++) cache.set(name(i), value(i), i % 2 == 0 ? now + 50 : never_expires);
+    cache.move(20, 1, 1000);
+    tap::ok(cache.get(name(2), 20) != "-" && cache.get(name(2), 20, false, now + 50) == "-", "an expired item does not move");
+    const std::string met = cache.get(name(1));
+    tap::is(met + cache.get(name(1), 20), "--", "what a common get has met is gone");
+    cache.set(name(5), "new");
+    tap::is(cache.get(name(5), 0) + cache.get(name(5)), "-new", "a new item of the key has not moved");
+    cache.sweep();
+    cache.sweep(now + 100);
+    tap::ok(cache.get(name(7), 20, false, now + 100) == value(7) && cache.node.stats(now).items < 50, "a sweep keeps them");
+    cache.sweep(now + node::Node::moved_kept_s);
+    tap::is(cache.node.stats(now).items, uint64_t(1), "for ten minutes");
+    Cache unknown;
+    unknown.set(name(1), value(1));
+    unknown.move(0, 1, 1000);
+    tap::is(unknown.get(name(1), 0), "-", "nor does one that moved by a list without an epoch");
+}
+
+void marks() {
+    Cache cache;
+    tap::is(cache.mark("a"), "none", "a node that joined no fleet gives no mark of an untouched key");
+    cache.node.note_touched(now);
+    tap::is(cache.mark("a") + cache.mark("a"), "markmark", "one that has just joined does, again and again");
+    cache.set("a", "v");
+    tap::is(cache.mark("a"), "there", "if there is no item");
+    protocol::DeleteOp remove;
+    remove.key = cache.node.key("a");
+    CHECK(cache.node.remove(remove, now).status == protocol::DeleteReply::Status::deleted);
+    tap::is(cache.mark("a"), "none", "a key that was changed has none");
+    remove.key = cache.node.key("b");
+    cache.node.remove(remove, now);
+    tap::is(cache.mark("b") + cache.mark("c"), "nonemark", "nor one that was deleted before it was there");
+    CHECK(cache.node.delete_prefix("x", now));
+    tap::is(cache.mark("c"), "none", "none has any after a delete by prefix");
+    cache.node.note_touched(now);
+    tap::is(cache.mark("c"), "mark", "until the node joins again");
+    cache.node.flush_all(now);
+    tap::is(cache.mark("c"), "none", "or after a flush");
+}
+
+void keys() {
+    node::TouchedKeys touched;
+    tap::ok(!touched.is_untouched(1, now), "before it begins all keys are touched");
+    touched.begin(1 << 16, now + 10);
+    uint32_t untouched = 0;
+    for (uint64_t i = 0; i < 1000; i++) touched.note(i << 40 | 5, now);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, now));
+    for (uint64_t i = 1000; i < 2000; i++) untouched += touched.is_untouched(i << 40 | 5, now);
+    tap::ok(untouched > 950, "few others are taken for touched");
+    tap::ok(!touched.is_untouched(1, now + 10), "at the end all are");
+    touched.note(1, now + 10);
+    tap::ok(!touched.is_untouched(2, now), "and its memory is free");
+}
+
+}  // namespace
+
+int main() {
+    for (const bool leased : {false, true})
+        for (const bool swept : {false, true}) moves(leased, swept);
+    ends();
+    marks();
+    keys();
+    return tap::done();
+}
