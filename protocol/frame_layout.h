@@ -34,7 +34,7 @@ constexpr uint32_t version_with_auth = 6;     // before it, no peer authenticate
 constexpr uint32_t version_with_right = 7;    // before it, clock_with_right is reserved (S17)
 constexpr uint32_t version_with_epoch = 8;    // before it, no proxy names the epoch of its list of nodes
 constexpr uint32_t version_with_holds = 9;    // before it, no node has copies of another one's items
-constexpr uint32_t version_with_moved = 10;   // before it, `moved_since` and `untouched` are unknown, and CopiesRecord has no name
+constexpr uint32_t version_with_moved = 10;   // before it, `moved_since` is unknown, and CopiesRecord has no name
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -128,7 +128,6 @@ enum class RequestFlag : uint32_t {
     value_follows = 1u << 18,  // store: in chunks
     forget = 1u << 19,
     spilled = 1u << 20,        // store: protocol/spilled.h
-    untouched = 1u << 21,      // store
 };
 
 struct StoreRecord {

@@ -62,7 +62,7 @@ constexpr std::array<RequestRule, 13> request_rules = {{
     {KeyRule::must, true, uint8_t(StoreOp::Mode::cas) + 1, sizeof(StoreRecord),
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::vivify, RequestFlag::key_binary, RequestFlag::invalidate,
           RequestFlag::forget, RequestFlag::want_grant, RequestFlag::value_follows, RequestFlag::spilled,
-          RequestFlag::untouched)},
+          RequestFlag::moved_since)},
     // remove
     {KeyRule::must, false, 1, 0,
      bits(RequestFlag::cas_compare, RequestFlag::cas_set, RequestFlag::touch, RequestFlag::invalidate, RequestFlag::remove_value)},
@@ -119,7 +119,6 @@ void each_switch(Op& op, Visit visit) {
     if constexpr (requires { op.decrement; }) visit(RequestFlag::decrement, op.decrement);
     if constexpr (requires { op.forget; }) visit(RequestFlag::forget, op.forget);
     if constexpr (requires { op.spilled; }) visit(RequestFlag::spilled, op.spilled);
-    if constexpr (requires { op.untouched; }) visit(RequestFlag::untouched, op.untouched);
 }
 
 template <class Op>
@@ -246,8 +245,7 @@ FrameError judge(const RequestHeader& header, uint64_t value_bytes_max, uint32_t
     const bool grant_for_number = header.op == uint8_t(RequestKind::arith) && (header.flags & bit(RequestFlag::want_grant)) != 0;
     if (grant_for_number && !reads_one_sided(version)) return FrameError::flag_unknown;
     if ((header.flags & bit(RequestFlag::spilled)) != 0 && version < version_with_spilled) return FrameError::flag_unknown;
-    const uint32_t moved = bits(RequestFlag::moved_since, RequestFlag::untouched);
-    if ((header.flags & moved) != 0 && version < version_with_moved) return FrameError::flag_unknown;
+    if ((header.flags & bit(RequestFlag::moved_since)) != 0 && version < version_with_moved) return FrameError::flag_unknown;
     if (!key_fits(rule.key, header.key_len)) return FrameError::key_length;
     if (!rule.value && header.value_len != 0) return FrameError::value_unexpected;
     if ((header.flags & bit(RequestFlag::value_follows)) != 0 && header.value_len == 0)

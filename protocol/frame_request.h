@@ -53,7 +53,7 @@ struct CopiesOp {
     static constexpr uint32_t closed_s = 15;
 
     What what = What::next_keys;
-    uint32_t name = 0;  // of close: `open` with the same one ends it; 0: any
+    uint32_t name = 0;  // of close: `open` with the same one ends it; 0: of a proxy before version_with_moved
 };
 
 using RequestOp = std::variant<GetOp, StoreOp, DeleteOp, ArithOp, ForgetOp, FlushOp, StatsOp, HoldOp, CopiesOp>;

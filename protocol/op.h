@@ -96,7 +96,7 @@ struct GetOp {
     std::optional<uint64_t> cas_set;          // mg E: the CAS a vivified item gets
     bool key_binary = false;                  // mg b: marks a vivified item
     bool lease = false;                       // the caller can read one-sided: grant a lease, if the policy allows it
-    // Reads an item whose key moved to another node at this revision of etcd or later (node/store/moved_items.h), and changes
+    // Reads an item whose key moved to another node at this revision of etcd or later (node/store/hidden_items.h, F3), and changes
     // nothing. Only with the key.
     std::optional<uint64_t> moved_since;
 };
@@ -137,7 +137,9 @@ struct StoreOp {
     bool forget = false;                      // out of memory: remove the old item, too
     bool lease = false;                       // as in GetOp
     bool spilled = false;                     // another node's item (protocol/spilled.h); ignored by append and prepend
-    bool untouched = false;                   // Mode cas of 0: the reply has a mark only if no mutation touched the key so far
+    // Mode cas of 0: the reply has a mark only if the node joined its fleet at this revision of etcd or before, and no mutation has
+    // touched the key since (node/store/touched_keys.h).
+    std::optional<uint64_t> moved_since;
 };
 
 struct StoreReply {

@@ -109,7 +109,7 @@ class Links {
         LinkPeer* peer;
         uint64_t since;  // the revision of etcd at which that changed
     };
-    // For warm_up_s after the join; nullopt: nowhere, or it is not known (MovedItems, G3).
+    // For warm_up_s after the set was taken; nullopt: nowhere, or it is not known (MovedItems, G3).
     std::optional<FormerHome> former_home(std::string_view key) {
         return set_->joins.empty() ? std::nullopt : find_former_home(key);
     }

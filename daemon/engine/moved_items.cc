@@ -30,8 +30,7 @@ bool depends(const protocol::RequestOp& op) {
 bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().former_home(key).has_value(); }
 
 bool MovedItems::takes_changes(std::string_view key) const {
-    if (key.empty()) return !is_idle();  // a flush
-    return busy(key) || takes_gets(key);
+    return !is_idle() || takes_gets(key);
 }
 
 bool MovedItems::goes_ahead(const Request& request) const {
@@ -50,13 +49,15 @@ void MovedItems::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return slot.failure() == list_is_old ? pass_on(request) : fail(request, slot.failure());
     if (std::get<GetReply>(slot.reply()).status == GetReply::Status::hit) return answer(request, slot.reply(), slot.value());
     if (!request.is_ahead) return take_mark(request);
-    // What its session has asked for since comes later.
-    waits(key_of(request.asked.op).bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
+    // What its session has asked to change since comes later.
+    waits_to_change(key_of(request.asked.op).bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
 }
 
 void MovedItems::take_mark(Request& request) {
+    const auto home = context_.router.links().former_home(key_of(request.asked.op).bytes);
+    if (!home.has_value()) return bring_nothing(request);
     StoreOp op = mark_op(key_of(request.asked.op));
-    op.untouched = !broken::s7_ignore_touched;
+    if (!broken::s7_ignore_touched) op.moved_since = home->since;
     ask_links(request, op, {}, step(&MovedItems::mark_answered));
 }
 

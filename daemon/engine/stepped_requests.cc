@@ -99,6 +99,15 @@ bool SteppedRequests::waits(std::string_view key, uint64_t session) const {
     return false;
 }
 
+bool SteppedRequests::waits_to_change(std::string_view key, uint64_t session) const {
+    if (flush_ != nullptr) return true;
+    const auto at = keys_.empty() ? keys_.end() : keys_.find(key);
+    if (at == keys_.end()) return false;
+    for (const Request* one = at->second.first; one != nullptr; one = one->next)
+        if (one->session == session && !is_get(one->asked.op)) return true;
+    return false;
+}
+
 void SteppedRequests::submit_own(const GetOp& op, Ticket ticket) {
     auto request = std::make_unique<Request>(op, Wanted{.value = false, .plain = false}, ticket);
     request->completes = true;

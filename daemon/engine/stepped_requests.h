@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SteppedRequests: requests that take several steps, of which one may have to wait for another process. The base of WarmUp and
-// Replicas, which say what the steps are.
+// SteppedRequests: requests that take several steps, of which one may have to wait for another process. The base of WarmUp,
+// Replicas and MovedItems, which say what the steps are.
 //
 // Owner: a Worker; its thread alone.
 //
@@ -102,6 +102,8 @@ class SteppedRequests {
     bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
     // Does a request of that session for the key wait here, or a flush?
     bool waits(std::string_view key, uint64_t session) const;
+    // A mutation of that session for the key, or a flush?
+    bool waits_to_change(std::string_view key, uint64_t session) const;
     // May its first step be made at once? If it is not the last one, wait_for_key() follows.
     virtual bool goes_ahead(const Request&) const { return false; }
     // It begins again when it is the first request of its key. Throws std::bad_alloc.

@@ -441,8 +441,8 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     };
     daemon::EtcdRegistration::ShowRight show_right;
     if (settings.node.discover_fence)
-        show_right = [&server](const daemon::RegistrationRight& right, uint64_t revision) {
-            server.list().registered(revision);
+        show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
+            if (server.list().registered(revision)) node.joined(revision);
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
         };
     auto registration = std::make_unique<daemon::EtcdRegistration>(

@@ -155,6 +155,15 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
     return changes;
 }
 
+void MovedKeys::forget_joins(const NodeSet& last, NodeSet& next) {
+    const proxy::PlacementOptions& had = last.placement->options();
+    const proxy::PlacementOptions& has = next.placement->options();
+    const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag &&
+                      last.options.failover == next.options.failover;
+    if (!same) placed_since_ = std::max(epoch_now(last.epoch), epoch_now(next.epoch));
+    std::erase_if(next.joins, [this](const Join& join) { return join.revision <= placed_since_; });
+}
+
 // Of a list of etcd's. Only the order of its changes says that no other node had a key in between (MovedItems, G3).
 std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings,
                            const std::vector<proxy::PlacementNode>& nodes) {

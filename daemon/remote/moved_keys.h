@@ -47,12 +47,15 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
+    // Leaves out of the set the joins from before other options than its own placed the keys.
+    void forget_joins(const NodeSet& last, NodeSet& next);
 
   private:
     std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);
     std::vector<Change> change_with_copies(const NodeSet& last, const NodeSet& next);
 
     std::set<std::string> departed_;  // addresses of those that an earlier list had
+    uint64_t placed_since_ = 0;       // the last epoch with other options
 };
 
 // Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones

@@ -211,6 +211,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
+        moved_.forget_joins(*last, *set);
         set->former = former_places(*last, moves(*last));
     }
     refill(set->options, !set->joins.empty());

@@ -107,7 +107,8 @@ std::string_view wrong_notes(const Notes& notes, const BootId& boot) {
     constexpr int64_t seconds_max = INT64_C(1) << 40;
     const auto possible = [](int64_t seconds) { return seconds > -seconds_max && seconds < seconds_max; };
     if (notes.magic != Notes::magic_word) return "its notes are damaged";
-    if (notes.version != Notes::version_now) return "it was written by another version of farcached";
+    if (notes.version < Notes::version_lowest || notes.version > Notes::version_now)
+        return "it was written by another version of farcached";
     if (notes.state != Notes::State::serving && notes.state != Notes::State::stopped) return "it was never complete";
     if (notes.state == Notes::State::serving && !same_boot(notes.boot, boot))
         return "the system went down while it was in use, so a part of it may be lost";
@@ -254,6 +255,7 @@ bool FormerRun::take(const uint64_t* words, uint64_t capacity, uint64_t offset, 
     const bool live = guard.state() == layout::GuardState::live;
     const bool described = descriptor.state == SlotState::live;
     if (!described && !broken::s7_restart_dead) return false;  // what the bytes show is of an earlier use of the page
+    if (described && (descriptor.flags & item_moved) != 0) return false;  // another node has its key
     if (!live && !(broken::s7_restart_dead && guard.state() == layout::GuardState::dead)) {
         lost.unfinished++;
         return false;

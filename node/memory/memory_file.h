@@ -48,7 +48,8 @@ struct RunClock {
 // What the region does not tell about its items. Words that change while the node serves are written by atomics.
 struct alignas(64) Notes {
     static constexpr uint64_t magic_word = UINT64_C(0x736465746f6e6366);  // "fcnoteds" in memory order
-    static constexpr uint32_t version_now = 2;  // since 2 items may be stubs
+    // Since 2 items may be stubs, since 3 their keys may have moved to other nodes (item_moved).
+    static constexpr uint32_t version_now = 3, version_lowest = 2;
     static constexpr size_t prefixes_max = 1024;
     enum class State : uint32_t { filling = 0, serving = 1, stopped = 2 };
 

@@ -38,14 +38,16 @@ class ListEpoch {
   public:
     // The node's record has this revision, since the last call with another one. It may be lower than earlier ones if etcd lost its
     // data. 0: there is none yet.
-    void registered(uint64_t revision) {
+    // True: it is another one.
+    bool registered(uint64_t revision) {
         std::lock_guard hold(lock_);
-        if (std::exchange(record_, revision) == revision) return;
+        if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
         oldest_ = 0;
         followed_.store(0, std::memory_order_relaxed);
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
+        return true;
     }
     // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which.
     void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {

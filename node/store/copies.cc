@@ -41,11 +41,15 @@ void close_until_last(Node::Impl& impl, NodeSeconds now) {
 
 void Node::close_copies(NodeSeconds now, uint32_t seconds, uint64_t name) {
     std::lock_guard hold(impl_->closing);
+    constexpr size_t closes_max = 1024;
+    bool noted = false;
     try {
-        impl_->closes.push_back({name, now + seconds});
+        noted = impl_->closes.size() < closes_max;
+        if (noted) impl_->closes.push_back({name, now + seconds});
     } catch (const std::bad_alloc&) {
-        impl_->closed_until = std::max(impl_->closed_until, now + seconds);
+        noted = false;
     }
+    if (!noted) impl_->closed_until = std::max(impl_->closed_until, now + seconds);
     close_until_last(*impl_, now);
 }
 
@@ -65,13 +69,21 @@ void Node::raise_cas(uint64_t above) {
 // ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------
 
 void Node::note_touched(NodeSeconds now) {
-    constexpr uint64_t bytes_per_bit = 512;
+    constexpr uint64_t bytes_per_bit = 128;
     const size_t bits = std::max<size_t>(size_t(impl_->config.memory_bytes / bytes_per_bit / impl_->partitions.size()), 4096);
     impl_->each_partition([&](Partition& partition) {
+        partition.marks().note_all();
         try {
             partition.touched().begin(bits, partition.latest(now) + moved_kept_s);
         } catch (const std::bad_alloc&) {  // it brings no items from other nodes
         }
+    });
+}
+
+void Node::joined(uint64_t revision) {
+    impl_->each_partition([revision](Partition& partition) {
+        partition.touched().joined(revision);
+        partition.forget_moves();
     });
 }
 
@@ -81,7 +93,8 @@ protocol::GetReply Node::get_moved(const protocol::GetOp& op, NodeSeconds now, V
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     const Index::Place at = partition.items().locate(op.key);
-    if (at.slot == nullptr || !partition.has_moved_since(at.ref, *op.moved_since)) return reply;
+    const bool is_to_go = impl_->flush_announced.load();  // the key's node may not know of that flush
+    if (at.slot == nullptr || is_to_go || !partition.has_moved_since(at.ref, *op.moved_since)) return reply;
     if (expired(impl_->arena, at.ref, now) || is_stub(impl_->arena, at.ref) || is_foreign(impl_->arena, at.ref)) return reply;
     const protocol::ItemMeta meta = partition.items().meta(at.ref);
     if (meta.stale || meta.win_sent) return reply;

@@ -156,6 +156,11 @@ bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, 
     return true;
 }
 
+void HiddenItems::forget_moves() {
+    moves_ = {};
+    prefixes_.forget_epochs();
+}
+
 bool HiddenItems::has_moved_since(Ref ref, uint64_t epoch) const {
     if (is_flushed(ref)) return false;
     const uint64_t generation = generation_of(*arena_, ref);

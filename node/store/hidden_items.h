@@ -4,11 +4,11 @@
 // Owner: a Partition, under its lock.
 //
 // F1  An item is hidden if its generation is below the floor of the last flush, or if HiddenPrefixes hides it.
+// F2  Readers without the lock see both through one word of the partition's entry, the published floor: older items use the
+//     locked path, where hides() decides. It decreases only when all items hidden by a delete by prefix are dead (S11).
 // F3  An item whose key moved to another node is kept for a while, for gets of moved items alone (GetOp::moved_since). keep_moved()
 //     marks it (item_moved): it is hidden from then on whatever its generation, and no reader without the lock takes it, as the
 //     expiry time in its header has passed. So its entry of HiddenPrefixes is no longer needed.
-// F2  Readers without the lock see both through one word of the partition's entry, the published floor: older items use the
-//     locked path, where hides() decides. It decreases only when all items hidden by a delete by prefix are dead (S11).
 #pragma once
 
 #include <algorithm>
@@ -53,6 +53,9 @@ class HiddenPrefixes {
     bool is_deleted(std::string_view key, uint64_t generation) const;  // hidden by a prefix
     bool has(const protocol::KeptKeys& kept) const {
         return std::ranges::any_of(moved_, [&](const AwayKeys& away) { return *away.kept == kept; });
+    }
+    void forget_epochs() {
+        for (AwayKeys& away : moved_) away.epoch = 0;
     }
     // The lowest epoch by which the item has moved; UINT64_MAX: it has not.
     uint64_t moved_at(std::string_view key, uint64_t generation) const;
@@ -118,10 +121,12 @@ class HiddenItems {
         const uint64_t generation = generation_of(*arena_, ref);
         return generation < flush_floor_ || prefixes_.is_deleted(key_of(*arena_, ref), generation);
     }
-    // Did the item's key move at this epoch or later, and not before? generation: of the next item.
+    // Did the item's key move at this epoch or later, and not before?
     bool has_moved_since(Ref ref, uint64_t epoch) const;
     // May the item, which is hidden, be marked as item_moved (F3)?
     bool may_keep_moved(Ref ref) const;
+    // All moves so far count as of an unknown epoch.
+    void forget_moves();
     // When such an item goes.
     NodeSeconds moved_until() const { return moved_until_; }
     // Hides all items below that generation.

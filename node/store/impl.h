@@ -68,7 +68,7 @@ struct Node::Impl {
         NodeSeconds until;
     };
     std::vector<Close> closes;      // under it
-    NodeSeconds closed_until = 0;   // under it: of those that `closes` had no memory for
+    NodeSeconds closed_until = 0;   // under it: of those that `closes` has no room for
 
     template <class Visit>
     void each_partition(Visit&& visit) {

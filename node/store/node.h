@@ -244,9 +244,11 @@ class Node {
                            Place* away = nullptr);
     // Of an item whose key has moved to another node, at op.moved_since or later. Nothing changes.
     protocol::GetReply get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
-    // This node joins a fleet, without items. A store with `untouched` gives the key's mark from now on, for moved_kept_s, unless a
-    // mutation has touched the key since.
+    // This node has no items, and is about to join a fleet: notes which keys are touched, for moved_kept_s (StoreOp::moved_since).
     void note_touched(NodeSeconds now);
+    // Its record is in etcd since this revision. What moved away by lists of before does not count: that may have been of another
+    // history of etcd.
+    void joined(uint64_t revision);
     // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The tier has not: the item is gone, unless it has changed since.

@@ -243,7 +243,7 @@ Ref Partition::seen_item(const Access& seen, bool& same_generation) const {
 void Partition::record(const Access& seen, NodeSeconds now) {
     bool same_generation = false;
     const Ref ref = seen_item(seen, same_generation);
-    if (ref == nil) return;
+    if (ref == nil || hidden_.is_kept_moved(ref)) return;
     const uint32_t times = std::min(seen.times, told_times_max);
     if (same_generation) return order_.access(ref, now, times);
     order_.access_earlier(ref, now, times);

@@ -117,8 +117,9 @@ class alignas(64) Partition {
         touched_.note(hash, latest_);
     }
     TouchedKeys& touched() { return touched_; }
-    // Has the key's item moved away, at that epoch or later?
+    // Has the key's item moved away, at that epoch or later, and not before?
     bool has_moved_since(Ref ref, uint64_t epoch) const { return hidden_.has_moved_since(ref, epoch); }
+    void forget_moves() { hidden_.forget_moves(); }
     bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
@@ -148,7 +149,8 @@ class alignas(64) Partition {
     uint64_t reclaim_tails(uint8_t size_class, NodeSeconds now);
     // Of an item that moved away, and is kept for a while.
     bool keeps_moved(Ref ref, NodeSeconds now) const {
-        return hidden_.is_kept_moved(ref) && !has_expired(hidden_.moved_until(), now) && !expired(*arena_, ref, now);
+        if (!hidden_.is_kept_moved(ref) || hidden_.is_flushed(ref)) return false;
+        return hidden_.moved_until() > now && !expired(*arena_, ref, now);
     }
 
     fabric::Region* region_ = nullptr;

@@ -159,6 +159,12 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
     return Status::not_stored;
 }
 
+// Of another node, under the key's mark.
+bool takes_items(Partition& partition, const StoreOp& op, NodeSeconds now) {
+    if (partition.is_closed(now)) return false;
+    return !op.moved_since.has_value() || partition.touched().is_untouched(op.key.hash, *op.moved_since, now);
+}
+
 bool joins(const StoreOp& op) { return op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend; }
 
 NewItem compose(const StoreOp& op, const Items::Found& found, Arena& arena, bool as_stale) {
@@ -372,9 +378,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
             reply = {};
             reply.status = status;
             // While the node is closed for copies, no mark lets an item in.
-            const bool is_kept_out =
-                partition.is_closed(now) || (op.untouched && !partition.touched().is_untouched(op.key.hash, now));
-            if (status == StoreReply::Status::not_found) reply.cas = is_kept_out ? protocol::mark_bit : mark;
+            if (status == StoreReply::Status::not_found) reply.cas = takes_items(partition, op, now) ? mark : protocol::mark_bit;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
             if (exists && op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);

@@ -229,8 +229,7 @@ std::string other_value(const Option& option) {
     if (key == "tcp" || key == "verbs" || key == "http" || key == "http-health") return "\"[::1]:7\"";
     if (key == "http-names") return "\"a.example,b\"";
     if (key == "advertise") return option.argument == "<list>" ? "\"tcp:h:7\"" : "\"a.example:11212\"";
-    if (key == "replica-prefixes") return "[\"user:\", \"session:\"]";
-    if (key == "cluster-members") return "[\"a.example:11211\", \"[::1]:5\"]";
+    if (key == "cluster-members" || key == "replica-prefixes") return "[\"a.example:11211\", \"[::1]:5\"]";
     if (key == "prefix-delimiter") return "\"|\"";
     if (key == "worker-cpus") return "\"0-3,8\"";
     if (key == "name" || key == "zone") return "\"n\"";

@@ -82,11 +82,11 @@ struct Cache {
         for (uint64_t page = 0; page < node.page_count(); page++) node.sweep_page(page, at);
         if (order != 0) node.prefixes_swept(order);
     }
-    std::string mark(const std::string& key) {
-        const auto reply = store(key, {}, [](auto& op) {
+    std::string mark(const std::string& key, uint64_t since = 20) {
+        const auto reply = store(key, {}, [&](auto& op) {
             op.mode = protocol::StoreOp::Mode::cas;
             op.cas_compare = 0;
-            op.untouched = true;
+            op.moved_since = since;
         });
         if (reply.status != StoreReply::Status::not_found) return "there";
         return reply.cas == protocol::mark_bit ? "none" : "mark";
@@ -165,7 +165,10 @@ void marks() {
     Cache cache;
     tap::is(cache.mark("a"), "none", "a node that joined no fleet gives no mark of an untouched key");
     cache.node.note_touched(now);
-    tap::is(cache.mark("a") + cache.mark("a"), "markmark", "one that has just joined does, again and again");
+    tap::is(cache.mark("a"), "none", "nor does one that is about to join");
+    cache.node.joined(15);
+    tap::is(cache.mark("a") + cache.mark("a"), "markmark", "one that has joined does, again and again");
+    tap::is(cache.mark("a", 14), "none", "not to a proxy that means an earlier record");
     cache.set("a", "v");
     tap::is(cache.mark("a"), "there", "if there is no item");
     protocol::DeleteOp remove;
@@ -177,24 +180,56 @@ void marks() {
     tap::is(cache.mark("b") + cache.mark("c"), "nonemark", "nor one that was deleted before it was there");
     CHECK(cache.node.delete_prefix("x", now));
     tap::is(cache.mark("c"), "none", "none has any after a delete by prefix");
-    cache.node.note_touched(now);
-    tap::is(cache.mark("c"), "mark", "until the node joins again");
+    const auto joins = [&](uint64_t revision) {
+        cache.node.note_touched(now);
+        cache.set("d", "v");
+        cache.node.joined(revision);
+        remove.key = cache.node.key("d");
+        CHECK(cache.node.remove(remove, now).status == protocol::DeleteReply::Status::deleted);
+    };
+    joins(16);
+    tap::is(cache.mark("c") + cache.mark("d"), "marknone", "until it joins again; what is changed before that is known counts");
+    cache.node.joined(17);
+    tap::is(cache.mark("c"), "none", "a record that it did not prepare for ends that");
+    joins(18);
     cache.node.flush_all(now);
-    tap::is(cache.mark("c"), "none", "or after a flush");
+    tap::is(cache.mark("c"), "none", "and so does a flush");
+}
+
+// Of the node that the keys moved away from.
+void forgets() {
+    for (const bool swept : {false, true}) {
+        Cache cache;
+        cache.set(name(1), value(1));
+        cache.move(20, 1, 1000);
+        if (swept) cache.sweep();
+        tap::is(cache.get(name(1), 20), value(1), "an item moved");
+        cache.node.joined(5);
+        tap::is(cache.get(name(1), 4), "-", "after another registration it may be of another history of etcd");
+    }
+    Cache cache;
+    cache.set(name(1), value(1));
+    cache.move(20, 1, 1000);
+    cache.node.announce_flush(now + 100);
+    tap::is(cache.get(name(1), 20), "-", "none moves while a flush is scheduled");
+    CHECK(cache.node.delete_prefix("key", now));
+    cache.sweep();
+    tap::is(cache.node.stats(now).items, uint64_t(0), "and a sweep does not keep what was deleted");
 }
 
 void keys() {
     node::TouchedKeys touched;
-    tap::ok(!touched.is_untouched(1, now), "before it begins all keys are touched");
+    tap::ok(!touched.is_untouched(1, 9, now), "before it begins all keys are touched");
     touched.begin(1 << 16, now + 10);
+    touched.joined(9);
     uint32_t untouched = 0;
     for (uint64_t i = 0; i < 1000; i++) touched.note(i << 40 | 5, now);
-    for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, now));
-    for (uint64_t i = 1000; i < 2000; i++) untouched += touched.is_untouched(i << 40 | 5, now);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, 9, now));
+    for (uint64_t i = 1000; i < 2000; i++) untouched += touched.is_untouched(i << 40 | 5, 9, now);
     tap::ok(untouched > 950, "few others are taken for touched");
-    tap::ok(!touched.is_untouched(1, now + 10), "at the end all are");
+    tap::ok(!touched.is_untouched(1, 9, now + 10), "at the end all are");
     touched.note(1, now + 10);
-    tap::ok(!touched.is_untouched(2, now), "and its memory is free");
+    tap::ok(!touched.is_untouched(2, 9, now), "and its memory is free");
 }
 
 }  // namespace
@@ -204,6 +239,7 @@ int main() {
         for (const bool swept : {false, true}) moves(leased, swept);
     ends();
     marks();
+    forgets();
     keys();
     return tap::done();
 }

@@ -173,13 +173,12 @@ void requests_that_cannot_be() {
     tap::is(hold(mark_bit | hold_bit, 1, 0), "!hold_impossible", "an end and a begin");
     tap::is(hold(0, 1, 1), "!reserved_set", "a reserved field of a hold");
     tap::is(said({op(K::copies), 0, 0, 0, 0, 0}, raw(CopiesRecord{4, 0})), "!reserved_set", "an unknown request about copies");
-    FrameLimits version_8 = from_proxy;
+    FrameLimits version_8 = from_proxy, version_9 = from_proxy;
     version_8.version = version_with_holds - 1;
+    version_9.version = version_with_moved - 1;
     const RequestHeader begin{op(K::hold), 0, 1, 0, 0, 0};
     const std::string held = frame_of(FrameKind::requests, 1, raw(begin) + raw(HoldRecord{0, 1, 0}) + "k");
     tap::ok(outcome(held, version_8).ends_with("!op_unknown") && !is_bad(outcome(held, from_proxy)), "version 8 knows no hold");
-    FrameLimits version_9 = from_proxy;
-    version_9.version = version_with_moved - 1;
     const RequestHeader moved{op(K::get), 0, 1, uint32_t(RequestFlag::moved_since), 0, 0};
     const std::string asked = frame_of(FrameKind::requests, 1, raw(moved) + "12345678k");
     tap::ok(outcome(asked, version_9).ends_with("!flag_unknown") && !is_bad(outcome(asked, from_proxy)),
@@ -189,10 +188,8 @@ void requests_that_cannot_be() {
     tap::is(said({op(K::flush_prefix), 0, 0, 0, 0, 0}, ""), "!key_length", "a delete by no prefix");
     tap::is(said({op(K::get), 1, 1, 0, 0, 0}, "k"), "!mode_unknown", "a get with a mode");
     tap::is(said({op(K::store), 6, 1, 0, 0, 0}, fixed + "k"), "!mode_unknown", "one mode too many");
-    tap::is(said({op(K::get), 0, 1, compare, 0, 0}, "12345678k"), "!flag_unknown",
-            "a get that compares");
-    tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown",
-            "a flush with all flags");
+    tap::is(said({op(K::get), 0, 1, compare, 0, 0}, "12345678k"), "!flag_unknown", "a get that compares");
+    tap::is(said({op(K::flush), 0, 0, UINT32_MAX, 0, 0}, ""), "!flag_unknown", "a flush with all flags");
     const RequestHeader spilled{op(K::store), 0, 1, uint32_t(RequestFlag::spilled), 0, 0};
     FrameLimits version_4 = from_proxy;
     version_4.version = version_with_spilled - 1;

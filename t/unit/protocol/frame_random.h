@@ -99,7 +99,7 @@ class Draw {
         op.key_binary = coin();
         op.forget = coin();
         op.spilled = coin();
-        op.untouched = coin();
+        op.moved_since = maybe<uint64_t>();
         return op;
     }
     DeleteOp remove() {

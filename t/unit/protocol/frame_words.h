@@ -64,7 +64,7 @@ inline std::string describe(const StoreOp& op) {
            Words()("key", op.key.bytes)("mode", op.mode)("value", op.value)("flags", op.flags)(
                "exptime", op.exptime)("compare", op.cas_compare)("cas_set", op.cas_set)(
                "invalidate", op.invalidate)("vivify", op.vivify)("binary", op.key_binary)(
-               "forget", op.forget)("spilled", op.spilled)("untouched", op.untouched)
+               "forget", op.forget)("spilled", op.spilled)("moved", op.moved_since)
                .take();
 }
 inline std::string describe(const DeleteOp& op) {
