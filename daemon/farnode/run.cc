@@ -165,6 +165,7 @@ Config node_config(const conf::Settings& settings, MemoryFile* file) {
     Config config;
     config.file = file;
     config.cas_above = uniques_above();
+    config.cas_by_clock = !settings.node.discover.empty();
     config.memory_bytes = settings.memory.bytes_max;
     config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;

@@ -102,9 +102,9 @@ struct NodeOptions {
     uint32_t report_items = 0;            // keys that are classified for reports
     std::shared_ptr<const protocol::AuthKey> key = nullptr;  // proved to nodes; nullptr: no authentication
 
-    bool keeps_copy(std::string_view key) const {
+    bool keeps_copy(std::string_view of_key) const {
         if (!copies || copy_prefixes.empty()) return copies;
-        return std::ranges::any_of(copy_prefixes, [key](const std::string& prefix) { return key.starts_with(prefix); });
+        return std::ranges::any_of(copy_prefixes, [of_key](const std::string& prefix) { return of_key.starts_with(prefix); });
     }
     // Of a node over this channel.
     uint32_t links(conf::NodeChannel channel) const { return channel == conf::NodeChannel::shm ? 0 : links_per_node; }

@@ -15,9 +15,6 @@
 //     go to nodes that have joined.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
-// E4  By a newer list the node may be the first of keys of which another node has issued uniques that no copy had. So it issues
-//     larger ones before it executes any request of that list: above the time of day in microseconds, where all nodes begin, too.
-//     Clocks of nodes must differ by less than the time between two changes of the list.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +41,6 @@ class ListEpoch {
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
         oldest_ = 0;
-        followed_.store(0, std::memory_order_relaxed);
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
         return true;
@@ -58,16 +54,6 @@ class ListEpoch {
         own_.reset();
         if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
-    }
-
-    // A proxy has named it. For the first one of each newer list this calls `begin`, before any request of that list is executed.
-    template <class Begin>
-    void follow(uint64_t named, Begin&& begin) {
-        if (named <= followed_.load(std::memory_order_acquire)) [[likely]] return;
-        std::lock_guard hold(lock_);
-        if (named <= followed_.load(std::memory_order_relaxed)) return;
-        begin();
-        followed_.store(named, std::memory_order_release);
     }
 
     uint64_t newest() const { return epoch_.load(std::memory_order_acquire); }
@@ -115,7 +101,7 @@ class ListEpoch {
         oldest_ = std::max(oldest_, epoch);
     }
 
-    std::atomic<uint64_t> epoch_{0}, followed_{0};
+    std::atomic<uint64_t> epoch_{0};
     mutable std::mutex lock_;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)

@@ -270,7 +270,6 @@ void NodeService::take(const Frame& frame) {
         case FrameKind::epoch:
             connection_.epoch = protocol::epoch_of(frame);
             entry_.name(connection_.epoch);
-            connection_.shared.list.follow(connection_.epoch, [this] { connection_.shared.node.raise_cas(realtime_us()); });
             break;
         case FrameKind::lease_returns: error = lease_returns(frame); break;
         case FrameKind::welcome:

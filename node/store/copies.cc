@@ -4,7 +4,6 @@
 #include <mutex>
 #include <new>
 
-#include "base/broken.h"
 #include "node/store/impl.h"
 #include "protocol/op.h"
 
@@ -59,11 +58,6 @@ void Node::open_copies(NodeSeconds now, uint64_t name) {
     if (closed == impl_->closes.end()) return;
     impl_->closes.erase(closed);
     close_until_last(*impl_, now);
-}
-
-void Node::raise_cas(uint64_t above) {
-    if (broken::s20_raise_none) return;
-    impl_->each_partition([above](Partition& partition) { partition.items().raise_cas(above); });
 }
 
 // ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------

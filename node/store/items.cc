@@ -7,6 +7,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/node_clock.h"
 #include "node/store/stub.h"
 
 namespace farcached::node {
@@ -19,6 +20,7 @@ void Items::attach(fabric::Region& region, const Config& config, uint16_t number
     number_ = number;
     partition_count_ = partition_count;
     cas_ = config.cas;
+    cas_by_clock_ = config.cas_by_clock;
     cas_issued_ = config.cas_above / partition_count;
 }
 
@@ -30,6 +32,7 @@ void Items::keep(uint64_t* generation_ceiling, uint64_t* cas_ceiling) {
 
 uint64_t Items::next_cas() {
     if (!cas_) return 0;
+    if (cas_by_clock_ && !broken::s20_forget_clock) cas_issued_ = std::max(cas_issued_, realtime_us() / partition_count_);
     const uint64_t cas = ++cas_issued_ * partition_count_ + number_;
     cas_ceiling_.cover(cas);
     return cas;
@@ -38,12 +41,8 @@ uint64_t Items::next_cas() {
 void Items::cas_seen(uint64_t cas) {
     // A client may have chosen it. No run of a node begins so much later than another one.
     constexpr uint64_t ahead_max = UINT64_C(1) << 46;
-    if (cas <= cas_issued_ * partition_count_ + ahead_max) raise_cas(cas);
-}
-
-void Items::raise_cas(uint64_t above) {
-    if (!cas_) return;
-    cas_issued_ = std::max(cas_issued_, above / partition_count_);
+    if (!cas_ || cas > cas_issued_ * partition_count_ + ahead_max) return;
+    cas_issued_ = std::max(cas_issued_, cas / partition_count_);
     cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
 }
 

@@ -71,11 +71,11 @@ class Items : private PartsOfItems {
     // Hidden, expired or lost.
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
+    // In a fleet it is above the time of day: before that moment, another node may have been the first of the key, and have issued
+    // uniques that no copy had. Clocks of nodes differ by less than it takes to change the list.
     uint64_t next_cas();
     // The item of another node has this one: later ones here are larger.
     void cas_seen(uint64_t cas);
-    // Later uniques are larger than this one.
-    void raise_cas(uint64_t above);
 
     // Whether put() may write the item over the one in that slot.
     bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;
@@ -135,6 +135,7 @@ class Items : private PartsOfItems {
     uint16_t number_ = 0;  // of the partition
     uint32_t partition_count_ = 1;
     bool cas_ = true;
+    bool cas_by_clock_ = false;
     uint64_t cas_issued_ = 0;
     Ceiling cas_ceiling_;
     std::array<Tally, class_numbers> tally_;

@@ -58,6 +58,7 @@ struct Config {
     bool evict = true;                           // false: -M, a full cache answers no_memory
     bool cas = true;                             // false: -C, every cas reads 0
     uint64_t cas_above = 0;                      // every cas is above this
+    bool cas_by_clock = false;                   // and above the time of day in microseconds (Items::next_cas())
     bool huge_pages = false;                     // -L: try for huge pages
     bool offered = true;                         // other processes may map the memory
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory
@@ -293,8 +294,6 @@ class Node {
     // that earlier; names need not differ. Other calls of close_copies() still count.
     void close_copies(NodeSeconds now, uint32_t seconds, uint64_t name);
     void open_copies(NodeSeconds now, uint64_t name);
-    // Later uniques are larger than this one.
-    void raise_cas(uint64_t above);
     protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends

@@ -38,20 +38,6 @@ std::string seen(const node::ListEpoch& list, uint64_t named) {
     return std::string(list.moved_away(named, "k", false) ? "w" : "-") + (list.moved_away(named, "k", true) ? "r" : "-");
 }
 
-// The first request of each newer list.
-void begins() {
-    node::ListEpoch list;
-    std::string begun;
-    const auto follow = [&](uint64_t epoch) { list.follow(epoch, [&] { begun += std::to_string(epoch) + " "; }); };
-    for (const uint64_t epoch : {0, 5, 5, 4, 7, 6, 7}) follow(epoch);
-    tap::is(begun, "5 7 ", "each newer list begins once");
-    list.registered(20);
-    follow(7);
-    list.registered(20);
-    follow(7);
-    tap::is(begun, "5 7 7 ", "and again after a registration");
-}
-
 void one_history() {
     node::ListEpoch list;
     list.registered(10);
@@ -217,7 +203,6 @@ int main() {
         tap::skip(1, hashkit_error());
         return tap::done();
     }
-    begins();
     one_history();
     mixed();
     told_by_several();
