@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cas uniques of nodes in a fleet (Items::next_cas()): what a node issues is above all that another one has issued before. Built
-// again with S20_UNIQUES broken (t/faulty/broken_rules.py), it must see that they are not.
+// The cas uniques of nodes in a fleet (Items::next_cas()): what a node issues is above all that another one has issued before.
+// Built again with S20_UNIQUES broken (t/faulty/broken_rules.py), it must see that they are not.
 #include <algorithm>
 #include <cstdint>
 #include <string>
