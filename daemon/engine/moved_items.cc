@@ -112,6 +112,7 @@ void MovedItems::fetched(Request& request, ReplySlot& slot) {
     keep_value(request, slot.value());
     request.flags = reply->meta.flags;
     request.exptime = reply->meta.exptime;
+    request.cas = reply->meta.cas;
     request.key_binary = reply->meta.key_binary;
     StoreOp op;
     op.key = key_of(request.asked.op);

@@ -217,6 +217,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     if (request.completes) portion_bytes_ += slot.value().size();
     request.flags = reply->meta.flags;
     request.exptime = reply->meta.exptime;
+    request.cas = reply->meta.cas;
     request.key_binary = reply->meta.key_binary;
     const Item item{request.value, request.flags, request.exptime, reply->meta.cas, request.key_binary};
     ask_links(request, store_op(request, item), {}, step(&Replicas::fill_answered));

@@ -264,8 +264,8 @@ void SteppedRequests::answer_found(Request& request, const StoreReply& stored) {
     GetReply reply;
     reply.status = GetReply::Status::hit;
     reply.why = protocol::Miss::none;
-    // Without an item here there is no unique that a cas could compare with.
-    if (is_stored && context_.options.cas_enabled) reply.meta.cas = stored.cas;
+    // Of a source, an item that is not stored here has no unique that a cas could compare with.
+    if (context_.options.cas_enabled) reply.meta.cas = is_stored ? stored.cas : request.cas;
     reply.meta.value_len = uint32_t(request.value.size());
     reply.meta.flags = request.flags;
     reply.meta.item_bytes = uint32_t(layout::item_bytes(key_of(request.asked.op).bytes.size(), request.value.size()));

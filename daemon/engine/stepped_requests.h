@@ -81,6 +81,7 @@ class SteppedRequests {
         Awaits awaits = Awaits::nothing;
         std::string value;     // an item that was found, with the next ones
         uint32_t flags = 0;
+        uint64_t cas = 0;      // of a node; 0: the source's is not shown
         bool key_binary = false;
         NodeSeconds fetched_at = 0, exptime = never_expires;
         protocol::ReplyOp reply;           // for the client

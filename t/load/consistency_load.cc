@@ -361,6 +361,8 @@ Worker::Before Worker::before(uint32_t key) const {
 Found Worker::checked_get(uint32_t key, std::optional<uint32_t> exptime) {
     const Before known = before(key);
     Found found = client_.get(any_wire(), key_name(shared_, key), exptime);
+    if (found.hit && found.cas == 0 && !exptime.has_value())
+        shared_.faults.add(Fault::reply, key_name(shared_, key) + " was found without a unique");
     check(key, known, found);
     return found;
 }
@@ -497,6 +499,8 @@ void Worker::history_operation(uint32_t key) {
         const Chain chain = read_chain(found.value, key);
         if (!chain.wrong.empty()) shared_.faults.add(Fault::torn, name + ": " + chain.wrong);
         op.expected = chain.identity();
+        // A cas with 0 compares nothing.
+        if (found.hit && found.cas == 0) shared_.faults.add(Fault::reply, name + " was found without a unique");
         if (found.hit) seen_[key] = {found.cas, op.expected};
         const std::lock_guard hold(shared_.lock);
         for (const RecordHead& r : chain.records) shared_.observed.insert(mix(r.writer, r.sequence));
