@@ -22,7 +22,7 @@ namespace {
 bool depends(const protocol::RequestOp& op) {
     const auto* store = std::get_if<StoreOp>(&op);
     if (store != nullptr) return store->mode != StoreOp::Mode::set || store->cas_compare.has_value();
-    return !std::holds_alternative<protocol::ForgetOp>(op);
+    return !std::holds_alternative<protocol::ForgetOp>(op) && !std::holds_alternative<protocol::FlushOp>(op);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ bool depends(const protocol::RequestOp& op) {
 bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().former_home(key).has_value(); }
 
 bool MovedItems::takes_changes(std::string_view key) const {
-    return !is_idle() || takes_gets(key);
+    return !is_idle() || (!key.empty() && takes_gets(key));  // a flush has no key
 }
 
 bool MovedItems::goes_ahead(const Request& request) const {
@@ -49,7 +49,7 @@ void MovedItems::first_answered(Request& request, ReplySlot& slot) {
     if (!slot.available()) return slot.failure() == list_is_old ? pass_on(request) : fail(request, slot.failure());
     if (std::get<GetReply>(slot.reply()).status == GetReply::Status::hit) return answer(request, slot.reply(), slot.value());
     if (!request.is_ahead) return take_mark(request);
-    // What its session has asked to change since comes later.
+    // Changes that its session has asked for since come later.
     waits_to_change(key_of(request.asked.op).bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
 }
 

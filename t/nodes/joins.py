@@ -167,6 +167,18 @@ def gone(etcd):
         tap.is_(fleet.wrong(one, [key for key in KEYS if key not in moved]), [], "the others stay")
 
 
+def flushes(etcd):
+    """A flush has no key, whatever node an empty key would have."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/flushes")
+        answers = []
+        for name in "cdefgh":
+            moved = fleet.joins(name)
+            until(lambda: fleet.one.set(moved[0], b"new"), lambda answer: answer == "STORED")
+            answers += [said(fleet.one, "flush_all"), fleet.two.get(moved[0])]
+        tap.is_(answers, ["OK", None] * 6, "six nodes join, and a flush follows each")
+
+
 def switched_off(etcd):
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, etcd, "/off", options=",warm_up=0")
@@ -196,6 +208,7 @@ with Etcd() as etcd:
     arrives(etcd)
     changed(etcd)
     gone(etcd)
+    flushes(etcd)
     switched_off(etcd)
     if not is_sanitized():  # the daemons of the plain build show it
         broken(etcd)
