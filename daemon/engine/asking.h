@@ -427,7 +427,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]] {
-        LinkPeer* chosen = asker.context.router.links().choose_to_read(request.key);
+        LinkPeer* chosen = asker.context.router.links().choose_to_read(request.key, /* plain= */ false);
         asking::submit_get_to_links<Completion>(asker, chosen, op, {completion.wants_value(), /* plain= */ false}, request);
         return false;
     }

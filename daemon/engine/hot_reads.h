@@ -31,10 +31,17 @@ class HotReads {
         return std::ranges::find(hot_, hash_of(key)) != hot_.end();
     }
 
+    // Of a hot key: half of the gets, at random.
+    bool next_reads_copy() noexcept {
+        draw();
+        return (chance_ >> 31) != 0;
+    }
+
   private:
+    void draw() noexcept { chance_ = chance_ * 1'664'525 + 1'013'904'223; }
     static uint64_t hash_of(std::string_view key) { return hash_bytes(key.data(), key.size(), 0); }
     void sample(std::string_view key) noexcept {
-        chance_ = chance_ * 1'664'525 + 1'013'904'223;
+        draw();
         left_ = 1 + (chance_ >> 16) % (2 * sampled_one_in - 1);
         if (samples_ == nullptr) samples_.reset(new (std::nothrow) SpaceSaving());
         if (samples_ == nullptr) return;

@@ -64,7 +64,7 @@ class Links::TicketSink final : public proxy::ReplySink {
         pool_.answer(ticket, shown, answer.value, std::move(answer.owned), way);
     }
     void failed(Ticket ticket, const proxy::Failed& failed) override {
-        if (links_.ask_copy_instead(ticket, failed.why)) return;
+        if (links_.ask_copy_instead(ticket, failed)) return;
         const bool is_old = failed.refusal == protocol::RequestRefusal::old_list;
         pool_.unavailable(ticket, is_old ? list_is_old : proxy::ask_failure_name(failed.why));
     }

@@ -20,7 +20,8 @@
 //     (proxy::Requests, K3) delays that session only. A borrower's clients wait, too, above bounds of its unanswered requests
 //     and of their bytes (BorrowedLink).
 // M2  Every waiting or submitted request is answered within NodeOptions::timeout_ns, as unavailable if need be, or within that
-//     time after the node's last answer to an earlier request (proxy::Requests, K6).
+//     time after the node's last answer to an earlier request (proxy::Requests, K6). With copies a plain get that fails so is
+//     asked once more, at the other node, and has that time again.
 // M3  A down or drained node gets no requests for keys: they are unavailable at once, or with failover go to the next node on
 //     the ring that is in use (S19, Fencer). Until the first connection is made or has failed, they wait. A borrower sees the
 //     state that the link's owner published (LentLink).
@@ -78,11 +79,12 @@ class Links {
 
     // The peer of a key; nullptr: none is available.
     LinkPeer* choose(std::string_view key);
-    // The same, for a get. With copies it is the peer of the copy (Replicas, C1) if the first one has no connection or is quiet.
-    LinkPeer* choose_to_read(std::string_view key);
+    // The same, for a get. With copies it is the peer of the copy (Replicas, C1) if the first one has no connection. For a plain
+    // get (Wanted) it is, too, if the first one is quiet.
+    LinkPeer* choose_to_read(std::string_view key, bool plain = true);
     bool prefers_copy(std::string_view key) { return choose_to_read(key) != choose(key); }
-    // The peer of the copy, if a get is to read that: its node is in this process's zone and that of the item is not, or the key is
-    // very hot. nullptr: it reads the item.
+    // The peer of the copy, if a get is to read that: its node is in this process's zone and that of the item is not. Or the key is
+    // very hot. nullptr: the get reads the item.
     LinkPeer* near_copy(std::string_view key) {
         return set_->has_near || set_->options.reads_both ? find_near_copy(key) : nullptr;
     }
@@ -179,7 +181,7 @@ class Links {
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
     template <class Op>
     SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
-    bool ask_copy_instead(Ticket ticket, proxy::AskFailure why) noexcept;
+    bool ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcept;
     void ask_elsewhere(PostponedRequests::Postponed& request) noexcept;
     template <class Op>
     void ask_again(const Op& op, proxy::AskOptions options);
@@ -207,7 +209,6 @@ class Links {
     uint64_t timer_at_ns_ = UINT64_MAX;
     uint32_t chance_;
     HotReads hot_;
-    bool reads_hot_copy_ = false;  // the next get of a hot key
     uint64_t near_again_ns_ = 0;  // until then no near copy is preferred; 0: none has failed
 };
 

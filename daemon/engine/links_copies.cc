@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Links for copies of items (Replicas), with the second node of a key, and both nodes of former lists; and for items
-// that move from node to node (MovedItems).
+// The part of Links for copies of items (Replicas): the second node of a key, and both nodes of former lists. Also for items that
+// move from node to node (MovedItems).
 #include <algorithm>
 
 #include "base/broken.h"
@@ -36,21 +36,25 @@ LinkPeer* Links::second_of(std::string_view key) {
     return has_copies() ? usable(set_->placement->pair_of(key).second) : nullptr;
 }
 
-LinkPeer* Links::choose_to_read(std::string_view key) {
+LinkPeer* Links::choose_to_read(std::string_view key, bool plain) {
     LinkPeer* const peer = choose(key);
-    if (!has_copies() || (peer != nullptr && !peer->is_quiet())) [[likely]] return peer;
+    if (!has_copies() || (peer != nullptr && !(plain && peer->is_quiet() && keeps_copy(key)))) [[likely]] return peer;
     if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return peer;
     LinkPeer* const second = second_of(key);
     return peer == nullptr || (second != nullptr && second->answers() && !second->is_quiet()) ? second : peer;
 }
 
-// A get that failed because its node did not reply. True: the ticket will be answered.
-bool Links::ask_copy_instead(Ticket ticket, proxy::AskFailure why) noexcept {
-    const bool no_reply = why == proxy::AskFailure::node_down || why == proxy::AskFailure::timed_out;
-    if (!no_reply || !has_copies() || fencer_->anything_moves()) return false;
+// Of a get whose node did not reply, or may not execute it now. True: the ticket will be answered.
+bool Links::ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcept {
+    using Refusal = protocol::RequestRefusal;
+    const bool no_reply = failed.why == proxy::AskFailure::node_down || failed.why == proxy::AskFailure::timed_out;
+    const bool no_right = failed.refusal == Refusal::stopping || failed.refusal == Refusal::no_right;
+    if (!(no_reply || no_right) || !has_copies() || fencer_->anything_moves()) return false;
     const std::optional<ReplyPool::PlainGet> get = shared_.pool.ask_again(ticket);
     if (!get.has_value()) return false;
-    LinkPeer* const peer = second_of(get->key);
+    LinkPeer* peer = choose(get->key);  // perhaps by a newer list than the get was
+    const bool is_first = peer != nullptr && peer->answers() && !peer->is_quiet() && no_reply;
+    if (!is_first) peer = second_of(get->key);
     if (peer == nullptr || !peer->answers()) return false;
     protocol::GetOp op;
     op.key = {get->key, 0};
@@ -67,8 +71,7 @@ LinkPeer* Links::find_near_copy(std::string_view key) {
     const proxy::NodePair pair = set_->placement->pair_of(key);
     const bool first_near = set_->members[pair.first].near, second_near = set_->members[pair.second].near;
     const bool is_hot = set_->options.reads_both && first_near == second_near && hot_.is_hot(key);
-    if (is_hot) reads_hot_copy_ = !reads_hot_copy_;
-    const bool prefers = is_hot ? reads_hot_copy_ : second_near && !first_near;
+    const bool prefers = is_hot ? hot_.next_reads_copy() : second_near && !first_near;
     if (!prefers || (near_again_ns_ != 0 && now() < near_again_ns_)) return nullptr;
     return copy_that_answers(key);
 }

@@ -11,10 +11,10 @@
 // G1  The item that a step brings is the key's present one: every mutation since the node joined was executed there. That node
 //     gives no mark for a key that a mutation has touched (node/store/touched_keys.h), and stores nothing under a mark that is not
 //     the key's last one.
-// G2  The former node gives no item that had moved away from it before the join (node/store/hidden_items.h, F3): by the list before
-//     the join, and by every list that the node had known, the key was its own.
-// G3  Links::former_home() names a former node only if since the join etcd told of no change of the list but nodes that joined, and
-//     by all those lists the key's node is the present one. So no other node had the key meanwhile.
+// G2  The former node gives no item that had moved away from it before the join (node/store/hidden_items.h, F3). So the key was its
+//     own by the list before the join, and by every list that the node had known.
+// G3  Links::former_home() names a former node only if, since the join, no change of the list in etcd was anything but a join. By
+//     all those lists the key's node is the present one. So no other node had the key in between.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,6 @@ void Replicas::begin(Request& request) {
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
     if (!request.completes && !is_get(op)) return pass_on(request);
-    if (request.completes && !links.keeps_copy(key_of(op).bytes)) return answer(request, GetReply());
     LinkPeer* const near = request.wanted.near ? links.copy_that_answers(key_of(op).bytes) : nullptr;
     if (near == nullptr) return begin_get(request);
     ask(request, step(&Replicas::near_answered),
@@ -180,19 +179,19 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
         return answer(request, slot.reply(), slot.value());
     }
     if (reply == nullptr && slot.failure() != list_is_old) context_.router.links().near_copy_failed();
-    const bool is_behind = request.is_ahead && waits(key_of(request.asked.op).bytes, request.session);
+    const bool is_behind = request.is_ahead && waits_to_change(key_of(request.asked.op).bytes, request.session);
     is_behind ? answer(request, GetReply()) : begin_get(request);
 }
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
-    if (!slot.available()) return give_up_refill(request);
+    const std::string_view key = key_of(request.asked.op).bytes;
+    const bool is_behind = request.is_ahead && waits_to_change(key, request.session);
+    if (!slot.available()) return is_behind ? answer(request, GetReply()) : give_up_refill(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
+    if (hit && request.completes && !context_.router.links().keeps_copy(key)) return answer(request, GetReply());
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
-    if (request.is_ahead) {  // what its session has asked for since comes later
-        const bool is_behind = waits(key_of(request.asked.op).bytes, request.session);
-        return is_behind ? answer(request, GetReply()) : wait_for_key(request);
-    }
+    if (request.is_ahead) return is_behind ? answer(request, GetReply()) : wait_for_key(request);
     ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
 }
 

@@ -149,7 +149,7 @@ std::optional<ReplyPool::PlainGet> ReplyPool::ask_again(Ticket ticket) {
     ReplySlot* const slot = find(ticket);
     if (slot == nullptr || slot->queue_ == nullptr || !slot->plain_ || slot->asked_again_) return std::nullopt;
     for (const ReplySlot* later = slot->next_; later != nullptr; later = later->next_)
-        if (later->verb_ != Verb::get || !later->plain_) return std::nullopt;
+        if (later->verb_ != Verb::get || !later->plain_ || later->key() == slot->key()) return std::nullopt;
     slot->asked_again_ = true;
     return PlainGet{slot->key(), slot->gets_value_};
 }

@@ -147,8 +147,8 @@ class ReplyPool {
                 std::unique_ptr<char[]> owned = nullptr, Way way = Way::two_sided);
     // why: a literal, for watch lines.
     void unavailable(Ticket ticket, std::string_view why = {});
-    // What a client's unanswered get asked for, so that another node can be asked. Once, and only if nothing but plain gets follows
-    // in its session: none sees the effect of a later request. Valid until the answer.
+    // Of a client's unanswered get, so that the links can ask another node. Once, and only if nothing but plain gets of other
+    // keys follows in its session: so it does not see the effect of a later request. Valid until the answer.
     struct PlainGet {
         std::string_view key;
         bool wants_value;

@@ -234,7 +234,7 @@ void SteppedRequests::pass_on(Request& request) {
         [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<Op, GetOp>)
-                links.get(links.choose_to_read(op.key.bytes), op, request.wanted, request.ticket);
+                links.get(links.choose_to_read(op.key.bytes, request.wanted.plain), op, request.wanted, request.ticket);
             else if constexpr (is_clients<Op>)
                 links.ask(op, request.ticket);
         },

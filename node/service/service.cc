@@ -365,16 +365,17 @@ void NodeService::welcome() {
     auto answer = protocol::check(hello_, welcome_facts(shared.node, facts, connection_.access));
     protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
     if (connection_.stopping) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
+    const uint32_t copies = connection_.role == protocol::AuthRole::reader ? 0 : hello_.copies;  // it changes nothing
+    if (!entry_.enter(peer_, shared.clock().seconds, copies))
+        return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
+                                            " of the nodes, and another one that node " + facts.name +
+                                            " serves does not: their copies would be old; set the same replicas in all farcached"});
     if (!seat_.sit(shared.clock().seconds, facts.connections_max)) {
         return refuse({Refusal::full, "node " + facts.name + " has the " +
                                           std::to_string(facts.connections_max) +
                                           " connections that it may have"});
     }
     welcome.now = connection_.told(shared.clock(), welcome.version);
-    if (!entry_.enter(peer_, welcome.now.seconds, hello_.copies))
-        return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
-                                            " of the nodes, and another one that node " + facts.name +
-                                            " serves does not: their copies would be old; set the same replicas in all farcached"});
     if (!protocol::reads_one_sided(welcome.version)) {
         connection_.access = protocol::RegionAccess::none;
         welcome.hash_seed = shared.node.seed_of_peers();

@@ -172,7 +172,7 @@ bool HiddenItems::has_moved_since(Ref ref, uint64_t epoch) const {
     return move != moves_.end() && move->epoch >= epoch;
 }
 
-// Its new generation tells of the newest move, so it must not have moved before that one.
+// Its new generation stands for the newest move, so it must not have moved before that one.
 bool HiddenItems::may_keep_moved(Ref ref) const {
     const uint64_t generation = generation_of(*arena_, ref);
     const uint64_t moved_at = prefixes_.moved_at(key_of(*arena_, ref), generation);

@@ -6,9 +6,9 @@
 // F1  An item is hidden if its generation is below the floor of the last flush, or if HiddenPrefixes hides it.
 // F2  Readers without the lock see both through one word of the partition's entry, the published floor: older items use the
 //     locked path, where hides() decides. It decreases only when all items hidden by a delete by prefix are dead (S11).
-// F3  An item whose key moved to another node is kept for a while, for gets of moved items alone (GetOp::moved_since). keep_moved()
-//     marks it (item_moved): it is hidden from then on whatever its generation, and no reader without the lock takes it, as the
-//     expiry time in its header has passed. So its entry of HiddenPrefixes is no longer needed.
+// F3  For a while the node keeps items whose keys moved to other nodes, for gets of moved items alone (GetOp::moved_since).
+//     Items::keep_moved() marks one (item_moved). From then on it is hidden whatever its generation, and no reader without the lock
+//     takes it: the expiry time in its header has passed. So it needs its entry of HiddenPrefixes no longer.
 #pragma once
 
 #include <algorithm>

@@ -71,8 +71,9 @@ class Items : private PartsOfItems {
     // Hidden, expired or lost.
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
-    // In a fleet it is above the time of day: before that moment, another node may have been the first of the key, and have issued
-    // uniques that no copy had. Clocks of nodes differ by less than it takes to change the list.
+    // In a fleet it is above the time of day. Until then another node may have been the first of the key, and may have issued
+    // uniques that no copy had. Clocks of nodes differ by less than it takes to change the list, and no partition has more than a
+    // million mutations a second, divided by the number of partitions, for long.
     uint64_t next_cas();
     // The item of another node has this one: later ones here are larger.
     void cas_seen(uint64_t cas);

@@ -247,8 +247,8 @@ class Node {
     protocol::GetReply get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
     // This node has no items, and is about to join a fleet: notes which keys are touched, for moved_kept_s (StoreOp::moved_since).
     void note_touched(NodeSeconds now);
-    // Its record is in etcd since this revision. What moved away by lists of before does not count: that may have been of another
-    // history of etcd.
+    // Its record is in etcd since this revision. Earlier moves of keys do not count: their epochs may be of another history of
+    // etcd.
     void joined(uint64_t revision);
     // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
