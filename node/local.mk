@@ -99,4 +99,5 @@ node_libnode_a_SOURCES = \
 	node/store/stored_item.h \
 	node/store/stub.h \
 	node/store/subleases.h \
+	node/store/touched_keys.h \
 	node/store/tiers.h
