@@ -113,9 +113,12 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     return reply;
 }
 
-// A cas that stores a missing item brings a value from elsewhere, which is older than any mutation since its mark (Marks).
+// A cas with the mark of a missing item brings a value from elsewhere, which is older than any mutation since that mark (Marks); with
+// 0 it asks for the mark. With a unique it is a client's, who learns that there is no item.
 bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
-    return op.mode != StoreOp::Mode::cas || (exists && status == StoreReply::Status::stored);
+    if (op.mode != StoreOp::Mode::cas) return true;
+    const uint64_t compared = op.cas_compare.value_or(0);
+    return exists ? status == StoreReply::Status::stored : compared != 0 && !protocol::is_mark(compared);
 }
 
 // Ends the hold that the operation names. Then the key's mark stands for it.

@@ -178,6 +178,12 @@ void marks() {
     remove.key = cache.node.key("b");
     cache.node.remove(remove, now);
     tap::is(cache.mark("b") + cache.mark("c"), "nonemark", "nor one that was deleted before it was there");
+    const auto refused = cache.store("e", "v", [](auto& op) {
+        op.mode = protocol::StoreOp::Mode::cas;
+        op.cas_compare = 7;
+    });
+    CHECK(refused.status == StoreReply::Status::not_found);
+    tap::is(cache.mark("e") + cache.mark("c"), "nonemark", "nor one of which a client's cas has learned that there is no item");
     CHECK(cache.node.delete_prefix("x", now));
     tap::is(cache.mark("c"), "none", "none has any after a delete by prefix");
     const auto joins = [&](uint64_t revision) {
