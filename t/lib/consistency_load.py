@@ -47,12 +47,20 @@ class Load:
     """A run in the background: start, then end(title)."""
 
     def __init__(self, *args, timeout):
-        self.timeout = timeout
+        self.timeout, self.begin = timeout, b""
         self.process = subprocess.Popen([program(), *[str(a) for a in args]], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
     def running(self):
         return self.process.poll() is None
+
+    def until_flushed(self):
+        """It begins with a flush_all."""
+        while b"# flushed" not in self.begin:
+            line = self.process.stdout.readline()
+            if not line:
+                return
+            self.begin += line
 
     def stop(self):
         """Ends the load early."""
@@ -66,7 +74,7 @@ class Load:
             if self.running():
                 self.process.kill()
                 self.process.wait()
-        return out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), self.process.returncode
+        return (self.begin + out).decode("utf-8", "replace"), errors.decode("utf-8", "replace"), self.process.returncode
 
     def end(self, title):
         """The same, and reports its tests as ours; returns its output."""

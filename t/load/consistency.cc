@@ -136,6 +136,8 @@ int run(const Options& options) {
     Shared shared(options);
     Checked checked;
     Client(options.ports.front(), "").flush_all(Wire::text);
+    std::printf("# flushed\n");
+    std::fflush(stdout);
     std::barrier<> gate(std::ptrdiff_t(options.threads));
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < options.threads; i++) {
