@@ -113,8 +113,8 @@ StoreReply stored_reply(const Partition& partition, Ref ref) {
     return reply;
 }
 
-// A cas with the mark of a missing item brings a value from elsewhere, which is older than any mutation since that mark (Marks); with
-// 0 it asks for the mark. With a unique it is a client's, who learns that there is no item.
+// A cas with the mark of a missing item brings a value from elsewhere, which is older than any mutation since that mark (Marks).
+// With 0 it asks for the mark. With a unique it is a client's, who learns that there is no item.
 bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
     if (op.mode != StoreOp::Mode::cas) return true;
     const uint64_t compared = op.cas_compare.value_or(0);
