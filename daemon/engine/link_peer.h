@@ -66,6 +66,7 @@ class LinkPeer {
     bool answers() const { return fence_ == FenceState::in_use && (own() != nullptr ? own()->up() : borrowed().reachable()); }
     // As OwnLink; not known of a borrowed link.
     bool is_quiet() const { return own() != nullptr && own()->is_quiet(); }
+    bool replies() const { return answers() && !is_quiet(); }
     // It deletes items of keys that moved away, or waits for workers that have the set before (F7).
     bool moves() const { return moves_; }
     // It may have such items, and has no connection.

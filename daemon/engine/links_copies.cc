@@ -41,7 +41,7 @@ LinkPeer* Links::choose_to_read(std::string_view key, bool plain) {
     if (!has_copies() || (peer != nullptr && !(plain && peer->is_quiet() && keeps_copy(key)))) [[likely]] return peer;
     if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return peer;
     LinkPeer* const second = second_of(key);
-    return peer == nullptr || (second != nullptr && second->answers() && !second->is_quiet()) ? second : peer;
+    return peer == nullptr || (second != nullptr && second->replies()) ? second : peer;
 }
 
 // Of a get whose node did not reply, or may not execute it now. True: the ticket will be answered.
@@ -50,19 +50,15 @@ bool Links::ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcep
     const bool no_reply = failed.why == proxy::AskFailure::node_down || failed.why == proxy::AskFailure::timed_out;
     const bool no_right = failed.refusal == Refusal::stopping || failed.refusal == Refusal::no_right;
     if (!(no_reply || no_right) || !has_copies() || fencer_->anything_moves()) return false;
-    const std::optional<ReplyPool::PlainGet> get = shared_.pool.ask_again(ticket);
-    if (!get.has_value()) return false;
-    LinkPeer* peer = choose(get->key);  // perhaps by a newer list than the get was
-    const bool is_first = peer != nullptr && peer->answers() && !peer->is_quiet() && no_reply;
-    if (!is_first) peer = second_of(get->key);
+    const std::optional<ReplyPool::PlainGet> asked = shared_.pool.ask_again(ticket);
+    if (!asked.has_value()) return false;
+    LinkPeer* peer = choose(asked->key);  // perhaps by a newer list than the get was
+    const bool is_first = peer != nullptr && peer->replies() && no_reply;
+    if (!is_first) peer = second_of(asked->key);
     if (peer == nullptr || !peer->answers()) return false;
     protocol::GetOp op;
-    op.key = {get->key, 0};
-    op.lease = !peer->is_mapped();
-    proxy::AskOptions with = options(ticket);
-    with.no_value = !get->wants_value;
-    with.one_sided = !peer->is_mapped();
-    peer->ask(op, std::move(with), sink());
+    op.key = {asked->key, 0};
+    get(peer, op, {.value = asked->wants_value, .plain = true}, ticket);
     return true;
 }
 
@@ -79,7 +75,7 @@ LinkPeer* Links::find_near_copy(std::string_view key) {
 LinkPeer* Links::copy_that_answers(std::string_view key) {
     if (fencer_->anything_moves()) return nullptr;
     LinkPeer* const peer = second_of(key);
-    return peer != nullptr && peer->answers() && !peer->is_quiet() ? peer : nullptr;
+    return peer != nullptr && peer->replies() ? peer : nullptr;
 }
 
 void Links::near_copy_failed() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/moved_items.h"
 
-#include <type_traits>
 #include <variant>
 
 #include "base/broken.h"
@@ -77,15 +76,9 @@ void MovedItems::bring_nothing(Request& request) {
 
 // As the client sent it. A mutation stays here until it has its reply, so that an earlier get that goes ahead learns of it.
 void MovedItems::execute(Request& request) {
-    const auto is_simple = [](const auto& op) { return requires { op.key; }; };
-    if (is_get(request.asked.op) || !std::visit(is_simple, request.asked.op)) return pass_on(request);
-    std::visit(
-        [&](const auto& op) {
-            using Op = std::decay_t<decltype(op)>;
-            if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>)
-                ask_links(request, op, request.wanted, step(&MovedItems::executed));
-        },
-        request.asked.op);
+    const bool is_flush = std::holds_alternative<protocol::FlushOp>(request.asked.op);
+    if (is_get(request.asked.op) || is_flush) return pass_on(request);
+    ask_as_sent(request, step(&MovedItems::executed));
 }
 
 void MovedItems::executed(Request& request, ReplySlot& slot) {
@@ -106,24 +99,10 @@ void MovedItems::fetch(Request& request) {
 void MovedItems::fetched(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     const bool is_hit = reply != nullptr && reply->status == GetReply::Status::hit;
-    if (!is_hit || has_expired(reply->meta.exptime, context_.now))
-        return bring_nothing(request);
+    if (!is_hit || has_expired(reply->meta.exptime, context_.now)) return bring_nothing(request);
     context_.counters.moved_hits.add(1);
-    keep_value(request, slot.value());
-    request.flags = reply->meta.flags;
-    request.exptime = reply->meta.exptime;
-    request.cas = reply->meta.cas;
-    request.key_binary = reply->meta.key_binary;
-    StoreOp op;
-    op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = request.mark;
-    if (reply->meta.cas != 0) op.cas_set = reply->meta.cas;
-    op.value = request.value;
-    op.flags = request.flags;
-    op.exptime = request.exptime;
-    op.key_binary = request.key_binary;
-    ask_links(request, op, {}, step(&MovedItems::filled));
+    keep_found(request, reply->meta, slot.value());
+    ask_links(request, fill_op(request), {}, step(&MovedItems::filled));
 }
 
 // If the item was not stored, a mutation came in between: it was the key's when the node gave the mark.

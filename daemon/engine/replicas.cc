@@ -3,7 +3,6 @@
 
 #include <new>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -111,20 +110,6 @@ void Replicas::flushed(Request& request, ReplySlot& slot) {
     answer(request, slot.reply());
 }
 
-// Of the item that another node has, if the mark or the hold still counts.
-StoreOp Replicas::store_op(const Request& request, const Item& item) {
-    StoreOp op;
-    op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = request.mark;
-    if (item.cas != 0) op.cas_set = item.cas;
-    op.value = item.value;
-    op.flags = item.flags;
-    op.exptime = item.exptime;
-    op.key_binary = item.key_binary;
-    return op;
-}
-
 // ---- a newer list -------------------------------------------------------------------------------------
 
 void Replicas::begin_again(Request& request) {
@@ -185,13 +170,13 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
     const std::string_view key = key_of(request.asked.op).bytes;
-    const bool is_behind = request.is_ahead && waits_to_change(key, request.session);
-    if (!slot.available()) return is_behind ? answer(request, GetReply()) : give_up_refill(request);
+    const auto is_behind = [&] { return request.is_ahead && waits_to_change(key, request.session); };
+    if (!slot.available()) return is_behind() ? answer(request, GetReply()) : give_up_refill(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
     if (hit && request.completes && !context_.router.links().keeps_copy(key)) return answer(request, GetReply());
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
-    if (request.is_ahead) return is_behind ? answer(request, GetReply()) : wait_for_key(request);
+    if (request.is_ahead) return is_behind() ? answer(request, GetReply()) : wait_for_key(request);
     ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
 }
 
@@ -212,14 +197,9 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
         return answer(request, GetReply());
     if (!list_is_same(request)) return give_up_refill(request);
-    keep_value(request, slot.value());
+    keep_found(request, reply->meta, slot.value());
     if (request.completes) portion_bytes_ += slot.value().size();
-    request.flags = reply->meta.flags;
-    request.exptime = reply->meta.exptime;
-    request.cas = reply->meta.cas;
-    request.key_binary = reply->meta.key_binary;
-    const Item item{request.value, request.flags, request.exptime, reply->meta.cas, request.key_binary};
-    ask_links(request, store_op(request, item), {}, step(&Replicas::fill_answered));
+    ask_links(request, fill_op(request), {}, step(&Replicas::fill_answered));
 }
 
 void Replicas::fill_answered(Request& request, ReplySlot& slot) {
@@ -395,13 +375,7 @@ void Replicas::held(Request& request, ReplySlot& slot) {
 }
 
 void Replicas::execute(Request& request) {
-    std::visit(
-        [&](const auto& op) {
-            using Op = std::decay_t<decltype(op)>;
-            if constexpr (requires { op.key; } && !std::is_same_v<Op, HoldOp>)
-                ask_links(request, op, request.wanted, step(&Replicas::executed));
-        },
-        request.asked.op);
+    ask_as_sent(request, step(&Replicas::executed));
 }
 
 void Replicas::executed(Request& request, ReplySlot& slot) {

@@ -51,17 +51,8 @@ class Replicas final : public SteppedRequests {
     void stop() override;
 
   private:
-    // What the primary has of the key.
-    struct Item {
-        std::string_view value;
-        uint32_t flags = 0;
-        NodeSeconds exptime = never_expires;
-        uint64_t cas = 0;
-        bool key_binary = false;
-    };
     static Step step(void (Replicas::*then)(Request&, ReplySlot&)) { return static_cast<Step>(then); }
 
-    static protocol::StoreOp store_op(const Request& request, const Item& item);
     bool goes_ahead(const Request& request) const override;
     void begin(Request& request) override;
     void begin_mutation(Request& request);

@@ -90,22 +90,23 @@ void SteppedRequests::wait_for_key(Request& request) {
     pump();
 }
 
-bool SteppedRequests::waits(std::string_view key, uint64_t session) const {
+// Does such a request for the key wait here, or a flush?
+template <class Is>
+bool SteppedRequests::any_waits(std::string_view key, Is&& is) const {
     if (flush_ != nullptr) return true;
     const auto at = keys_.empty() ? keys_.end() : keys_.find(key);
     if (at == keys_.end()) return false;
     for (const Request* one = at->second.first; one != nullptr; one = one->next)
-        if (one->session == session) return true;
+        if (is(*one)) return true;
     return false;
 }
 
+bool SteppedRequests::waits(std::string_view key, uint64_t session) const {
+    return any_waits(key, [session](const Request& one) { return one.session == session; });
+}
+
 bool SteppedRequests::waits_to_change(std::string_view key, uint64_t session) const {
-    if (flush_ != nullptr) return true;
-    const auto at = keys_.empty() ? keys_.end() : keys_.find(key);
-    if (at == keys_.end()) return false;
-    for (const Request* one = at->second.first; one != nullptr; one = one->next)
-        if (one->session == session && !is_get(one->asked.op)) return true;
-    return false;
+    return any_waits(key, [session](const Request& one) { return one.session == session && !is_get(one.asked.op); });
 }
 
 void SteppedRequests::submit_own(const GetOp& op, Ticket ticket) {
@@ -228,6 +229,15 @@ template void SteppedRequests::ask_links(Request&, const protocol::DeleteOp&, Wa
 template void SteppedRequests::ask_links(Request&, const protocol::ArithOp&, Wanted, Step);
 template void SteppedRequests::ask_links(Request&, const protocol::ForgetOp&, Wanted, Step);
 
+void SteppedRequests::ask_as_sent(Request& request, Step then) {
+    std::visit(
+        [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (is_clients<Op> && requires { op.key; }) ask_links(request, op, request.wanted, then);
+        },
+        request.asked.op);
+}
+
 void SteppedRequests::pass_on(Request& request) {
     Links& links = context_.router.links();
     std::visit(
@@ -245,6 +255,27 @@ void SteppedRequests::pass_on(Request& request) {
 void SteppedRequests::keep_value(Request& request, std::string_view value) {
     request.value = value;
     bytes_ += value.size();
+}
+
+void SteppedRequests::keep_found(Request& request, const protocol::ItemMeta& meta, std::string_view value) {
+    keep_value(request, value);
+    request.flags = meta.flags;
+    request.exptime = meta.exptime;
+    request.cas = meta.cas;
+    request.key_binary = meta.key_binary;
+}
+
+StoreOp SteppedRequests::store_op(const Request& request, const Item& item) {
+    StoreOp op;
+    op.key = key_of(request.asked.op);
+    op.mode = StoreOp::Mode::cas;
+    op.cas_compare = request.mark;
+    if (item.cas != 0) op.cas_set = item.cas;
+    op.value = item.value;
+    op.flags = item.flags;
+    op.exptime = item.exptime;
+    op.key_binary = item.key_binary;
+    return op;
 }
 
 void SteppedRequests::keep_reply_value(Request& request, std::string_view value) {

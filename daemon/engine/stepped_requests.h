@@ -93,6 +93,14 @@ class SteppedRequests {
         bool completes = false;            // it is no client's: it stores what is missing of the two items
     };
     using Step = void (SteppedRequests::*)(Request& request, ReplySlot& slot);
+    // What a node has of a key.
+    struct Item {
+        std::string_view value;
+        uint32_t flags = 0;
+        NodeSeconds exptime = never_expires;
+        uint64_t cas = 0;
+        bool key_binary = false;
+    };
 
     // All outlive this.
     SteppedRequests(ReplyPool& replies, Context& context) : replies_(replies), context_(context) {}
@@ -135,6 +143,8 @@ class SteppedRequests {
     // Asks the key's node, as above.
     template <class Op>
     void ask_links(Request& request, const Op& op, Wanted wanted, Step then);
+    // The same, as the client sent it: a request of one key.
+    void ask_as_sent(Request& request, Step then);
     // The request as the client sent it, whose answer goes to the client.
     void pass_on(Request& request);
     void answer(Request& request, const protocol::ReplyOp& reply, std::string_view value = {});
@@ -143,6 +153,14 @@ class SteppedRequests {
     void fail(Request& request, std::string_view why) noexcept;
     void finish(Request& request) noexcept;
     void keep_value(Request& request, std::string_view value);
+    // Of the key, as another node has it.
+    void keep_found(Request& request, const protocol::ItemMeta& meta, std::string_view value);
+    // Stores the item of another node, if the request's mark or hold still counts. Borrows from both.
+    static protocol::StoreOp store_op(const Request& request, const Item& item);
+    // The same, what was found.
+    static protocol::StoreOp fill_op(const Request& request) {
+        return store_op(request, {request.value, request.flags, request.exptime, request.cas, request.key_binary});
+    }
     void keep_reply_value(Request& request, std::string_view value);
 
     static bool is_get(const protocol::RequestOp& op);
@@ -156,6 +174,8 @@ class SteppedRequests {
   private:
     struct OwnRecord;
 
+    template <class Is>
+    bool any_waits(std::string_view key, Is&& is) const;
     Ticket open(const Request& request, Step then);
     SubmitResult take(std::unique_ptr<Request> request);
     void enqueue(Request& request);

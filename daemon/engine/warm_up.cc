@@ -115,13 +115,7 @@ void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     context_.counters.warm_hits.add(1);
     keep_value(request, reply.value);
     request.flags = reply.flags;
-    StoreOp op;
-    op.key = key_of(request.asked.op);
-    op.mode = StoreOp::Mode::cas;
-    op.cas_compare = request.mark;
-    op.value = request.value;
-    op.flags = request.flags;
-    op.exptime = request.exptime;
+    const StoreOp op = fill_op(request);
     const bool fits = !context_.router.too_large(op.key.bytes.size(), op.value.size());
     if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
