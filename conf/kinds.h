@@ -146,6 +146,12 @@ constexpr Kind checked_text(bool (*good)(std::string_view)) {
     return kind;
 }
 
+// Several, with commas between them or in an array.
+constexpr Kind list_of(Kind kind) {
+    kind.several = true;
+    return kind;
+}
+
 // One of a few words; the field is an enumeration in their order.
 template <auto module, auto field>
 constexpr Kind choice(std::span<const std::string_view> words) {

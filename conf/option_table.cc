@@ -41,11 +41,7 @@ constexpr Option compat_option(std::string_view name, std::string_view argument,
             .stat = name, .refusal = refusal, .help = help};
 }
 
-constexpr Kind cluster_list = [] {
-    Kind kind = checked_text<&S::cluster, &ClusterSettings::members>(is_cluster_list);
-    kind.several = true;
-    return kind;
-}();
+constexpr Kind cluster_list = list_of(checked_text<&S::cluster, &ClusterSettings::members>(is_cluster_list));
 
 constexpr Option table[] = {
     {.flag = 'm', .name = "memory-limit", .argument = "<megabytes>", .initial = "64",

@@ -21,11 +21,7 @@ namespace {
 using S = Settings;
 using P = ProxySettings;
 
-constexpr Kind prefix_list = [] {
-    Kind kind = checked_text<&S::proxy, &P::replica_prefixes>(is_prefix_list);
-    kind.several = true;
-    return kind;
-}();
+constexpr Kind prefix_list = list_of(checked_text<&S::proxy, &P::replica_prefixes>(is_prefix_list));
 
 constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
 static_assert(size_t(PointerMiss::index) == 1);

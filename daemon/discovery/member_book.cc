@@ -37,10 +37,10 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const std::string name = name_of(at.key);
     newest_ = std::max(newest_, at.mod_revision);
     last_change_ = std::max(last_change_, at.mod_revision);
-    if (!at.created || members_.contains(name)) not_joined_ = std::max(not_joined_, at.mod_revision);
+    if (!at.created || members_.contains(name)) no_join(at.mod_revision);
     const auto skip = [&](const std::string& why) {
         members_.erase(name);
-        not_joined_ = std::max(not_joined_, at.mod_revision);
+        no_join(at.mod_revision);
         skipped_++;
         complaints.push_back("the member at " + shown_key(at.key) + " " + why);
     };
@@ -103,7 +103,7 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
         keys_--;
         newest_ = std::max(newest_, event.at.mod_revision);
         last_change_ = std::max(last_change_, event.at.mod_revision);
-        not_joined_ = std::max(not_joined_, event.at.mod_revision);
+        no_join(event.at.mod_revision);
         members_.erase(name_of(event.at.key));
     }
     revision_ = std::max(revision_, watched.revision);
@@ -158,7 +158,7 @@ MemberBook::Complaints MemberBook::left_out() { return std::exchange(left_out_li
 
 std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     const auto leaves = [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; };
-    if (std::erase_if(members_, leaves) != 0) not_joined_ = std::max(not_joined_, newest_);
+    if (std::erase_if(members_, leaves) != 0) no_join(newest_);
     if (members_.empty()) return nullptr;  // B3
     std::vector<Member> members = choose();
     if (members == listed_ && last_change_ <= listed_change_) return nullptr;

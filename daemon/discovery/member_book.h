@@ -70,6 +70,8 @@ class MemberBook {
     void put(const EtcdKey& at, Complaints& complaints);
     void hold_missing(const std::vector<std::string>& present, bool lost_history, uint64_t now_ns);
     std::string name_of(const std::string& key) const;
+    // Something else than a join has changed the list.
+    void no_join(int64_t revision) { not_joined_ = std::max(not_joined_, revision); }
     std::vector<Member> choose();
 
     const std::string nodes_, origin_;
