@@ -19,6 +19,7 @@
 #include <new>
 #include <vector>
 
+#include "base/node_clock.h"
 #include "process/json_text.h"
 
 namespace farcached::process {
@@ -141,9 +142,8 @@ size_t write_some(std::string_view text) {
 }
 
 LogMoment moment() {
-    timespec at{};
-    clock_gettime(CLOCK_REALTIME, &at);
-    return {at.tv_sec, uint32_t(at.tv_nsec / 1'000'000)};
+    const uint64_t now_us = realtime_us();
+    return {int64_t(now_us / 1'000'000), uint32_t(now_us / 1000 % 1000)};
 }
 
 // Starts with a line end, used if the last line was cut.

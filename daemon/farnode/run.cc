@@ -151,9 +151,9 @@ conf::Refusal check_places(const conf::Settings& settings, const std::vector<pro
 
 // -- Configuration ---------------------------------------------------------------------------------------
 
-// The start of this run's CAS values. A client may keep a CAS value across a restart of the node, so
-// no two runs may share values. That holds if no run issues more than a million values per second on average and no clock is
-// set back. The values fit into 53 bits.
+// The start of this run's CAS values. A client may keep a CAS value across a restart of the node, so no two runs may share values.
+// That holds if no run issues more than a million values per second on average and no clock is set back. The values fit into 53
+// bits.
 uint64_t uniques_above() { return realtime_us(); }
 
 SpillRules spill_rules(const conf::Settings& settings) {

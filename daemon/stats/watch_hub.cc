@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/out_buffer.h"
 #include "base/recorder.h"
 #include "daemon/stats/dump.h"
@@ -74,9 +74,8 @@ bool make_room(std::string& text, size_t bytes) noexcept {
 
 // Without memory a line is dropped, as without room (W1): its event has happened.
 void WatchHub::write(WatchFlag flag, std::string_view tail) noexcept {
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    Record record = {now.tv_sec, 0, uint32_t(now.tv_nsec / 1000), flag, tail.size()};
+    const uint64_t now_us = realtime_us();
+    Record record = {int64_t(now_us / 1'000'000), 0, uint32_t(now_us % 1'000'000), flag, tail.size()};
     bool was_empty;
     {
         std::lock_guard held(lock_);

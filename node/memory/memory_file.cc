@@ -12,13 +12,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <optional>
 #include <utility>
 
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/node_clock.h"
 #include "fabric/region.h"
 #include "protocol/layout_hash.h"
 
@@ -499,10 +499,8 @@ std::string MemoryFile::stop(NodeSeconds now) {
         const fabric::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         return in_memory_ || (opened && fsync(opened.get()) == 0);
     };
-    timespec at{};
-    clock_gettime(CLOCK_REALTIME, &at);
     notes().stopped_at = now;
-    notes().stopped_unix_s = at.tv_sec;
+    notes().stopped_unix_s = int64_t(realtime_us() / 1'000'000);
     if (write_out() && write_folder_out()) {
         __atomic_store_n(reinterpret_cast<uint32_t*>(&notes().state), uint32_t(Notes::State::stopped), __ATOMIC_RELEASE);
         if (write_out()) return {};
