@@ -23,8 +23,8 @@ LARGE = b"l" * 100_000
 class Fleet:
     """Nodes a and b; farcached `one` and `two`, each with a worker thread more than one."""
 
-    def __init__(self, stack, etcd, prefix, faults=None, options="", over="tcp"):
-        self.stack, self.faults, self.over = stack, faults, over
+    def __init__(self, stack, etcd, prefix, faults=None, options=""):
+        self.stack = stack
         self.source = etcd.source(prefix=prefix)
         self.nodes = {name: self.node(name) for name in "ab"}
         table = Table()
