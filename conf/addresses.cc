@@ -254,6 +254,8 @@ Complaints check_nodes(const ProxySettings& settings) {
         complaints.push_back(std::to_string(settings.nodes.size()) + " nodes; allowed: up to " +
                              std::to_string(limits::nodes_max));
     }
+    if (!settings.nodes.empty() && std::ranges::all_of(settings.nodes, [](const NodeSpec& node) { return node.weight == 0; }))
+        complaints.push_back("every node has weight 0; at least one must have keys");
     bool weighs = settings.distribution == Distribution::ketama ||
                   settings.distribution == Distribution::ketama_weighted;
     std::map<std::string, const NodeSpec*> names, addresses;
@@ -268,7 +270,7 @@ Complaints check_nodes(const ProxySettings& settings) {
             complaints.push_back(origin_or_name(node) + ": the address " + reached->first +
                                  " is that of " + origin_or_name(*reached->second) + " already");
         }
-        if (node.weight != 1 && !weighs) {
+        if (node.weight > 1 && !weighs) {
             complaints.push_back(origin_or_name(node) + ": weight " + std::to_string(node.weight) +
                                  " has no effect in distribution '" +
                                  std::string(name_of(settings.distribution)) +

@@ -143,10 +143,11 @@ constexpr Option table[] = {
      .help = "addresses that the node registers, tcp:<host>:<port> and\n"
              "verbs:<host>:<port> with a comma between them.\n"
              "Default: those of --tcp and --verbs"},
-    {.name = "weight", .argument = "<num>", .initial = "1", .kind = number<&S::node, &N::weight>(1, limits::node_weight_max),
-     .section = Section::network, .exit_status = exit_usage,
+    {.name = "weight", .argument = "<num>", .initial = "1", .kind = number<&S::node, &N::weight>(0, limits::node_weight_max),
+     .section = Section::network, .live = true, .exit_status = exit_usage,
      .help = "share of the keys that the node registers for, in relation\n"
-             "to the others"},
+             "to the others. 0: none; the others get its keys, and the\n"
+             "node gives them the items"},
     {.name = "zone", .argument = "<name>", .kind = checked_text<&S::node, &N::zone>(is_node_name), .section = Section::network,
      .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "name of the zone that the node registers"},

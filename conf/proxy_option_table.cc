@@ -266,10 +266,10 @@ constexpr Option table[] = {
     {.where = suboption, .name = "warm_up", .argument = "<s>", .initial = "300",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::warm_up_s>(0, 86'400)), .section = nodes, .live = true,
      .exit_status = exit_usage,
-     .help = "with --discover etcd://: for so long after a node has joined\n"
-             "a miss asks the node that had the key before, and the item\n"
-             "moves (ten minutes at most). With replicas=2 it asks the\n"
-             "key's other node. 0: it does not"},
+     .help = "with --discover etcd://: for so long after a node has joined,\n"
+             "or its weight has changed, a miss asks the node that had the\n"
+             "key before, and the item moves (ten minutes at most). With\n"
+             "replicas=2 it asks the key's other node. 0: it does not"},
     {.where = suboption, .name = "zone", .argument = "<name>", .kind = checked_text<&S::proxy, &P::zone>(is_node_name),
      .section = nodes, .live = true, .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "with replicas=2: gets read the copy of a node that\n"

@@ -6,6 +6,7 @@
 // I2  A module gets its own struct, or values that main derives from it, never all of Settings.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -166,12 +167,20 @@ struct NodeSpec {
     std::string path;                 // shm: its Unix socket
     std::string host;                 // tcp, verbs: a name or an address, without brackets
     uint16_t port = 0;                // tcp, verbs: not 0
-    uint32_t weight = 1;              // 1 to limits::node_weight_max
+    uint32_t weight = 1;              // 1 to limits::node_weight_max; of etcd also 0: it gets no keys
     std::string hash_as;              // "host:port" for hashing; empty: the name
     std::string zone;                 // that it registered; empty: none
-    // The revision of etcd at which it joined the list, if since then nothing has changed the list but nodes that joined; else 0.
-    uint64_t joined = 0;
     std::string origin;               // place in the configuration, for messages: "file:12:1", "--node a=shm:/x"
+};
+
+// A list of nodes that the next one replaced at that revision of etcd.
+struct FormerList {
+    uint64_t ended = 0;
+    std::vector<NodeSpec> nodes;
+};
+struct FormerLists {
+    std::vector<FormerList> lists;   // without a gap, the newest first
+    std::atomic<bool> over = false;  // there may be a gap between the newest and the next list; set once, from any thread
 };
 
 // How a GET without a remote pointer finds its item.
@@ -181,8 +190,9 @@ enum class PointerMiss : uint8_t {
 };
 
 struct ProxySettings {
-    std::vector<NodeSpec> nodes;             // static, or of the list that --discover found
+    std::vector<NodeSpec> nodes;             // static, or of the list that --discover found; those with weight 0 come last
     SharedEpoch list_epoch;                  // of that list; no option
+    std::shared_ptr<const FormerLists> former_lists;  // before it; nullptr: none is known; no option
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list
@@ -247,7 +257,7 @@ struct NodeSettings {
     uint32_t spill_share_percent = 0;  // of memory, for values of other nodes
     std::string discover;        // etcd where the node registers (conf/etcd_url.h); empty: none. Access: as of ProxySettings
     std::string advertise;       // addresses that it registers (conf/advertise.h); empty: those it listens at
-    uint32_t weight = 0;         // registered, as zone is
+    uint32_t weight = 0;         // registered, as zone is; 0: other nodes get the keys
     std::string zone;            // empty: none
     uint32_t member_ttl_s = 0;   // of the registration
     bool discover_fence = true;  // without a registration there are no one-sided reads (S17)

@@ -137,8 +137,8 @@ struct StoreOp {
     bool forget = false;                      // out of memory: remove the old item, too
     bool lease = false;                       // as in GetOp
     bool spilled = false;                     // another node's item (protocol/spilled.h); ignored by append and prepend
-    // Mode cas of 0: the reply has a mark only if the node joined its fleet at this revision of etcd or before. Nor may a mutation
-    // have touched the key since (node/store/touched_keys.h).
+    // Mode cas of 0: the list of nodes changed at this revision of etcd. The reply has a mark only if no mutation here can have
+    // touched the key since (node/store/touched_keys.h).
     std::optional<uint64_t> moved_since;
 };
 

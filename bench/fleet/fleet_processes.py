@@ -100,9 +100,21 @@ class Fleet:
         ports = os.path.join(self.folder, name + ".ports")
         if os.path.exists(ports):
             os.unlink(ports)
-        command = [os.path.join(self.build, "farnode"), *as_whom(), "--tcp", at, "-m", str(self.megabytes), "-t", "1",
-                   "--name", name, "--discover", self.source, "--member-ttl", str(self.ttl_s)]
+        self.write_weight(name, 1)
+        command = [os.path.join(self.build, "farnode"), *as_whom(), "--config", self.file_of(name), "--tcp", at,
+                   "-m", str(self.megabytes), "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", str(self.ttl_s)]
         self.nodes[name] = Process(name, command, None, self.folder, {"FARNODE_PORT_FILENAME": ports})
+
+    def file_of(self, name):
+        return os.path.join(self.folder, name + ".toml")
+
+    def write_weight(self, name, weight):
+        with open(self.file_of(name), "w") as file:
+            file.write("weight = %d\n" % weight)
+
+    def change_weight(self, name, weight):
+        self.write_weight(name, weight)
+        self.nodes[name].process.send_signal(signal.SIGHUP)
 
     def wait_for_node(self, name):
         ports = os.path.join(self.folder, name + ".ports")

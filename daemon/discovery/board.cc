@@ -13,7 +13,7 @@ constexpr uint64_t ns_per_s = 1'000'000'000;
 }  // namespace
 
 void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision, std::optional<uint64_t> epoch,
-                           bool is_new) {
+                           bool is_new, std::shared_ptr<const conf::FormerLists> former) {
     bool back = false;
     {
         std::lock_guard hold(lock_);
@@ -22,7 +22,7 @@ void SourceBoard::answered(std::vector<FoundNode> nodes, std::optional<uint64_t>
         if (differs) {
             const uint64_t next = first ? 1 : latest_->revision + 1;
             epoch_ = epoch.has_value() ? std::make_shared<std::atomic<uint64_t>>(*epoch) : nullptr;
-            latest_ = std::make_shared<const Found>(Found{std::move(nodes), revision.value_or(next), epoch_});
+            latest_ = std::make_shared<const Found>(Found{std::move(nodes), revision.value_or(next), epoch_, std::move(former)});
             changes_ += first ? 0 : 1;
         } else if (epoch_ != nullptr) {
             epoch_->store(epoch.value_or(0), std::memory_order_release);

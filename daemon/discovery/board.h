@@ -30,9 +30,10 @@ class SourceBoard {
 
     // A look-up succeeded with this list, which is sorted by name and not empty. revision: of the source; nullopt: one more than
     // the last if the list differs. epoch: as in Found. is_new: it differs from the last one, or a node was gone in
-    // between.
+    // between. former: as in Found.
     void answered(std::vector<FoundNode> nodes, std::optional<uint64_t> revision = std::nullopt,
-                  std::optional<uint64_t> epoch = std::nullopt, bool is_new = false);
+                  std::optional<uint64_t> epoch = std::nullopt, bool is_new = false,
+                  std::shared_ptr<const conf::FormerLists> former = nullptr);
     // Of the newest list.
     void set_epoch(uint64_t epoch);
     // A look-up failed, or found no node; why: a sentence without a full stop. Logs it (Lines), with a limit.

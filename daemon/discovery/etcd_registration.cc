@@ -42,7 +42,7 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       items_(std::move(items)),
       show_right_(std::move(show_right)),
       key_(keys + member_.name),
-      record_(member_text(member_)),
+      weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
       right_(items_.former_incarnation != 0) {
     if (show_right_ == nullptr) return;
@@ -175,7 +175,8 @@ EtcdRegistration::Put EtcdRegistration::put() {
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
     if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
-    reply = ask("kv/txn", put_request(key_, record_, lease_.id, revision));
+    member_.weight = weight_.load(std::memory_order_relaxed);
+    reply = ask("kv/txn", put_request(key_, member_text(member_), lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->code != no_lease) return failed(*failure), Put::failed;
         lease_ = {};
@@ -212,12 +213,31 @@ bool EtcdRegistration::look_at_record() {
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint()));
-    if (!found->keys.empty() && found->keys.front().lease == lease_.id) return true;
+    if (!found->keys.empty() && found->keys.front().lease == lease_.id) {
+        if (items_.looked != nullptr) items_.looked(uint64_t(found->revision));
+        put_weight(found->keys.front().mod_revision);
+        return true;
+    }
     leave();
     lines_.say(Level::warning, found->keys.empty() ?
                                    "discovery: the record of this process was deleted in etcd; it registers again" :
                                    "discovery: the record of this process was replaced in etcd; it registers again");
     return false;
+}
+
+// M9. If it fails, the next look at the record tries again, and so does it if another writer was first.
+void EtcdRegistration::put_weight(int64_t mod_revision) {
+    const uint32_t weight = weight_.load(std::memory_order_relaxed);
+    if (weight == member_.weight) return;
+    Member changed = member_;
+    changed.weight = weight;
+    const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, mod_revision));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return (void)failed(*failure);
+    if (read_put(std::get<std::string>(reply)).value_or(0) == 0) return;
+    lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
+                                  std::to_string(member_.weight) +
+                                  (weight == 0 ? "; other nodes get the keys of this one" : ""));
+    member_.weight = weight;
 }
 
 // False: not answered, or the lease is lost.

@@ -16,6 +16,7 @@
 // M7  A node's serving right follows each answer of etcd, and each request without one (registration_right.h, S17). A farcached has
 //     no such right.
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
+// M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items.
 #pragma once
 
 #include <atomic>
@@ -40,6 +41,8 @@ class EtcdRegistration {
     struct Items {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
+        // etcd has this revision, and was asked after the last call.
+        std::function<void(uint64_t revision)> looked = nullptr;
     };
     // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
     using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;
@@ -51,6 +54,8 @@ class EtcdRegistration {
     EtcdRegistration& operator=(const EtcdRegistration&) = delete;
 
     void start();  // throws std::system_error
+    // The record gets this weight within the third of a lease, or when the process registers. Any thread.
+    void change_weight(uint32_t weight) { weight_.store(weight, std::memory_order_relaxed); }
     // keep_record: it stays until the lease ends. A restart within that time keeps its items.
     void stop(bool keep_record = false);
 
@@ -63,6 +68,7 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
+    void put_weight(int64_t mod_revision);
     void leave();
     void renew_right();
     void show_right();
@@ -73,10 +79,11 @@ class EtcdRegistration {
     uint32_t retry_ms() const;
     static EtcdAccess hurried(EtcdAccess access, uint32_t ttl_s);
 
-    const Member member_;
+    Member member_;
     const Items items_;
     const ShowRight show_right_;
-    const std::string key_, record_;
+    const std::string key_;
+    std::atomic<uint32_t> weight_;  // as wanted
     EtcdClient client_;
     RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
@@ -86,7 +93,7 @@ class EtcdRegistration {
     uint64_t asked_ns_ = 0;        // the last request ended
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
-    int64_t record_revision_ = 0;
+    int64_t record_revision_ = 0;  // at which this process registered
     uint64_t cluster_ = 0;
     bool told_unread_ = false;     // that the right to be read is over, and requests are executed
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -176,7 +176,7 @@ void EtcdSource::publish() {
         told_change_ = book_.last_change();
         told_(listed_->nodes, told_change_);
     }
-    if (differs) return board_.answered(listed_->nodes, listed_->revision, book_.epoch(), /* is_new= */ true);
+    if (differs) return board_.answered(listed_->nodes, listed_->revision, book_.epoch(), /* is_new= */ true, listed_->former);
     if (!book_.is_empty()) board_.set_epoch(book_.epoch());
 }
 

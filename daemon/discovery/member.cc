@@ -89,8 +89,8 @@ Parsed parse_member(std::string_view name, std::string_view text) {
         !is_address(member.tcp) || !is_address(member.verbs))
         return "has an address that is not HOST:PORT";
     if (member.tcp.empty() && member.verbs.empty()) return "has no address";
-    if (!take_number(*fields, "weight", 1, limits::node_weight_max, member.weight))
-        return "has a weight that is not a whole number from 1 to " + std::to_string(limits::node_weight_max);
+    if (!take_number(*fields, "weight", 0, limits::node_weight_max, member.weight))
+        return "has a weight that is not a whole number from 0 to " + std::to_string(limits::node_weight_max);
     if (!take_text(*fields, "zone", member.zone) || (!member.zone.empty() && !is_zone_name(member.zone)))
         return "has a zone that is not a name";
     if (!take_incarnation(*fields, member.incarnation)) return "has an incarnation that is not a number";

@@ -22,7 +22,7 @@ struct Member {
 
     std::string name;
     std::string tcp, verbs;      // "10.0.0.2:11300"; empty: none; at least one is there
-    uint32_t weight = 1;         // 1 to limits::node_weight_max
+    uint32_t weight = 1;         // up to limits::node_weight_max; 0: it gets no keys
     std::string zone;            // empty: none
     uint64_t incarnation = 0;    // of the node's memory
     std::string version;         // of farnode

@@ -37,10 +37,9 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     const std::string name = name_of(at.key);
     newest_ = std::max(newest_, at.mod_revision);
     last_change_ = std::max(last_change_, at.mod_revision);
-    if (!at.created || members_.contains(name)) no_join(at.mod_revision);
     const auto skip = [&](const std::string& why) {
         members_.erase(name);
-        no_join(at.mod_revision);
+        forget_former();
         skipped_++;
         complaints.push_back("the member at " + shown_key(at.key) + " " + why);
     };
@@ -51,8 +50,9 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     auto spec = spec_of(member, channel_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
-    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision,
-                                           at.created ? at.mod_revision : 0, 0});
+    const auto known = members_.find(name);
+    if (known != members_.end() && known->second.member.incarnation != member.incarnation) forget_former();
+    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision, 0});
 }
 
 // present: sorted names.
@@ -74,7 +74,7 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     cluster_ = range.cluster;
     complete_ = range.revision;
     newest_ = range.revision;
-    not_joined_ = range.revision;  // the deletions before it are not known
+    forget_former();  // what came and went before it is not known
     keys_ = range.count;
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
@@ -94,20 +94,49 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
 MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     Complaints complaints;
     for (const EtcdEvent& event : watched.events) {
+        std::optional<Nodes> before = whole_list();
+        has_forgotten_ = false;
         complete_ = std::max(complete_, event.at.mod_revision);
         if (!event.deleted) {
             keys_ += event.at.created ? 1 : 0;
             put(event.at, complaints);
-            continue;
+        } else {
+            keys_--;
+            newest_ = std::max(newest_, event.at.mod_revision);
+            last_change_ = std::max(last_change_, event.at.mod_revision);
+            members_.erase(name_of(event.at.key));
         }
-        keys_--;
-        newest_ = std::max(newest_, event.at.mod_revision);
-        last_change_ = std::max(last_change_, event.at.mod_revision);
-        no_join(event.at.mod_revision);
-        members_.erase(name_of(event.at.key));
+        note_change(std::move(before), event.at.mod_revision);
     }
     revision_ = std::max(revision_, watched.revision);
     return complaints;
+}
+
+std::optional<MemberBook::Nodes> MemberBook::whole_list() const {
+    Nodes nodes;
+    std::set<std::string> addresses;
+    for (const auto& [name, entry] : members_) {
+        if (entry.leaves_ns != 0 || !addresses.insert(conf::address_of(entry.node)).second) return std::nullopt;
+        nodes.push_back(entry.node);
+    }
+    return nodes.empty() ? std::nullopt : std::optional(std::move(nodes));
+}
+
+void MemberBook::note_change(std::optional<Nodes> before, int64_t revision) {
+    const std::optional<Nodes> after = whole_list();
+    if (!before.has_value() || !after.has_value() || has_forgotten_) return forget_former();
+    const auto same = [](const conf::NodeSpec& one, const conf::NodeSpec& other) {
+        return one.name == other.name && one.weight == other.weight && conf::address_of(one) == conf::address_of(other);
+    };
+    if (std::ranges::equal(*before, *after, same)) return;
+    former_.insert(former_.begin(), {uint64_t(revision), *std::move(before)});
+    if (former_.size() > former_max) former_.pop_back();
+}
+
+void MemberBook::forget_former() {
+    has_forgotten_ = true;
+    if (told_former_ != nullptr) told_former_->over.store(true, std::memory_order_release);
+    former_.clear();
 }
 
 // While members are held (B2), revisions of before and after mix.
@@ -158,18 +187,16 @@ MemberBook::Complaints MemberBook::left_out() { return std::exchange(left_out_li
 
 std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     const auto leaves = [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; };
-    if (std::erase_if(members_, leaves) != 0) no_join(newest_);
+    if (std::erase_if(members_, leaves) != 0) forget_former();
     if (members_.empty()) return nullptr;  // B3
     std::vector<Member> members = choose();
     if (members == listed_ && last_change_ <= listed_change_) return nullptr;
     listed_change_ = last_change_;
     auto list = std::make_shared<Found>();
-    const bool is_whole = members.size() == members_.size();
-    for (const Member& member : members) {
-        const Entry& entry = members_.at(member.name);
-        const bool joined = is_whole && entry.created > not_joined_;
-        list->nodes.push_back({entry.node, member.zone, member.incarnation, member.version, joined ? uint64_t(entry.created) : 0});
-    }
+    for (const Member& member : members)
+        list->nodes.push_back({members_.at(member.name).node, member.zone, member.incarnation, member.version});
+    told_former_ = std::make_shared<conf::FormerLists>(former_);
+    list->former = told_former_;
     listed_revision_ = std::max(uint64_t(revision_), listed_revision_ + 1);
     list->revision = listed_revision_;
     listed_ = std::move(members);

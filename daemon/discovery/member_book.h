@@ -7,6 +7,8 @@
 //     missing then stay for the longest ttl and hold_s: the nodes register again within that time.
 // B3  An empty book makes no list: the last one stays.
 // B4  Of members with one address, a list has the one that etcd lists and that changed last. The others stay in the book.
+// B5  A list names those before it (Found::former), as far as the book knows all of them. They end at a new range, at a member that
+//     the book skips, leaves out or holds, and at a node that has replaced another one, or was restarted.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,7 @@ namespace farcached::daemon {
 class MemberBook {
   public:
     static constexpr uint32_t hold_s = 2, ttl_s_unknown = 10;
+    static constexpr size_t former_max = 8;  // lists
 
     // nodes: the prefix of the keys. origin: as in NodeSpec.
     MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin);
@@ -63,15 +66,18 @@ class MemberBook {
         Member member;
         conf::NodeSpec node;     // the member's
         int64_t mod_revision = 0;
-        int64_t created = 0;     // the revision at which its record was created; 0: not seen, or the record was replaced since
         uint64_t leaves_ns = 0;  // 0: etcd has it
     };
     using Entries = std::map<std::string, Entry>;
     void put(const EtcdKey& at, Complaints& complaints);
     void hold_missing(const std::vector<std::string>& present, bool lost_history, uint64_t now_ns);
     std::string name_of(const std::string& key) const;
-    // Something else than a join has changed the list.
-    void no_join(int64_t revision) { not_joined_ = std::max(not_joined_, revision); }
+    // nullopt: members are left out or held, or the book is empty.
+    using Nodes = std::vector<conf::NodeSpec>;
+    std::optional<Nodes> whole_list() const;
+    void note_change(std::optional<Nodes> before, int64_t revision);
+    // The lists so far are not those before the next one (B5).
+    void forget_former();
     std::vector<Member> choose();
 
     const std::string nodes_, origin_;
@@ -82,7 +88,9 @@ class MemberBook {
     std::vector<Member> listed_;     // in the last list
     uint64_t listed_revision_ = 0;
     int64_t revision_ = 0, newest_ = 0, keys_ = 0, last_change_ = 0, listed_change_ = 0, complete_ = 0;
-    int64_t not_joined_ = 0;  // the revision of the last change that may be another one than a node that joined
+    std::vector<conf::FormerList> former_;  // the newest first; at most former_max
+    bool has_forgotten_ = false;            // in this event
+    std::shared_ptr<conf::FormerLists> told_former_;  // Found::former of the last list
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
 };

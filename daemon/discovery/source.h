@@ -27,7 +27,6 @@ struct FoundNode {
     std::string zone = {};        // empty: the source has none
     uint64_t incarnation = 0;     // 0: the source has none
     std::string version = {};     // of farnode; empty: the source has none
-    uint64_t joined = 0;          // as in NodeSpec
 };
 
 struct Found {
@@ -36,6 +35,7 @@ struct Found {
     // The newest revision of etcd at which this was the list, as far as known. It rises while this is the newest list. 0: the list
     // has no place in an order that all farcached share. nullptr: the source has no order.
     SharedEpoch epoch = nullptr;
+    std::shared_ptr<const conf::FormerLists> former = nullptr;  // before this one, by etcd; nullptr: none is known
 };
 
 // As `stats discovery` shows it.

@@ -205,7 +205,7 @@ LinkPeer* Links::usable(uint32_t place) {
     LinkPeer& peer = *list_[place];
     if (!peer.reachable() || !peer.takes_keys()) return nullptr;
     if (!peer.node().drained.load(std::memory_order_relaxed)) [[likely]] return &peer;
-    return set_->options.failover && list_.size() > 1 ? &peer : nullptr;
+    return set_->options.failover && set_->placement->size() > 1 ? &peer : nullptr;
 }
 
 LinkPeer* Links::choose(std::string_view key) {
@@ -240,7 +240,7 @@ bool Links::any_moved_from(std::string_view key, Is&& is) const {
     if constexpr (broken::build)
         if (broken::s19_move_early) return false;
     if (set_->placement->is_by_chance()) return false;
-    const LinkPeer& own = *list_[list_.size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
+    const LinkPeer& own = *list_[set_->placement->size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
         if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
         bool listed = false;

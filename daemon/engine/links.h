@@ -105,15 +105,15 @@ class Links {
     // Answered once all nodes have done it.
     SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
     // Have items a copy on a second node?
-    bool has_copies() const { return set_->options.copies && list_.size() > 1; }
-    // Where a key was before its node joined the list.
+    bool has_copies() const { return set_->options.copies && set_->placement->size() > 1; }
+    // Where a key was before a change of the list gave it to its node.
     struct FormerHome {
         LinkPeer* peer;
         uint64_t since;  // the revision of etcd at which that changed
     };
     // For warm_up_s after the set was taken; nullopt: nowhere, or it is not known (MovedItems, G3).
     std::optional<FormerHome> former_home(std::string_view key) {
-        return set_->joins.empty() ? std::nullopt : find_former_home(key);
+        return set_->changes.empty() ? std::nullopt : find_former_home(key);
     }
     SubmitResult ask(const protocol::GetOp& op, const FormerHome& home, Ticket ticket);
     // Does a miss at the primary not mean that there is no item? For some time after a change of the list.

@@ -106,13 +106,14 @@ SubmitResult Links::ask(const protocol::CopiesOp& op, size_t place, Ticket ticke
 
 std::optional<Links::FormerHome> Links::find_former_home(std::string_view key) {
     if (now() >= shared_.nodes.refills_until_ns()) return std::nullopt;
-    const uint32_t own = list_.size() == 1 ? 0 : set_->placement->node_of(key, /* chance= */ 0);
-    for (const Join& joined : set_->joins) {
-        const uint32_t former = joined.home_of(key);
+    if (set_->former_lists->over.load(std::memory_order_acquire)) return std::nullopt;
+    const uint32_t own = set_->placement->size() == 1 ? 0 : set_->placement->node_of(key, /* chance= */ 0);
+    for (const ListChange& change : set_->changes) {
+        const uint32_t former = change.home_of(key);
         if (former == own) continue;
-        LinkPeer* const peer = usable(former);
+        LinkPeer* const peer = former == ListChange::gone ? nullptr : usable(former);
         if (peer == nullptr || !peer->answers()) return std::nullopt;
-        return FormerHome{peer, joined.revision};
+        return FormerHome{peer, change.revision};
     }
     return std::nullopt;
 }

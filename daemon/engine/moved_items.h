@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MovedItems: brings an item from the node that had its key before another node joined the list, when a client asks for it.
-// Requests for such a key take these steps for warm_up_s after the change, each only if the one before it has not answered:
+// MovedItems: brings an item from the node that had its key before the list of nodes changed, when a client asks for it. A node has
+// joined, or its weight has changed, perhaps to 0. Requests for such a key take these steps for warm_up_s after the change, each
+// only if the one before it has not answered:
 //
 //     get               its node -> the key's mark there -> get at the former node -> store here, if the mark is the same -> reply
 //     set               as without steps
@@ -8,13 +9,14 @@
 //
 // Owner: a Worker; its thread alone. The requests of a key take their steps as in SteppedRequests.
 //
-// G1  The item that a step brings is the key's present one: every mutation since the node joined was executed there. That node
-//     gives no mark for a key that a mutation has touched (node/store/touched_keys.h), and stores nothing under a mark that is not
-//     the key's last one.
-// G2  The former node gives no item that had moved away from it before the join (node/store/hidden_items.h, F3). So the key was its
-//     own by the list before the join, and by every list that the node had known.
-// G3  Links::former_home() names a former node only if, since the join, no change of the list in etcd was anything but a join. By
-//     all those lists the key's node is the present one. So no other node had the key in between.
+// G1  The item that a step brings is the key's present one: every mutation since the change was executed at the key's node. It
+//     gives no mark for a key that a mutation has touched since (node/store/touched_keys.h). It stores nothing under a mark that is
+//     not the key's last one.
+// G2  The former node gives no item that had moved away from it before the change (node/store/hidden_items.h, F3). So the key was
+//     its own by the list before the change, and by every list that the node had known.
+// G3  Links::former_home() knows every list of etcd's since the change (Found::former). By all of them the key's node is the
+//     present one. So no other node had the key in between. If there are newer lists that this process does not know, a node that
+//     knows one gives no mark.
 #pragma once
 
 #include <cstdint>

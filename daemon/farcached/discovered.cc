@@ -112,12 +112,13 @@ std::shared_ptr<const Found> Discovered::newer() const {
 conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     settings.proxy.nodes.clear();
     settings.proxy.list_epoch = found.epoch;
+    settings.proxy.former_lists = found.former;
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
         settings.proxy.nodes.back().zone = one.zone;
-        settings.proxy.nodes.back().joined = one.joined;
-        if (!weighs(settings.proxy.distribution)) settings.proxy.nodes.back().weight = 1;
+        if (!weighs(settings.proxy.distribution) && one.node.weight != 0) settings.proxy.nodes.back().weight = 1;
     }
+    std::ranges::stable_partition(settings.proxy.nodes, [](const conf::NodeSpec& node) { return node.weight != 0; });
     return settings;
 }
 

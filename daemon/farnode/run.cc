@@ -347,6 +347,7 @@ struct Running {
     Files& files;
     SpillLink* to_peer;  // nullptr: none
     process::HttpServers& http;
+    daemon::EtcdRegistration* registration;  // nullptr: none
 };
 
 void reload(process::Reloader& reloader, const Running& running) try {
@@ -368,6 +369,7 @@ void reload(process::Reloader& reloader, const Running& running) try {
     });
     if (!done) return;
     of_http.use();
+    if (running.registration != nullptr) running.registration->change_weight(reloader.running().node.weight);
     if (peers != nullptr) files.peers.use(std::move(peers));
     if (keys == nullptr) return;
     running.server.use_keys(keys);
@@ -440,14 +442,17 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         node.note_touched(now);  // before its record is there
         return any;
     };
+    daemon::EtcdRegistration::Items items{former_incarnation, drop};
     daemon::EtcdRegistration::ShowRight show_right;
-    if (settings.node.discover_fence)
+    if (settings.node.discover_fence) {
+        items.looked = [&node](uint64_t revision) { node.looked(revision, process::node_now()); };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
-            if (server.list().registered(revision)) node.joined(revision);
+            if (server.list().registered(revision)) node.joined(revision, process::node_now());
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
         };
-    auto registration = std::make_unique<daemon::EtcdRegistration>(
-        *etcd, etcd->url.nodes(), std::move(member), daemon::EtcdRegistration::Items{former_incarnation, drop}, show_right);
+    }
+    auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, etcd->url.nodes(), std::move(member), std::move(items),
+                                                                    std::move(show_right));
     registration->start();
     return registration;
 }
@@ -521,7 +526,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
 
     const bool graceful = signals.wait_for_the_end([&] {
         const process::ServiceManager::Reloading told(manager);
-        reload(reloader, {node, facts, *server, files, to_peer.get(), http});
+        reload(reloader, {node, facts, *server, files, to_peer.get(), http, registration.get()});
     });
     if (pages != nullptr) pages->set_stopping();
     if (registration != nullptr) registration->stop(restart->file() != nullptr && !graceful);  // before the connections end

@@ -34,6 +34,13 @@ OwnedKeys all_keys(const KeyPlace& place) {
     return all;
 }
 
+// Of each member. Empty: any of them may have any key.
+std::vector<OwnedKeys> owned_of(const NodeSet& set) {
+    std::vector<OwnedKeys> owned = set.placement->owned();
+    if (!owned.empty()) owned.resize(set.members.size(), OwnedKeys{.place = owned.front().place});  // weight 0: none
+    return owned;
+}
+
 // The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
 bool was_gone_between(const NodeSet& last, const NodeSet& next) {
     if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
@@ -71,7 +78,7 @@ class PairChange {
         bool operator==(const Homes&) const = default;
     };
     static Homes homes(const NodeSet& set, uint32_t spot) {
-        if (set.members.size() == 1) return {set.members[0].one.get(), nullptr};
+        if (set.placement->size() == 1) return {set.members[0].one.get(), nullptr};
         const proxy::NodePair pair = set.placement->pair_at(spot);
         return {set.members[pair.first].one.get(), set.members[pair.second].one.get()};
     }
@@ -137,7 +144,7 @@ std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const Node
 
 std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
-    const std::vector<protocol::OwnedKeys> had = last.placement->owned(), has = next.placement->owned();
+    const std::vector<protocol::OwnedKeys> had = owned_of(last), has = owned_of(next);
     for (size_t i = 0; i < changes.size(); i++) {
         KeptKeys& kept = changes[i].kept;
         const protocol::OwnedKeys* const own = has.empty() ? nullptr : &has[i];
@@ -155,40 +162,40 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
     return changes;
 }
 
-void MovedKeys::forget_joins(const NodeSet& last, NodeSet& next) {
+void MovedKeys::forget_changes(const NodeSet& last, NodeSet& next) {
     const proxy::PlacementOptions& had = last.placement->options();
     const proxy::PlacementOptions& has = next.placement->options();
     const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag &&
                       last.options.failover == next.options.failover;
     if (!same) placed_since_ = std::max(epoch_now(last.epoch), epoch_now(next.epoch));
-    std::erase_if(next.joins, [this](const Join& join) { return join.revision <= placed_since_; });
+    std::erase_if(next.changes, [this](const ListChange& change) { return change.revision <= placed_since_; });
 }
 
 // Of a list of etcd's. Only the order of its changes says that no other node had a key in between (MovedItems, G3).
-std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings,
-                           const std::vector<proxy::PlacementNode>& nodes) {
-    std::vector<Join> joins;
+void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
     const NodeOptions& with = set.options;
     const bool reads_only = with.key != nullptr && with.key->role() == protocol::AuthRole::reader;
-    if (with.copies || with.failover || with.refill_ns == 0 || reads_only || set.placement->is_by_chance()) return joins;
-    std::set<uint64_t, std::greater<>> revisions;
-    for (const conf::NodeSpec& spec : settings.nodes) revisions.insert(spec.joined);
-    revisions.erase(0);
-    for (const uint64_t revision : revisions) {
-        Join joined{revision, nullptr, {}};
+    const bool warms_up = !with.copies && !with.failover && with.refill_ns != 0 && !reads_only;
+    if (!warms_up || settings.former_lists == nullptr || set.placement->is_by_chance()) return;
+    set.former_lists = settings.former_lists;
+    for (const conf::FormerList& former : settings.former_lists->lists) {
+        ListChange change{former.ended, nullptr, {}};
         std::vector<proxy::PlacementNode> before;
-        for (uint32_t i = 0; i < nodes.size(); i++) {
-            if (settings.nodes[i].joined >= revision) continue;
-            before.push_back(nodes[i]);
-            joined.members.push_back(i);
+        for (const conf::NodeSpec& spec : former.nodes) {
+            if (spec.weight == 0) continue;
+            before.push_back({spec.name, spec.hash_as, spec.weight});
+            const std::string address = conf::address_of(spec);
+            const auto at = std::ranges::find_if(set.members, [&](const NodeSet::Member& member) {
+                return member.one->name == spec.name && member.one->address == address;
+            });
+            change.members.push_back(at == set.members.end() ? ListChange::gone : uint32_t(at - set.members.begin()));
         }
         auto made = before.empty() ? proxy::Placement::Result(proxy::Placement::Errors()) :
                                      proxy::Placement::make(before, set.placement->options());
-        if (joins.size() == Join::joins_max || std::holds_alternative<proxy::Placement::Errors>(made)) return joins;
-        joined.before = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
-        joins.push_back(std::move(joined));
+        if (std::holds_alternative<proxy::Placement::Errors>(made)) return;
+        change.before = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
+        set.changes.push_back(std::move(change));
     }
-    return joins;
 }
 
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {

@@ -25,15 +25,15 @@ struct FormerPlaces;
 struct Kept;
 struct NodeSet;
 
-// Nodes joined the list at a revision of etcd.
-struct Join {
-    static constexpr size_t joins_max = 8;  // that a set remembers
+// The list of nodes changed at a revision of etcd.
+struct ListChange {
+    static constexpr uint32_t gone = UINT32_MAX;
 
     uint64_t revision;
     std::shared_ptr<const proxy::Placement> before;
     std::vector<uint32_t> members;  // the number in `before` -> the number in the set
 
-    // The number in the set of the node that had the key before.
+    // The number in the set of the node that had the key before; gone: it is not in the set.
     uint32_t home_of(std::string_view key) const {
         return members[members.size() == 1 ? 0 : before->node_of(key, /* chance= */ 0)];
     }
@@ -47,8 +47,8 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
-    // Leaves out of the set the joins from before other options than its own placed the keys.
-    void forget_joins(const NodeSet& last, NodeSet& next);
+    // Leaves out of the set the changes from before other options than its own placed the keys.
+    void forget_changes(const NodeSet& last, NodeSet& next);
 
   private:
     std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);
@@ -62,8 +62,7 @@ class MovedKeys {
 // are joined to one. Throws std::bad_alloc.
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
 
-// NodeSet::joins of that set, which consists of these nodes in this order. Throws std::bad_alloc.
-std::vector<Join> joins_of(const NodeSet& set, const conf::ProxySettings& settings,
-                           const std::vector<proxy::PlacementNode>& nodes);
+// Fills NodeSet::changes of that set, which is otherwise complete. Throws std::bad_alloc.
+void note_changes(NodeSet& set, const conf::ProxySettings& settings);
 
 }  // namespace farcached::daemon

@@ -167,7 +167,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, look_up);
     for (size_t i = 0; i < made_nodes.size(); i++) {
         const conf::NodeSpec& spec = settings.nodes[i];
-        places.push_back({spec.name, spec.hash_as, spec.weight});
+        if (spec.weight != 0) places.push_back({spec.name, spec.hash_as, spec.weight});
         const bool near = !spec.zone.empty() && spec.zone == settings.zone;
         set->has_near = set->has_near || near;
         if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
@@ -180,7 +180,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         for (const std::string& error : *errors) text += error + "\n";
     if (!text.empty()) return problem(std::move(text));
     set->placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
-    set->joins = joins_of(*set, settings, places);
+    note_changes(*set, settings);
     return set;
 }
 
@@ -211,10 +211,10 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
-        moved_.forget_joins(*last, *set);
+        moved_.forget_changes(*last, *set);
         set->former = former_places(*last, moves(*last));
     }
-    refill(set->options, !set->joins.empty());
+    refill(set->options, !set->changes.empty());
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));

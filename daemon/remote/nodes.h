@@ -128,33 +128,34 @@ struct FormerPlaces {
 
     // Were these the key's nodes, in this order?
     bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {
-        if (!copies || placement == nullptr || nodes.size() < 2) return false;
+        if (!copies || placement == nullptr || placement->size() < 2) return false;
         const proxy::NodePair pair = placement->pair_of(key);
         return nodes[pair.first].get() == &first && nodes[pair.second].get() == &second;
     }
     bool may_have_copy(const OneNode& node, std::string_view key) const {
-        if (!copies || placement == nullptr || nodes.size() < 2) return false;
+        if (!copies || placement == nullptr || placement->size() < 2) return false;
         return nodes[placement->pair_of(key).second].get() == &node;
     }
     // May the key have been there?
     bool may_have(const OneNode& node, std::string_view key) const {
         if (placement == nullptr)
             return std::ranges::any_of(nodes, [&](const auto& one) { return one.get() == &node; });
-        return nodes[nodes.size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get() == &node;
+        return nodes[placement->size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get() == &node;
     }
 };
 
-// The configuration at one moment. Nodes are numbered from 0, as in the placement.
+// The configuration at one moment. Nodes are numbered from 0, as in the placement; those without keys come last.
 struct NodeSet {
     struct Member {
         std::shared_ptr<OneNode> one;
-        uint32_t weight = 1;
+        uint32_t weight = 1;    // 0: no keys
         std::string zone = {};  // empty: none
         bool near = false;      // its zone is this process's
     };
     NodeOptions options;
     std::vector<Member> members;
-    std::vector<Join> joins;  // the last ones, newest first; empty: items move nowhere
+    std::vector<ListChange> changes;  // the last ones, newest first; empty: items move nowhere
+    std::shared_ptr<const conf::FormerLists> former_lists;  // of the changes
     bool has_near = false;  // one of them is
     std::shared_ptr<const proxy::Placement> placement;
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
@@ -263,9 +264,9 @@ class Nodes final : public NodesView {
     bool moves(const NodeSet& set) const {
         return std::ranges::any_of(set.members, [&](const NodeSet::Member& member) { return fences_.moves(member.one->fence); });
     }
-    // A node that has just joined, or was restarted, has no items.
-    void refill(const NodeOptions& options, bool joined = false) noexcept {
-        if (options.copies || joined) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
+    // A node that has just joined, was restarted, or has more keys, lacks items.
+    void refill(const NodeOptions& options, bool moves = false) noexcept {
+        if (options.copies || moves) refills_until_ns_.store(boottime_ns() + options.refill_ns, std::memory_order_relaxed);
     }
     static NodePlace place_of(const OneNode& node) { return {node.name, node.place, node.port}; }
     template <class Line>

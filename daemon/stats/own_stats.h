@@ -40,7 +40,7 @@ inline constexpr SampleRow own_rows[] = {
      [](const Sample& s) { return s.workers.replica_refills; }},
     {"replica_refusals", "changes refused because the second node did not reply",
      [](const Sample& s) { return s.workers.replica_refusals; }},
-    {"moved_fetches", "keys asked for at the node that had them before a node joined the list",
+    {"moved_fetches", "keys asked for at the node that had them before the list changed",
      [](const Sample& s) { return s.workers.moved_fetches; }},
     {"moved_hits", "of these, keys whose item it had", [](const Sample& s) { return s.workers.moved_hits; }},
     {"warm_fetches", "keys asked for at the source of warm_from", [](const Sample& s) { return s.workers.warm_fetches; }},

@@ -103,7 +103,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(replica_reads, "gets answered by a copy in the own zone, or of a very hot key")             \
     X(replica_refills, "items that a miss stored at their first node from the copy")              \
     X(replica_refusals, "changes refused because the second node did not reply")                  \
-    X(moved_fetches, "keys asked for at the node that had them before a node joined")             \
+    X(moved_fetches, "keys asked for at the node that had them before the list changed")          \
     X(moved_hits, "of these, keys whose item it had")                                             \
     X(warm_fetches, "keys asked for at the source of warm_from")                                  \
     X(warm_hits, "of these, keys that the source had")                                            \

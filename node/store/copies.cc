@@ -62,22 +62,43 @@ void Node::open_copies(NodeSeconds now, uint64_t name) {
 
 // ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------
 
+namespace {
+
+// Of a partition, for one span.
+size_t touched_bits(const Node::Impl& impl) {
+    constexpr uint64_t bytes_per_bit = 64;
+    return std::max<size_t>(size_t(impl.config.memory_bytes / bytes_per_bit / impl.partitions.size()), 4096);
+}
+
+// Without memory the node brings no items from others.
+template <class Act>
+void act_on_touched(Partition& partition, Act&& act) {
+    try {
+        act(partition.touched());
+    } catch (const std::bad_alloc&) {
+        partition.touched().end();
+    }
+}
+
+}  // namespace
+
 void Node::note_touched(NodeSeconds now) {
-    constexpr uint64_t bytes_per_bit = 128;
-    const size_t bits = std::max<size_t>(size_t(impl_->config.memory_bytes / bytes_per_bit / impl_->partitions.size()), 4096);
     impl_->each_partition([&](Partition& partition) {
         partition.marks().note_all();
-        try {
-            partition.touched().begin(bits, partition.latest(now) + moved_kept_s);
-        } catch (const std::bad_alloc&) {  // it brings no items from other nodes
-        }
+        act_on_touched(partition, [&](TouchedKeys& keys) { keys.begin(touched_bits(*impl_), partition.latest(now)); });
     });
 }
 
-void Node::joined(uint64_t revision) {
-    impl_->each_partition([revision](Partition& partition) {
-        partition.touched().joined(revision);
+void Node::joined(uint64_t revision, NodeSeconds now) {
+    impl_->each_partition([&](Partition& partition) {
+        act_on_touched(partition, [&](TouchedKeys& keys) { keys.joined(touched_bits(*impl_), revision, partition.latest(now)); });
         partition.forget_moves();
+    });
+}
+
+void Node::looked(uint64_t revision, NodeSeconds now) {
+    impl_->each_partition([&](Partition& partition) {
+        act_on_touched(partition, [&](TouchedKeys& keys) { keys.looked(revision, partition.latest(now)); });
     });
 }
 

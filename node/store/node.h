@@ -245,11 +245,13 @@ class Node {
                            Place* away = nullptr);
     // Of an item whose key has moved to another node, at op.moved_since or later. Nothing changes.
     protocol::GetReply get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
-    // This node has no items, and is about to join a fleet: notes which keys are touched, for moved_kept_s (StoreOp::moved_since).
+    // This node has no items, and is about to join a fleet: notes from now on which keys are touched (StoreOp::moved_since).
     void note_touched(NodeSeconds now);
     // Its record is in etcd since this revision. Earlier moves of keys do not count: their epochs may be of another history of
     // etcd.
-    void joined(uint64_t revision);
+    void joined(uint64_t revision, NodeSeconds now);
+    // It has asked etcd since the last call, which has this revision (TouchedKeys, T2).
+    void looked(uint64_t revision, NodeSeconds now);
     // The tier had that value of the key there. It may return to memory (SpillRules).
     void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
     // The tier has not: the item is gone, unless it has changed since.

@@ -114,7 +114,7 @@ class alignas(64) Partition {
     void note_change(uint64_t hash) {
         marks_.note(hash);
         holds_.spoil(hash);
-        touched_.note(hash, latest_);
+        touched_.note(hash);
     }
     TouchedKeys& touched() { return touched_; }
     // Has the key's item moved away, at that epoch or later, and not before?

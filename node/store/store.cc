@@ -165,7 +165,7 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
 // Of another node, under the key's mark.
 bool takes_items(Partition& partition, const StoreOp& op, NodeSeconds now) {
     if (partition.is_closed(now)) return false;
-    return !op.moved_since.has_value() || partition.touched().is_untouched(op.key.hash, *op.moved_since, now);
+    return !op.moved_since.has_value() || partition.touched().is_untouched(op.key.hash, *op.moved_since);
 }
 
 bool joins(const StoreOp& op) { return op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend; }

@@ -298,7 +298,7 @@ def announced():
 def malformed(etcd):
     good = {"good": record("good"), "weighty": record("weighty", weight=65535)}
     bad = {"words": "no JSON", "list": "[]", "other": record("another"), "heavy": record("heavy", weight=10**30),
-           "light": record("light", weight=0), "typed": record("typed", weight="x"), "zone": record("zone", zone=[1]),
+           "light": record("light", weight=-1), "typed": record("typed", weight="x"), "zone": record("zone", zone=[1]),
            "address": json.dumps({"name": "address", "addresses": {"tcp": 5}}), "n" * 64: record("n" * 64), "a/b": record("a/b"),
            "deep": "[" * 15000, "bytes": b"\xff\x00" * 100, "empty": "", "large": b"x" * (10 << 20)}
     for name, value in {**bad, **good}.items():

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes join a fleet whose items are on one node each (daemon/engine/moved_items.h): a client that asks for an item of a key that
-moved gets it, once, from the node that had it before. No other item comes back: not one that was changed, deleted or flushed since,
-and none after a node has left."""
+"""Nodes join a fleet whose items are on one node each, or their weights change, to 0, too (daemon/engine/moved_items.h): a client
+that asks for an item of a key that moved gets it, once, from the node that had it before. No other item comes back: none that was
+changed, deleted or flushed since."""
 import contextlib
 import os
+import signal
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized  # noqa: E402
-from etcd import Etcd  # noqa: E402
+from etcd import Etcd, Relay  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
@@ -21,17 +24,21 @@ LARGE = b"l" * 100_000
 
 
 class Fleet:
-    """Nodes a and b; farcached `one` and `two`, each with a worker thread more than one."""
+    """Nodes a and b; farcached `one` and `two`, which reaches etcd over a relay, each with a worker thread more than one."""
 
     def __init__(self, stack, etcd, prefix, faults=None, options=""):
         self.stack = stack
         self.source = etcd.source(prefix=prefix)
+        self.relay = stack.enter_context(Relay(etcd.port))
+        self.folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.weights = {}
         self.nodes = {name: self.node(name) for name in "ab"}
         table = Table()
         stack.callback(table.unlink)
-        self.daemons = {name: stack.enter_context(Daemon("--discover", self.source, "-o", table.options() + options, threads=2,
+        sources = {"one": self.source, "two": "etcd://127.0.0.1:%d%s" % (self.relay.port, prefix)}
+        self.daemons = {name: stack.enter_context(Daemon("--discover", source, "-o", table.options() + options, threads=2,
                                                          **faulty("farcached", faults)))
-                        for name in ("one", "two")}
+                        for name, source in sources.items()}
         self.one, self.two = (stack.enter_context(daemon.client()) for daemon in self.daemons.values())
         self.until_list("ab")
         for number, key in enumerate(KEYS):
@@ -42,25 +49,43 @@ class Fleet:
         return b"first of " + key.encode() + (LARGE if key.endswith("7") else b"")
 
     def node(self, name):
-        return self.stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "-m", "64", "-t", "1", "--name", name, "--discover",
-                                                self.source, "--member-ttl", TTL))
+        self.write_weight(name, 1)
+        return self.stack.enter_context(Farnode("--config", self.file_of(name), "--tcp", "127.0.0.1:0", "-m", "64", "-t", "1",
+                                                "--name", name, "--discover", self.source, "--member-ttl", TTL))
 
-    def joins(self, name):
-        """Returns the keys that move to it."""
+    def file_of(self, name):
+        return os.path.join(self.folder, name + ".toml")
+
+    def write_weight(self, name, weight):
+        self.weights[name] = weight
+        with open(self.file_of(name), "w") as file:
+            file.write("weight = %d\n" % weight)
+
+    def moves(self, act, daemons=("one", "two")):
+        """Returns the keys that move."""
         before = self.homes()
-        self.nodes[name] = self.node(name)
-        self.until_list(self.nodes)
+        act()
+        self.until_list(self.nodes, daemons)
         homes = self.homes()
-        return [key for key in KEYS if homes[key] == name and before[key] != name]
+        return [key for key in KEYS if homes[key] != before[key]]
 
-    def leaves(self, name):
+    def joins(self, name, daemons=("one", "two")):
+        return self.moves(lambda: self.nodes.update({name: self.node(name)}), daemons)
+
+    def weighs(self, name, weight):
+        self.write_weight(name, weight)
+        return self.moves(lambda: self.nodes[name].signal(signal.SIGHUP))
+
+    def leaves(self, name, daemons=("one", "two")):
+        self.weights.pop(name)
         self.nodes.pop(name).stop()
-        self.until_list(self.nodes)
+        self.until_list(self.nodes, daemons)
 
-    def until_list(self, names):
-        for daemon in self.daemons.values():
-            shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and all_up(shown))
-            assert set(shown) == set(names), shown
+    def until_list(self, names, daemons=("one", "two")):
+        weights = {name: self.weights[name] for name in names}
+        for daemon in daemons:
+            shown = until(lambda: nodes_shown(self.daemons[daemon]), lambda shown: all_up(shown) and weights_of(shown) == weights)
+            assert weights_of(shown) == weights, shown
 
     def homes(self):
         return {key: self.daemons["one"].stats("route " + key)["node"] for key in KEYS}
@@ -69,9 +94,13 @@ class Fleet:
         return sum(int(daemon.stats("proxy")[counter]) for daemon in self.daemons.values())
 
     def wrong(self, client, keys):
-        """Those whose item is not the first one, with its flags."""
+        """The first five whose item is not the first one, with its flags."""
         found = {key.decode(): (value, flags) for key, flags, value, _ in client.get_many(keys)}
-        return [key for key in keys if found.get(key) != (self.first(key), KEYS.index(key))]
+        return [key for key in keys if found.get(key) != (self.first(key), KEYS.index(key))][:5]
+
+
+def weights_of(shown):
+    return {name: int(one["weight"]) for name, one in shown.items()}
 
 
 def said(client, command):
@@ -167,6 +196,66 @@ def gone(etcd):
         tap.is_(fleet.wrong(one, [key for key in KEYS if key not in moved]), [], "the others stay")
 
 
+def weighs(etcd):
+    """The weight of a node changes: it gets more keys, fewer, or none. Then it can be stopped."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/weighs")
+        one, two = fleet.one, fleet.two
+        uniques = {key: said(one, "mg %s c" % key) for key in KEYS}
+        found = 0
+        for title, name, weight in (("more keys", "a", 3), ("fewer", "a", 1), ("no keys", "a", 0),
+                                    ("keys again", "a", 2), ("none", "b", 0)):
+            time.sleep(TTL)  # a node that just had a key may have changed it
+            moved = fleet.weighs(name, weight)
+            client = one if weight % 2 else two
+            tap.ok(moved and not fleet.wrong(client, KEYS), "a node gets %s: no item is lost" % title, len(moved))
+            found += len(moved)
+            tap.is_(fleet.counted("moved_hits"), found, "each comes from the node that had it, once")
+        tap.is_([key for key in KEYS if said(one, "mg %s c" % key) != uniques[key]], [], "uniques are the same")
+        tap.is_({home for home in fleet.homes().values()}, {"a"}, "a node without keys is asked for none")
+        fleet.leaves("b")
+        tap.is_(fleet.wrong(one, KEYS) + fleet.wrong(two, KEYS), [], "it is stopped, and nothing is lost")
+        time.sleep(TTL)
+        moved = fleet.joins("c") + fleet.weighs("a", 0)
+        tap.is_(fleet.wrong(two, KEYS), [], "one joins, the other gets no keys: no item is lost, although none was read in between")
+        changed = moved[:20]
+        deletes = [said(one, "delete %s" % key) for key in changed]
+        time.sleep(TTL)
+        fleet.weighs("a", 1)
+        tap.is_((deletes, [key for key in changed if two.get(key) is not None]), (["DELETED"] * 20, []),
+                "keys that return to a node do not bring deleted items")
+        tap.is_(fleet.wrong(one, [key for key in KEYS if key not in changed]), [], "but all others")
+        fleet.write_weight("a", 0)
+        fleet.write_weight("c", 0)
+        fleet.nodes["a"].signal(signal.SIGHUP)
+        fleet.nodes["c"].signal(signal.SIGHUP)
+        refused = until(lambda: fleet.daemons["one"].stats("discovery")["refused"], lambda count: int(count) > 0)
+        tap.ok(int(refused) > 0, "a list without any node for keys is refused", refused)
+        tap.is_(fleet.wrong(one, KEYS[-20:]), [], "and the one before stays in use")
+
+
+def comes_and_goes(etcd):
+    """A farcached does not see that a node came and went. It takes no older item of the keys that this node had."""
+    for seen in (False, True):
+        with contextlib.ExitStack() as stack:
+            fleet = Fleet(stack, etcd, "/goes-%s" % seen)
+            one, two = fleet.one, fleet.two
+            moved = fleet.joins("c")
+            fleet.relay.close()
+            away = [key for key in fleet.joins("d", ("one",)) if key in moved]
+            for key in away:
+                tap_is(one.set(key, "new"), "STORED")
+            fleet.leaves("d", ("one",))
+            if seen:
+                lists = int(fleet.daemons["two"].stats("discovery")["answers"])
+                fleet.relay.open()
+                until(lambda: int(fleet.daemons["two"].stats("discovery")["answers"]), lambda answers: answers > lists)
+            got = [(key, two.get(key)) for key in away]
+            tap.is_([key for key, value in got if value is not None], [],
+                    "a node came and went, %s: no item of before" % ("and etcd answers again" if seen else "unseen by a farcached"))
+            tap.ok(away, "of keys that it had", len(away))
+
+
 def flushes(etcd):
     """A flush has no key, whatever node an empty key would have."""
     with contextlib.ExitStack() as stack:
@@ -208,6 +297,8 @@ with Etcd() as etcd:
     arrives(etcd)
     changed(etcd)
     gone(etcd)
+    weighs(etcd)
+    comes_and_goes(etcd)
     flushes(etcd)
     switched_off(etcd)
     if not is_sanitized():  # the daemons of the plain build show it

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/limits.h"
 #include "conf/addresses.h"
 #include "conf/advertise.h"
 #include "conf/etcd_url.h"
@@ -130,7 +131,7 @@ void check_members() {
         "", "{", "[]", "null", R"({"name":"b","addresses":{"tcp":"h:1"}})", R"({"name":"a"})",
         R"({"name":7,"addresses":{"tcp":"h:1"}})",
         R"({"name":"a","addresses":{"tcp":"h"}})", R"({"name":"a","addresses":{"tcp":7}})", R"({"name":"a","addresses":"h:1"})",
-        R"({"name":"a","addresses":{"tcp":"h:1"},"weight":0})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":65536})",
+        R"({"name":"a","addresses":{"tcp":"h:1"},"weight":-1})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":65536})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1.5})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1e300})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":[1]})", R"({"name":"a","addresses":{"tcp":"h:1"},"zone":"a b"})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"incarnation":"-1"})", R"({"name":"a","addresses":{"tcp":"h:1"},"version":"\n"})",
@@ -161,7 +162,7 @@ void check_random_records() {
         members++;
         const auto spec = spec_of(*member, conf::NodeChannel::tcp, "");
         const auto* const one = std::get_if<conf::NodeSpec>(&spec);
-        wrong += one == nullptr || !conf::is_node_name(one->name) || one->weight == 0 || one->port == 0;
+        wrong += one == nullptr || !conf::is_node_name(one->name) || one->weight > limits::node_weight_max || one->port == 0;
     }
     tap::is(wrong, 0, "changed records: no member that a node could not be");
     tap::ok(members > 100, "and some are still members");
@@ -229,48 +230,94 @@ void check_keys() {
     tap::is(book.keys(), int64_t(5), "and no longer when it is deleted");
 }
 
-// Which nodes joined, if nothing else has changed the list since.
-void check_joins() {
-    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
-    const auto joins = [&](const std::string& name, int64_t revision) {
-        EtcdKey key = key_of(member_named(name), revision);
-        key.created = true;
+// A book, and the lists that were there before its last one.
+struct Former {
+    MemberBook book{"/far/nodes/", conf::NodeChannel::tcp, "etcd"};
+    std::shared_ptr<const conf::FormerLists> last;
+
+    void puts(const Member& member, int64_t revision, bool created = true) {
+        EtcdKey key = key_of(member, revision);
+        key.created = created;
         (void)book.take(EtcdWatched{revision, false, false, 0, "", {{key, false}}});
-    };
-    const auto joined = [&](uint64_t now_ns = 0) {
-        std::string names;
+    }
+    void joins(const std::string& name, int64_t revision) { puts(member_named(name), revision); }
+    void weighs(const std::string& name, uint32_t weight, int64_t revision) {
+        Member member = member_named(name);
+        member.weight = weight;
+        puts(member, revision, /* created= */ false);
+    }
+    void leaves(const std::string& name, int64_t revision) {
+        (void)book.take(EtcdWatched{revision, false, false, 0, "", {{{"/far/nodes/" + name, "", false, revision}, true}}});
+    }
+    std::string shown(uint64_t now_ns = 0) {
         const auto list = book.next_list(now_ns);
-        if (list == nullptr) return std::string("none");
-        for (const FoundNode& one : list->nodes) names += one.node.name + std::to_string(one.joined) + " ";
-        return names;
-    };
-    EtcdKey known = key_of(member_named("a"), 3);
-    known.created = true;
-    (void)book.take(EtcdRange{10, 1, {known}, false}, 0);
-    tap::is(joined(), "a0 ", "of a range it is not known what was deleted before");
-    joins("b", 12);
-    tap::is(joined(), "a0 b12 ", "a node joins");
-    joins("c", 15);
-    tap::is(joined(), "a0 b12 c15 ", "and one more");
-    (void)book.take(EtcdWatched{16, false, false, 0, "", {{key_of(member_named("b"), 16), false}}});
-    tap::is(joined(), "a0 b0 c0 ", "a changed record ends that");
-    joins("d", 17);
-    tap::is(joined(), "a0 b0 c0 d17 ", "for what was before");
-    (void)book.take(EtcdWatched{18, false, false, 0, "", {{{"/far/nodes/c", "", false, 18}, true}}});
-    tap::is(joined(), "a0 b0 d0 ", "so does a node that leaves");
-    joins("e", 19);
-    joins("f", 20);
-    (void)book.take(EtcdWatched{21, false, false, 0, "", {{{"/far/nodes/f", "", false, 21}, true}}});
-    tap::is(joined(), "a0 b0 d0 e0 ", "also one that no list has shown");
-    joins("e", 22);
-    tap::is(joined(), "a0 b0 d0 e0 ", "one that is there already does not join");
-    joins("g", 23);
-    (void)book.take(EtcdRange{24, 1, {key_of(member_named("a"), 3), key_of(member_named("g"), 23)}, false}, 0);
-    tap::is(joined(), "a0 g0 ", "after a new range it is not known any more");
-    (void)book.take(EtcdRange{1, 2, {}, false}, 0);
-    joins("h", 2);
-    tap::ok(joined().find("h2") != std::string::npos, "a node joins after etcd has lost its data");
-    tap::is(joined(13 * second_ns), "h0 ", "then others leave, and it does not count any more");
+        if (list == nullptr) return "no list";
+        std::string text;
+        last = list->former;
+        for (const conf::FormerList& one : list->former->lists) {
+            text += (text.empty() ? "" : " ") + std::to_string(one.ended) + ":";
+            for (const conf::NodeSpec& node : one.nodes)
+                text += node.name + (node.weight == 7 ? "" : "*" + std::to_string(node.weight));
+        }
+        return text;
+    }
+};
+
+void check_former() {
+    Former with;
+    (void)with.book.take(EtcdRange{10, 1, {key_of(member_named("a"), 3)}, false}, 0);
+    tap::is(with.shown(), "", "before the first range no list is known");
+    with.joins("b", 12);
+    tap::is(with.shown(), "12:a", "a node joins");
+    with.joins("c", 15);
+    tap::is(with.shown(), "15:ab 12:a", "and one more");
+    with.weighs("b", 0, 16);
+    tap::is(with.shown(), "16:abc 15:ab 12:a", "one gets no more keys");
+    with.joins("d", 17);
+    with.leaves("b", 18);
+    with.leaves("d", 19);
+    tap::is(with.shown(), "19:acd 18:ab*0cd 17:ab*0c 16:abc 15:ab 12:a", "lists of several events count one by one");
+    for (uint32_t weight = 2; weight < 6; weight++) with.weighs("a", weight, 18 + weight);
+    tap::is(with.shown(), "23:a*4c 22:a*3c 21:a*2c 20:ac 19:acd 18:ab*0cd 17:ab*0c 16:abc", "the last eight are known");
+    with.weighs("a", 5, 24);
+    tap::is(with.shown().substr(0, 10), "23:a*4c 22", "an equal record changes no list");
+}
+
+void check_former_unknown() {
+    Former with;
+    (void)with.book.take(EtcdRange{10, 1, {key_of(member_named("a"), 3)}, false}, 0);
+    with.joins("c", 12);
+    Member again = member_named("c");
+    again.incarnation = 99;
+    with.puts(again, 25, /* created= */ false);
+    tap::is(with.shown(), "", "a node that was restarted ends former lists");
+    with.joins("e", 26);
+    tap::is(with.shown(), "26:ac", "for what was before");
+    (void)with.book.take(EtcdWatched{27, false, false, 0, "", {{{"/far/nodes/f", "no member", false, 27}, false}}});
+    tap::is(with.shown(), "", "so does a record that is skipped");
+    with.joins("g", 28);
+    (void)with.shown();
+    tap::ok(!with.last->over, "former lists count");
+    const auto range = {key_of(member_named("a"), 3), key_of(again, 25), key_of(member_named("e"), 26), key_of(member_named("g"), 28)};
+    (void)with.book.take(EtcdRange{30, 1, range, false}, 0);
+    tap::ok(with.last->over && with.shown() == "no list", "until a new range: others may have come and gone before it");
+    int64_t revision = 31;
+    for (const char* name : {"a", "c", "e"}) with.leaves(name, revision++);
+    (void)with.shown();
+    with.leaves("g", 34);
+    with.joins("h", 35);
+    tap::is(with.shown(), "", "without any member the last list stays, so the next one does not follow it in etcd");
+    Member at_h = member_named("i");
+    at_h.tcp = member_named("h").tcp;
+    with.puts(at_h, 36);
+    tap::is(with.shown(), "", "nor does one with a member left out");
+    (void)with.book.take(EtcdRange{1, 2, {}, false}, 0);
+    with.joins("j", 2);
+    with.joins("k", 3);
+    tap::is(with.shown(), "", "nor one with a member that etcd lost");
+    tap::is(with.shown(30 * second_ns), "", "or that left since");
+    with.joins("l", 4);
+    tap::is(with.shown(30 * second_ns), "4:jk", "until these are gone");
 }
 
 void check_one_address() {
@@ -307,7 +354,8 @@ int main() {
     check_random_records();
     check_lists();
     check_lost_history();
-    check_joins();
+    check_former();
+    check_former_unknown();
     check_one_address();
     check_keys();
     return tap::done();

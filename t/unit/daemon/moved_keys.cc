@@ -37,7 +37,7 @@ NodeSet set_of(const std::vector<One>& nodes, uint64_t epoch, const proxy::Place
     for (size_t i = 0; i < nodes.size(); i++) {
         const uint32_t weight = i < weights.size() ? weights[i] : 1;
         set.members.push_back({nodes[i], weight});
-        places.push_back({nodes[i]->name, "", weight});
+        if (weight != 0) places.push_back({nodes[i]->name, "", weight});
     }
     auto made = proxy::Placement::make(places, options);
     set.placement = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
@@ -53,41 +53,80 @@ std::pair<const OneNode*, const OneNode*> pair_of(const NodeSet& set, const std:
     return {set.members[pair.first].one.get(), set.members[pair.second].one.get()};
 }
 
-// Where keys were before the nodes of a list joined.
-void joins() {
+// A list of these nodes before that revision, as the source of the list tells it.
+conf::FormerList former_list(uint64_t ended, const std::vector<std::pair<std::string, uint32_t>>& nodes) {
+    conf::FormerList list{ended, {}};
+    for (const auto& [name, weight] : nodes) {
+        conf::NodeSpec& spec = list.nodes.emplace_back();
+        spec.name = name;
+        spec.channel = conf::NodeChannel::tcp;
+        spec.host = name;
+        spec.port = 1;
+        spec.weight = weight;
+    }
+    return list;
+}
+
+// Where keys were before the last changes of a list: d joined, b got more weight, e lost all of its keys, and x is gone.
+void changes() {
     std::vector<One> nodes;
-    conf::ProxySettings settings;
     for (const char* name : {"a", "b", "c", "d", "e"}) {
         nodes.push_back(one(name));
-        settings.nodes.emplace_back().name = name;
+        nodes.back()->address = "tcp:" + std::string(name) + ":1";
     }
-    settings.nodes[3].joined = 30;
-    settings.nodes[1].joined = 20;
-    const auto joined = [&](auto change) {
-        NodeSet set = set_of(nodes, 40);
+    conf::ProxySettings settings;
+    settings.former_lists = std::make_shared<conf::FormerLists>(std::vector<conf::FormerList>{
+        former_list(30, {{"a", 1}, {"b", 2}, {"c", 1}, {"e", 0}}), former_list(20, {{"a", 1}, {"b", 1}, {"c", 1}, {"e", 0}}),
+        former_list(15, {{"a", 1}, {"b", 1}, {"c", 1}, {"e", 1}}), former_list(10, {{"a", 1}, {"b", 1}, {"e", 1}, {"x", 1}})});
+    const auto found = [&](auto change) {
+        NodeSet set = set_of(nodes, 40, {}, {1, 2, 1, 1, 0});
         set.options.copies = false;
         set.options.refill_ns = 1;
         change(set);
-        std::vector<proxy::PlacementNode> places;
-        for (const One& node : nodes) places.push_back({node->name, "", 1});
-        return joins_of(set, settings, places);
+        note_changes(set, settings);
+        return set.changes;
     };
-    const std::vector<Join> found = joined([](NodeSet&) {});
-    tap::ok(found.size() == 2 && found[0].revision == 30 && found[1].revision == 20, "two nodes joined, the newest first");
-    const NodeSet before_d = set_of({nodes[0], nodes[1], nodes[2], nodes[4]}, 29);
-    const NodeSet before_b = set_of({nodes[0], nodes[2], nodes[4]}, 19);
-    int wrong = 0;
+    const std::vector<ListChange> all = found([](NodeSet&) {});
+    std::string revisions;
+    for (const ListChange& one : all) revisions += std::to_string(one.revision) + " ";
+    tap::is(revisions, "30 20 15 10 ", "all changes, the newest first");
+    const std::vector<NodeSet> before = {set_of({nodes[0], nodes[1], nodes[2]}, 29, {}, {1, 2, 1}),
+                                         set_of({nodes[0], nodes[1], nodes[2]}, 19),
+                                         set_of({nodes[0], nodes[1], nodes[2], nodes[4]}, 14),
+                                         set_of({nodes[0], nodes[1], nodes[4], one("x")}, 9)};
+    int wrong = 0, gone = 0, at_e = 0;
     for (int i = 0; i < 2000; i++) {
         const std::string key = "k" + std::to_string(i);
-        const auto home = [&](const NodeSet& set) { return set.members[set.placement->node_of(key, 0)].one.get(); };
-        wrong += nodes[found[0].home_of(key)].get() != home(before_d) || nodes[found[1].home_of(key)].get() != home(before_b);
+        for (size_t at = 0; at < all.size(); at++) {
+            const OneNode* const home = before[at].members[before[at].placement->node_of(key, 0)].one.get();
+            const uint32_t told = all[at].home_of(key);
+            gone += told == ListChange::gone;
+            wrong += told == ListChange::gone ? home->name != "x" : nodes[told].get() != home;
+            at_e += at == 2 && told == 4;
+        }
     }
-    tap::is(wrong, 0, "each key was where the list of before had it");
-    tap::ok(joined([](NodeSet& set) { set.options.copies = true; }).empty(), "none count where items have copies,");
-    tap::ok(joined([](NodeSet& set) { set.options.failover = true; }).empty(), "with failover,");
-    tap::ok(joined([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "or without warm-up");
-    for (size_t i = 0; i < nodes.size(); i++) settings.nodes[i].joined = 10 + i;
-    tap::is(joined([](NodeSet&) {}).size(), size_t(4), "before the first node there was no list");
+    tap::ok(wrong == 0 && gone > 0 && at_e > 0, "each key was where the list of before had it, also at nodes without keys");
+    tap::ok(found([](NodeSet& set) { set.options.copies = true; }).empty(), "none count where items have copies,");
+    tap::ok(found([](NodeSet& set) { set.options.failover = true; }).empty(), "with failover,");
+    tap::ok(found([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "or without warm-up");
+    settings.former_lists = std::make_shared<conf::FormerLists>(
+        std::vector<conf::FormerList>{former_list(30, {{"a", 1}}), former_list(20, {{"a", 0}}), former_list(10, {{"b", 1}})});
+    tap::is(found([](NodeSet&) {}).size(), size_t(1), "none before a list that nobody could use");
+}
+
+// A node without keys keeps nothing, and keys move to the others.
+void without_keys() {
+    const std::vector<One> nodes = {one("a"), one("b"), one("c")};
+    for (const bool copies : {false, true}) {
+        NodeSet last = set_of(nodes, 10), next = set_of(nodes, 11, {}, {1, 1, 0});
+        last.options.copies = next.options.copies = copies;
+        MovedKeys moved;
+        const std::vector<MovedKeys::Change> found = moved.change(last, next);
+        const auto kept = found[2].kept == nullptr ? std::nullopt : protocol::parse_kept(found[2].kept->text);
+        tap::ok(kept.has_value() && kept->lists.back().none(), copies ? "with copies, too" : "a node without keys keeps no item");
+        const NodeSet alone = set_of(nodes, 12, {}, {1, 0, 0});
+        tap::ok(alone.placement->size() == 1 && moved.change(next, alone).size() == 3, "one node may have all keys");
+    }
 }
 
 // Wrong answers over many keys.
@@ -207,7 +246,8 @@ void special() {
 }  // namespace
 
 int main() {
-    joins();
+    changes();
+    without_keys();
     against_the_ring();
     at_random();
     special();

@@ -166,7 +166,7 @@ void marks() {
     tap::is(cache.mark("a"), "none", "a node that joined no fleet gives no mark of an untouched key");
     cache.node.note_touched(now);
     tap::is(cache.mark("a"), "none", "nor does one that is about to join");
-    cache.node.joined(15);
+    cache.node.joined(15, now);
     tap::is(cache.mark("a") + cache.mark("a"), "markmark", "one that has joined does, again and again");
     tap::is(cache.mark("a", 14), "none", "not to a proxy that means an earlier record");
     cache.set("a", "v");
@@ -189,17 +189,53 @@ void marks() {
     const auto joins = [&](uint64_t revision) {
         cache.node.note_touched(now);
         cache.set("d", "v");
-        cache.node.joined(revision);
+        cache.node.joined(revision, now);
         remove.key = cache.node.key("d");
         CHECK(cache.node.remove(remove, now).status == protocol::DeleteReply::Status::deleted);
     };
     joins(16);
     tap::is(cache.mark("c") + cache.mark("d"), "marknone", "until it joins again; what is changed before that is known counts");
-    cache.node.joined(17);
+    cache.node.joined(17, now);
     tap::is(cache.mark("c"), "none", "a record that it did not prepare for ends that");
     joins(18);
     cache.node.flush_all(now);
-    tap::is(cache.mark("c"), "none", "and so does a flush");
+    tap::is(cache.mark("c", 18), "none", "and so does a flush");
+}
+
+// Of a node that has been there for long, and gets more keys.
+void later_changes() {
+    using node::TouchedKeys;
+    Cache cache;
+    NodeSeconds at = now;
+    uint64_t revision = 20;
+    const auto looks = [&](uint32_t seconds) { cache.node.looked(revision, at += seconds); };
+    cache.node.joined(15, at);
+    tap::is(cache.mark("a", 15), "none", "a node that kept its items over a restart gives no mark at first");
+    cache.set("a", "v");
+    looks(1);
+    protocol::DeleteOp remove;
+    remove.key = cache.node.key("a");
+    CHECK(cache.node.remove(remove, at).status == protocol::DeleteReply::Status::deleted);
+    tap::is(cache.mark("b", 20), "none", "nor one for changes that etcd had when it was asked");
+    tap::is(cache.mark("b", 21) + cache.mark("a", 21), "marknone", "but for those after it, of untouched keys");
+    revision = 30;
+    looks(TouchedKeys::span_s);
+    tap::is(cache.mark("b", 21) + cache.mark("a", 31), "marknone", "what was touched before the change may count, too");
+    looks(1);
+    tap::is(cache.mark("b", 21) + cache.mark("a", 31) + cache.mark("a", 30), "markmarknone", "until a later look at etcd");
+    revision = 40;
+    cache.set("k", "v");
+    cache.move(40, 1, 1000);  // the list changes
+    for (uint32_t i = 0; i < 5; i++) looks(TouchedKeys::span_s);
+    tap::is(cache.mark("b", 40) + cache.mark("a", 40), "markmark", "marks are given for long after the list has changed");
+    tap::is(cache.mark("a", 30), "none", "for that change");
+    looks(node::Node::moved_kept_s);
+    for (uint32_t i = 0; i < 2; i++) looks(TouchedKeys::span_s);
+    tap::is(cache.mark("b", 40), "none", "but not for ever");
+    revision = 5;
+    cache.node.joined(5, at);
+    looks(1);
+    tap::is(cache.mark("b", 40) + cache.mark("b", 41), "nonemark", "after another history of etcd only changes above all earlier ones");
 }
 
 // Of the node that the keys moved away from.
@@ -210,7 +246,7 @@ void forgets() {
         cache.move(20, 1, 1000);
         if (swept) cache.sweep();
         tap::is(cache.get(name(1), 20), value(1), "an item moved");
-        cache.node.joined(5);
+        cache.node.joined(5, now);
         tap::is(cache.get(name(1), 4), "-", "after another registration it may be of another history of etcd");
     }
     Cache cache;
@@ -225,17 +261,16 @@ void forgets() {
 
 void keys() {
     node::TouchedKeys touched;
-    tap::ok(!touched.is_untouched(1, 9, now), "before it begins all keys are touched");
-    touched.begin(1 << 16, now + 10);
-    touched.joined(9);
+    tap::ok(!touched.is_untouched(1, 9), "before it begins all keys are touched");
+    touched.begin(1 << 16, now);
+    touched.joined(1 << 16, 9, now);
     uint32_t untouched = 0;
-    for (uint64_t i = 0; i < 1000; i++) touched.note(i << 40 | 5, now);
-    for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, 9, now));
-    for (uint64_t i = 1000; i < 2000; i++) untouched += touched.is_untouched(i << 40 | 5, 9, now);
+    for (uint64_t i = 0; i < 1000; i++) touched.note(i << 40 | 5);
+    for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, 9));
+    for (uint64_t i = 1000; i < 2000; i++) untouched += touched.is_untouched(i << 40 | 5, 9);
     tap::ok(untouched > 950, "few others are taken for touched");
-    tap::ok(!touched.is_untouched(1, 9, now + 10), "at the end all are");
-    touched.note(1, now + 10);
-    tap::ok(!touched.is_untouched(2, 9, now), "and its memory is free");
+    touched.end();
+    tap::ok(!touched.is_untouched(1, 9), "at the end all are");
 }
 
 }  // namespace
@@ -245,6 +280,7 @@ int main() {
         for (const bool swept : {false, true}) moves(leased, swept);
     ends();
     marks();
+    later_changes();
     forgets();
     keys();
     return tap::done();
