@@ -298,7 +298,8 @@ void check_former_unknown() {
     with.joins("g", 28);
     (void)with.shown();
     tap::ok(!with.last->over, "former lists count");
-    const auto range = {key_of(member_named("a"), 3), key_of(again, 25), key_of(member_named("e"), 26), key_of(member_named("g"), 28)};
+    const auto range = {key_of(member_named("a"), 3), key_of(again, 25), key_of(member_named("e"), 26),
+                        key_of(member_named("g"), 28)};
     (void)with.book.take(EtcdRange{30, 1, range, false}, 0);
     tap::ok(with.last->over && with.shown() == "no list", "until a new range: others may have come and gone before it");
     int64_t revision = 31;

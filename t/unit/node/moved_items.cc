@@ -235,7 +235,8 @@ void later_changes() {
     revision = 5;
     cache.node.joined(5, at);
     looks(1);
-    tap::is(cache.mark("b", 40) + cache.mark("b", 41), "nonemark", "after another history of etcd only changes above all earlier ones");
+    tap::is(cache.mark("b", 40) + cache.mark("b", 41), "nonemark",
+            "in another history of etcd only changes above all earlier ones");
 }
 
 // Of the node that the keys moved away from.
