@@ -142,6 +142,7 @@ EXTRA_DIST += \
 	bench/charts/capacity-cx3-30.svg \
 	bench/charts/capacity-cx5-50.svg \
 	bench/charts/capacity-cx5-800.svg \
+	bench/charts/fleet-drain.svg \
 	bench/charts/fleet-join.svg \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \

@@ -52,7 +52,7 @@ class Round:
             raise Failed("farbench load: " + (done.stdout + done.stderr)[-500:])
 
     def start(self):
-        words = ["--rate", str(RATE), "--seconds", str(JOIN_AT_S + AFTER_S + 3), "--json", self.result]
+        words = ["--rate", str(RATE), "--seconds", str(CHANGE_AT_S + AFTER_S + 3), "--json", self.result]
         self.load = subprocess.Popen([*self.command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT, text=True, preexec_fn=child_setup(None))
 
@@ -76,12 +76,15 @@ class Round:
         return [(b[1] - a[1]) / max(1, b[1] - a[1] + b[2] - a[2]) for a, b in zip(self.counts, self.counts[1:])]
 
     def end(self):
-        """Errors of the load."""
+        """The number of error replies to the load."""
         out = self.load.communicate(timeout=60)[0]
-        if self.load.returncode != 0:
+        if not os.path.exists(self.result):
             raise Failed("farbench load: " + out[-500:])
         with open(self.result) as file:
-            return json.load(file)
+            found = json.load(file)
+        if found["wrong_values"] or found["broken_connections"]:
+            raise Failed("farbench load: " + out[-500:])
+        return found["error_replies"]
 
 
 def measure(part, build, etcd, rounds):
@@ -96,7 +99,7 @@ def measure(part, build, etcd, rounds):
             for one in every:
                 one.start()
             watch(every)
-            errors = {one.name: one.end().get("errors", 0) for one in every}
+            errors = {one.name: one.end() for one in every}
         finally:
             for one in every:
                 if one.load and one.load.poll() is None:
@@ -131,7 +134,8 @@ def show(part, found, errors, rounds):
     for kind in found:
         lost = [sum(1 - ratio for ratio in ratios[CHANGE_AT_S:]) * RATE for ratios in found[kind]]
         print("\nMisses in that minute, %s: %s, of %d gets" % (kind, median_and_range(lost, 0), RATE * AFTER_S))
-    print("\nErrors of the loads: %s" % sum(errors.values()))
+    for kind in found:
+        print("\nError replies, %s: %s" % (kind, [errors[name] for name in errors if name.startswith(kind)]))
 
 
 def draw(part, found, path):
