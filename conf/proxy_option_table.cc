@@ -243,7 +243,8 @@ constexpr Option table[] = {
      .kind = toggle<&S::proxy, &P::failover>(), .section = nodes, .live = true,
      .help = "keys of a node that is down move to the next on the ring;\n"
              "the node is used again after its old items are deleted\n"
-             "(default: off)"},
+             "(default: off). With --discover etcd:// the list of nodes\n"
+             "decides instead"},
     {.where = suboption, .name = "failover_ttl", .argument = "<s>", .initial = "60",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::failover_ttl_s>(0, 2'592'000)), .section = nodes, .live = true,
      .exit_status = exit_usage,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a node's keys are without an answer when the node is killed, stands still, or is stopped.
 
-For each proxy a client repeats a get, and another one a set, of keys of the node. Each sends its next request 2 ms after a reply.
+A client repeats a get, and another one a set, of keys of the node. Each sends its next request 2 ms after a reply.
 The outage is the longest time between two good replies in a row. A get's value or END is a good reply, and a set's STORED. etcd is
 asked every 10 ms how long it has the node's record. The node is started again before the next round.
 """
@@ -15,7 +15,7 @@ from fleet_processes import Connection, Failed, Fleet, median_and_range, stats, 
 PAUSE_S = 0.002
 BEFORE_S, AFTER_S = 0.3, 0.7
 EVENTS = {"kill -9": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP, "SIGTERM": signal.SIGTERM}
-PROXIES = {"failover": ["failover"], "no failover": ["no_failover"]}
+PROXY = "proxy"
 
 
 class Probe(threading.Thread):
@@ -48,11 +48,10 @@ class Probe(threading.Thread):
 
 
 def round_of(fleet, victim, keys, event):
-    """{(proxy, command): (outage in seconds, bad replies)} of one outage, and {"record": seconds until etcd has none}."""
-    probes = {}
-    for label, port in fleet.ports.items():
-        probes[label, "get"] = Probe(port, b"get " + keys[0].encode(), (b"VALUE", b"END"))
-        probes[label, "set"] = Probe(port, b"set " + keys[1].encode() + b" 0 0 1\r\nx", (b"STORED",))
+    """{command: (outage in seconds, bad replies)} of one outage, and {"record": seconds until etcd has none}."""
+    port = fleet.ports[PROXY]
+    probes = {"get": Probe(port, b"get " + keys[0].encode(), (b"VALUE", b"END")),
+              "set": Probe(port, b"set " + keys[1].encode() + b" 0 0 1\r\nx", (b"STORED",))}
     for probe in probes.values():
         probe.start()
     time.sleep(BEFORE_S)
@@ -60,7 +59,7 @@ def round_of(fleet, victim, keys, event):
     fleet.nodes[victim].process.send_signal(EVENTS[event])
     until(lambda: victim not in fleet.registered(), "etcd has no record of %s" % victim, pause_s=0.01)
     record_s = time.monotonic() - begin
-    gone_everywhere(fleet, victim)
+    until(lambda: victim + ":state" not in stats(port, "nodes", seconds=30), "%s left the list" % victim)
     time.sleep(AFTER_S)
     for probe in probes.values():
         probe.end()
@@ -74,22 +73,16 @@ def round_of(fleet, victim, keys, event):
     return {"record": record_s, **{which: (probe.outage_s(), probe.bad_replies()) for which, probe in probes.items()}}
 
 
-def gone_everywhere(fleet, victim):
-    for port in fleet.ports.values():
-        until(lambda port=port: victim + ":state" not in stats(port, "nodes", seconds=30), "%s left the list" % victim)
-
-
 def measure(build, etcd, event, ttl_s, rounds, into):
     """Adds the rounds' results to the list `into`, and to its end the error, if any."""
     try:
         with Fleet(build, etcd, "%s%d" % (event.replace(" ", ""), ttl_s), ttl_s) as fleet:
             fleet.start_nodes(3)
-            for label, options in PROXIES.items():
-                fleet.launch_proxy(label, *options)
-                fleet.wait_for_proxy(label)
+            fleet.launch_proxy(PROXY)
+            fleet.wait_for_proxy(PROXY)
             fleet.until_up()
             victim = sorted(fleet.nodes)[1]
-            keys = fleet.keys_of(victim, "failover", 2)
+            keys = fleet.keys_of(victim, PROXY, 2)
             for _ in range(rounds):
                 time.sleep(0.1 * ttl_s * os.urandom(1)[0] / 256)  # another place between two keepalives
                 into.append(round_of(fleet, victim, keys, event))
@@ -100,7 +93,7 @@ def measure(build, etcd, event, ttl_s, rounds, into):
 def outages(build, etcd, ttls, rounds):
     """Prints a table, and returns its rows."""
     print("## Outages: longest time without a good reply, s, and bad replies: median (range) of %d\n" % rounds)
-    print("| event | member_ttl, s | in etcd, s | proxy | get | set |\n|---|---|---|---|---|---|")
+    print("| event | member_ttl, s | in etcd, s | get | set |\n|---|---|---|---|---|")
     rows = []
     for event in EVENTS:
         found = {ttl_s: [] for ttl_s in ttls}
@@ -113,13 +106,12 @@ def outages(build, etcd, ttls, rounds):
         for ttl_s, results in found.items():
             if any(isinstance(result, Exception) for result in results):
                 raise Failed("%s, member_ttl %d: %s" % (event, ttl_s, results[-1]))
-            for label in PROXIES:
-                row = {"event": event, "ttl_s": ttl_s, "proxy": label, "record": [result["record"] for result in results]}
-                for command in ("get", "set"):
-                    row[command] = [result[label, command][0] for result in results]
-                    row[command + "_bad"] = [result[label, command][1] for result in results]
-                rows.append(row)
-                print("| %s | %d | %s | %s | %s | %s |" % (event, ttl_s, median_and_range(row["record"]), label, *(
-                    "%s; %s bad" % (median_and_range(row[c]), median_and_range(row[c + "_bad"], 0)) for c in ("get", "set"))),
-                    flush=True)
+            row = {"event": event, "ttl_s": ttl_s, "record": [result["record"] for result in results]}
+            for command in ("get", "set"):
+                row[command] = [result[command][0] for result in results]
+                row[command + "_bad"] = [result[command][1] for result in results]
+            rows.append(row)
+            print("| %s | %d | %s | %s | %s |" % (event, ttl_s, median_and_range(row["record"]), *(
+                "%s; %s bad" % (median_and_range(row[c]), median_and_range(row[c + "_bad"], 0)) for c in ("get", "set"))),
+                flush=True)
     return rows

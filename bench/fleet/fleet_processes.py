@@ -3,7 +3,8 @@
 
     with Etcd() as etcd, Fleet(build, etcd, "a", ttl_s=2) as fleet:
         fleet.start_nodes(3)
-        port = fleet.start_proxy("failover")
+        fleet.launch_proxy("proxy")
+        port = fleet.wait_for_proxy("proxy")
         fleet.until_up()
 
 Each fleet has a prefix of its own in etcd, so several share one etcd. All processes end with the `with` block, or with this one.

@@ -53,9 +53,8 @@ Discovered::Discovered(const conf::Settings& settings)
       timeout_s_(settings.proxy.discover_timeout_s),
       source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {
     if (settings.proxy.failover && conf::is_etcd_url(name_))
-        process::say(Level::warning, "failover: each farcached diverts keys by its own connections, not by the list of etcd, so "
-                                     "two of them may use different nodes for a key, and read old values; set failover only if "
-                                     "that is acceptable");
+        process::say(Level::warning, "failover has no effect with etcd: the keys of a node go to others when etcd has lost the "
+                                     "node, so that all farcached use the same ones; shorten --member-ttl, or set replicas=2");
 }
 
 // False: there is no list yet, or it cannot be used.
@@ -113,6 +112,7 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     settings.proxy.nodes.clear();
     settings.proxy.list_epoch = found.epoch;
     settings.proxy.former_lists = found.former;
+    settings.proxy.failover = settings.proxy.failover && !conf::is_etcd_url(settings.proxy.discover);
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
         settings.proxy.nodes.back().zone = one.zone;

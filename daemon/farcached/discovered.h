@@ -40,7 +40,7 @@ class Discovered {
 
     // The newest list; nullptr: it is in use.
     std::shared_ptr<const Found> newer() const;
-    // These settings with the nodes of the list.
+    // These settings with the nodes of the list. With etcd no farcached diverts keys by itself: the list decides.
     static conf::Settings with(conf::Settings settings, const Found& found);
     // The same, of the list in use; unchanged before the first.
     conf::Settings with_list(conf::Settings settings) const {

@@ -165,8 +165,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
 void MovedKeys::forget_changes(const NodeSet& last, NodeSet& next) {
     const proxy::PlacementOptions& had = last.placement->options();
     const proxy::PlacementOptions& has = next.placement->options();
-    const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag &&
-                      last.options.failover == next.options.failover;
+    const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag;
     if (!same) placed_since_ = std::max(epoch_now(last.epoch), epoch_now(next.epoch));
     std::erase_if(next.changes, [this](const ListChange& change) { return change.revision <= placed_since_; });
 }
@@ -175,7 +174,7 @@ void MovedKeys::forget_changes(const NodeSet& last, NodeSet& next) {
 void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
     const NodeOptions& with = set.options;
     const bool reads_only = with.key != nullptr && with.key->role() == protocol::AuthRole::reader;
-    const bool warms_up = !with.copies && !with.failover && with.refill_ns != 0 && !reads_only;
+    const bool warms_up = !with.copies && with.refill_ns != 0 && !reads_only;
     if (!warms_up || settings.former_lists == nullptr || set.placement->is_by_chance()) return;
     set.former_lists = settings.former_lists;
     for (const conf::FormerList& former : settings.former_lists->lists) {

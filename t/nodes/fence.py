@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rejoin fence (S19): with failover, a node that was out of use is used again only after its old items are dead. One farcached
-with two workers. The node is stopped for longer than the timeout, drained, or killed and started again with its items.
+with two workers. The node is stopped for longer than the timeout, drained, or killed and started again with its items. With etcd
+keys go to no other node before etcd has lost theirs.
 
 Keys are written only while all workers agree where they belong, so every outcome is known: a later get finds the last value, or
 misses.
 """
+import contextlib
 import os
 import signal
 import struct
@@ -12,9 +14,12 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+import etcd as etcd_servers  # noqa: E402
 from binary_client import BinaryClient  # noqa: E402
-from cluster import Cluster, nodes_shown  # noqa: E402
-from farcached import Client, slow_factor, tap, until  # noqa: E402
+from cluster import Cluster, Table, all_up, nodes_shown  # noqa: E402
+from etcd import Etcd  # noqa: E402
+from farcached import Client, Daemon, slow_factor, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
 
 TIMEOUT_MS = 300 * slow_factor()
 OPTIONS = ["failover", "node_timeout_ms=%d" % TIMEOUT_MS]
@@ -132,6 +137,35 @@ def everything(title, c, node):
         tap.is_({b.get(kept), b.get(tag + "0")}, {None}, title + "nothing old is left")
 
 
+def with_etcd():
+    """A farcached loses its connections to a node that etcd still lists."""
+    with contextlib.ExitStack() as stack:
+        etcd = stack.enter_context(Etcd())
+        table = Table()
+        stack.callback(table.unlink)
+        args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--discover", etcd.source(), "--member-ttl", "60")
+        nodes = {name: stack.enter_context(Farnode("--name", name, *args)) for name in "ab"}
+        options = ",".join([table.options(), *OPTIONS])
+        daemon = stack.enter_context(Daemon("--discover", etcd.source(), "-o", options, threads=2))
+        shown = until(lambda: nodes_shown(daemon), lambda shown: len(shown) == 2 and all_up(shown))
+        tap.is_(set(shown), {"a", "b"}, "etcd: two nodes")
+        client = stack.enter_context(daemon.client())
+        keys = [key for key in ("k%d" % i for i in range(40)) if daemon.stats("route " + key)["node"] == "a"]
+        tap.is_({client.set(key, "one") for key in keys}, {"STORED"}, "etcd: set")
+        with nodes["a"].stopped():
+            links = until(lambda: (client.get(keys[0]), nodes_shown(daemon)["a"]["links_up"])[1], lambda links: links != "2")
+            tap.is_(links, "1", "etcd: a node stands still, and a worker loses its connection")
+            tap.is_({client.set(key, "two") for key in keys}, {"SERVER_ERROR unavailable"}, "etcd: its keys are stored nowhere")
+            tap.is_({client.get(key) for key in keys}, {None}, "etcd: gets miss")
+        until(lambda: nodes_shown(daemon), all_up)
+        found = until(lambda: {client.get(key) for key in keys}, lambda found: None not in found)
+        tap.is_(found, {b"one"}, "etcd: when it goes on it has the last values")
+        nodes["a"].stop()
+        until(lambda: nodes_shown(daemon), lambda shown: set(shown) == {"b"})
+        tap.is_({until(lambda key=key: client.set(key, "two"), lambda said: said == "STORED") for key in keys}, {"STORED"},
+                "etcd: when etcd has lost it, its keys are stored elsewhere")
+
+
 def main():
     for channels, local_read in (("shm shm shm", True), ("shm shm shm", False), ("tcp tcp tcp", True)):
         title = "%s%s, " % (channels, "" if local_read else " by pointers")
@@ -145,4 +179,6 @@ def main():
 
 
 main()
+if etcd_servers.is_available():
+    with_etcd()
 tap.done()

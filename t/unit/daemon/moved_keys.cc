@@ -107,7 +107,6 @@ void changes() {
     }
     tap::ok(wrong == 0 && gone > 0 && at_e > 0, "each key was where the list of before had it, also at nodes without keys");
     tap::ok(found([](NodeSet& set) { set.options.copies = true; }).empty(), "none count where items have copies,");
-    tap::ok(found([](NodeSet& set) { set.options.failover = true; }).empty(), "with failover,");
     tap::ok(found([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "or without warm-up");
     settings.former_lists = std::make_shared<conf::FormerLists>(
         std::vector<conf::FormerList>{former_list(30, {{"a", 1}}), former_list(20, {{"a", 0}}), former_list(10, {{"b", 1}})});
