@@ -172,7 +172,7 @@ t_unit_process_socket_holder_SOURCES = t/unit/process/socket_holder.cc t/lib/tap
 EXTRA_DIST += \
 	t/lib/binary_client.py \
 	t/lib/cluster.py \
-	t/lib/etcd.py t/lib/etcd_fleet.py t/lib/expressions.py \
+	t/lib/beside.py t/lib/etcd.py t/lib/etcd_fleet.py t/lib/expressions.py \
 	t/lib/failing.py \
 	t/lib/hosted.py t/lib/http_get.py t/lib/network.py \
 	t/lib/transport.py \
@@ -259,7 +259,7 @@ EXTRA_DIST += \
 	t/guest/faults.py t/guest/huge_pages.py t/guest/image.py t/guest/package.py t/guest/programs.py t/guest/refused.py \
 	t/guest/clock_step.py t/guest/overcommit.py t/guest/removed.py t/guest/rpc.py t/guest/reports.py t/guest/shared_links.py \
 	t/guest/strange.py \
-	t/guest/values.py t/guest/vm.py t/guest/transport.py t/guest/units.py t/guest/wire.py
+	t/guest/values.py t/guest/vm.py t/guest/transport.py t/guest/units.py t/guest/wire.py t/guest/far_node.py
 
 # A Debian package in a clean root: contrib/check makes both.
 EXTRA_DIST += t/guest/clean_root.py

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The serving right of a farnode in etcd (S17). A node that stands still, or is cut off from etcd, is still mapped by the proxies
-of its host, and its RDMA device still answers READs (FARCACHED_OVER=shm=verbs). No proxy serves its values after another node
-has acknowledged a change.
+of its host, and its RDMA device still answers READs (FARCACHED_OVER=shm=verbs), also those of another host (FARCACHED_BESIDE). No
+proxy serves its values after another node has acknowledged a change.
 """
 import contextlib
 import os
@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
+from beside import FarnodeBeside  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized, run_binary  # noqa: E402
 from etcd import Etcd, Relay  # noqa: E402
@@ -25,6 +26,7 @@ OVER_VERBS = os.environ.get("FARCACHED_OVER") == "shm=verbs"
 if not etcd_servers.is_available():
     assert not OVER_VERBS, "the guest has no etcd"
     tap.skip_all("etcd is not installed")
+IS_BESIDE = "FARCACHED_BESIDE" in os.environ  # node a is in another guest
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds; a slow node must renew its right in time
 KEYS = ["key-%d" % i for i in range(20)]
 HELD = ["held-%d" % i for i in range(20)]  # a faulty proxy holds their copies up
@@ -44,7 +46,7 @@ def mapper(a, table, faults=None):
     address = "shm:" + str(a.path)
     if OVER_VERBS:
         port = next(port for kind, port in a.read_ports() if kind.startswith("VERBS"))
-        address = "verbs:%s:%d" % (os.environ["FARCACHED_RDMA_ADDRESS"], port)
+        address = "verbs:%s:%d" % (a.host if IS_BESIDE else os.environ["FARCACHED_RDMA_ADDRESS"], port)
     options = "node_timeout_ms=300,pointer_miss=index,access_tracking=none," + table.options()
     return Daemon("--node", "a=" + address, "-o", options, threads=1, **faulty("farcached", faults))
 
@@ -220,7 +222,22 @@ def older_proxy(a, table):
         tap.is_((one_sided(reader), count(reader, "lease_granted")), (0, 0), "and reads nothing one-sided")
 
 
+def beside(table):
+    with Etcd(host=os.environ["FARCACHED_RDMA_ADDRESS"]) as etcd:
+        args = ("--tcp", "{address}:0", "--verbs", "{address}:0", "-m", "16", "-t", "1", "--name", "a", "--discover", etcd.source(),
+                "--member-ttl", str(TTL))
+        with FarnodeBeside(*args) as a:
+            tap.ok(registered(etcd, "a"), "a node of another host registers")
+            stands_still(etcd, a, table)
+
+
 table = Table()
+if IS_BESIDE:
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(table.unlink)
+        beside(table)
+    tap.done()
+    sys.exit()
 with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as at_end, Etcd() as etcd:
     at_end.callback(table.unlink)
     path = os.path.join(folder, "a.sock")
