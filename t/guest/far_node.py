@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A farnode for a test in the guest beside this one (t/lib/beside.py). The test connects and sends lines: first the arguments of the
-node, then `stop` or `go`. Each line gets one as a reply; the first is the port of --verbs."""
+"""A farnode for a test in the guest beside this one (t/lib/beside.py). The test connects, and sends lines: first the arguments of
+the node, then `stop` or `go`. Each line gets one as a reply; the first is the port of --verbs."""
 import os
 import signal
 import socket
