@@ -176,6 +176,7 @@ struct NodeSpec {
 // A list of nodes that the next one replaced at that revision of etcd.
 struct FormerList {
     uint64_t ended = 0;
+    uint64_t ended_ns = 0;  // when this process learned of it; CLOCK_BOOTTIME
     std::vector<NodeSpec> nodes;
 };
 struct FormerLists {

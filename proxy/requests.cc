@@ -55,10 +55,10 @@ uint32_t first_version(const Op& op) {
     }
     if constexpr (std::is_same_v<Op, HoldOp> || std::is_same_v<Op, CopiesOp>) return protocol::version_with_holds;
     if constexpr (std::is_same_v<Op, StoreOp>) {
-        if (op.moved_since.has_value()) return protocol::version_with_moved;
+        if (op.moved_since.has_value()) return protocol::version_with_list_of_mark;
         return op.spilled ? protocol::version_with_spilled : 0;
     }
-    if constexpr (std::is_same_v<Op, GetOp>) return op.moved_since.has_value() ? protocol::version_with_moved : 0;
+    if constexpr (std::is_same_v<Op, GetOp>) return op.moved_since.has_value() ? protocol::version_with_list_of_mark : 0;
     return 0;
 }
 

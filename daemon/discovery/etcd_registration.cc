@@ -156,11 +156,13 @@ EtcdRegistration::Put EtcdRegistration::put() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     int64_t revision = 0;
-    uint64_t incarnation = 0;  // of the run that put the present record
+    uint64_t incarnation = 0;   // of the run that put the present record
+    bool gets_keys = false;     // M9
     if (!found->keys.empty()) {
         const auto other = parse_member(member_.name, found->keys.front().value);
         const Member* const is = std::get_if<Member>(&other);
         if (is != nullptr) incarnation = is->incarnation;
+        gets_keys = is != nullptr && is->weight == 0 && weight_.load(std::memory_order_relaxed) != 0;
         const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
         if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
@@ -174,7 +176,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
-    if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
+    if (gets_keys || right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
     member_.weight = weight_.load(std::memory_order_relaxed);
     reply = ask("kv/txn", put_request(key_, member_text(member_), lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
@@ -186,6 +188,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
+    empty_since_ = 0;
     registered_ = was_registered_ = true;
     renew_right();
     revision_ = found->revision;
@@ -214,8 +217,8 @@ bool EtcdRegistration::look_at_record() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint()));
     if (!found->keys.empty() && found->keys.front().lease == lease_.id) {
-        if (items_.looked != nullptr) items_.looked(uint64_t(found->revision));
-        put_weight(found->keys.front().mod_revision);
+        if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), uint64_t(empty_since_));
+        put_weight(found->keys.front());
         return true;
     }
     leave();
@@ -225,15 +228,22 @@ bool EtcdRegistration::look_at_record() {
     return false;
 }
 
-// M9. If it fails, the next look at the record tries again, and so does it if another writer was first.
-void EtcdRegistration::put_weight(int64_t mod_revision) {
+// M9. If it fails, or another writer was first, the next look at the record tries again.
+void EtcdRegistration::put_weight(const EtcdKey& record) {
+    const Result<Member, std::string> parsed = parse_member(member_.name, record.value);
+    if (const auto* is = std::get_if<Member>(&parsed)) member_.weight = is->weight;  // the answer to a put may have been lost
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     if (weight == member_.weight) return;
+    const bool gets_keys = member_.weight == 0;
+    if (gets_keys) drop_items();
     Member changed = member_;
     changed.weight = weight;
-    const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, mod_revision));
+    const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, record.mod_revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return (void)failed(*failure);
-    if (read_put(std::get<std::string>(reply)).value_or(0) == 0) return;
+    const int64_t revision = read_put(std::get<std::string>(reply)).value_or(0);
+    if (revision == 0) return;
+    empty_since_ = weight == 0 ? revision : 0;
+    if (gets_keys && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
                                   std::to_string(member_.weight) +
                                   (weight == 0 ? "; other nodes get the keys of this one" : ""));

@@ -16,7 +16,8 @@
 // M7  A node's serving right follows each answer of etcd, and each request without one (registration_right.h, S17). A farcached has
 //     no such right.
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
-// M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items.
+// M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
+//     that had weight 0 drops its items before it gets keys again: others had them meanwhile.
 #pragma once
 
 #include <atomic>
@@ -41,8 +42,9 @@ class EtcdRegistration {
     struct Items {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
-        // etcd has this revision, and was asked after the last call.
-        std::function<void(uint64_t revision)> looked = nullptr;
+        // etcd has this revision, and was asked after the last call. empty_since: the record has weight 0 since that one; 0: it has
+        // another weight.
+        std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
     };
     // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
     using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;
@@ -68,7 +70,7 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
-    void put_weight(int64_t mod_revision);
+    void put_weight(const EtcdKey& record);
     void leave();
     void renew_right();
     void show_right();
@@ -94,6 +96,7 @@ class EtcdRegistration {
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t revision_ = 0;         // of etcd, as seen at the last registration
     int64_t record_revision_ = 0;  // at which this process registered
+    int64_t empty_since_ = 0;      // Items::looked
     uint64_t cluster_ = 0;
     bool told_unread_ = false;     // that the right to be read is over, and requests are executed
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/limits.h"
+#include "base/node_clock.h"
 #include "conf/addresses.h"
 
 namespace farcached::daemon {
@@ -128,8 +129,9 @@ void MemberBook::note_change(std::optional<Nodes> before, int64_t revision) {
     const auto same = [](const conf::NodeSpec& one, const conf::NodeSpec& other) {
         return one.name == other.name && one.weight == other.weight && conf::address_of(one) == conf::address_of(other);
     };
-    if (std::ranges::equal(*before, *after, same)) return;
-    former_.insert(former_.begin(), {uint64_t(revision), *std::move(before)});
+    const bool is_half = !former_.empty() && former_.front().ended == uint64_t(revision);  // nobody has used that list
+    if (is_half || std::ranges::equal(*before, *after, same)) return;
+    former_.insert(former_.begin(), {uint64_t(revision), boottime_ns(), *std::move(before)});
     if (former_.size() > former_max) former_.pop_back();
 }
 

@@ -434,20 +434,25 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.incarnation = node.view().header->incarnation;
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
-    const auto drop = [&server, &node] {
+    const bool is_fenced = settings.node.discover_fence;
+    const auto drop = [&server, &node, is_fenced] {
         server.end_steps();  // one may have begun while the node had a right
         const NodeSeconds now = process::node_now();
         const bool any = node.stats(now).items != 0;
         if (any) server.drop_items(now);
-        node.note_touched(now);  // before its record is there
+        if (is_fenced) node.note_touched(now);  // before its record is there
         return any;
     };
     daemon::EtcdRegistration::Items items{former_incarnation, drop};
     daemon::EtcdRegistration::ShowRight show_right;
-    if (settings.node.discover_fence) {
-        items.looked = [&node](uint64_t revision) { node.looked(revision, process::node_now()); };
+    if (is_fenced) {
+        items.looked = [&server, &node](uint64_t revision, uint64_t empty_since) {
+            node.looked(revision, process::node_now());
+            if (server.list().newest() < empty_since) server.list().kept(empty_since, nullptr);  // no proxy has sent it
+        };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
-            if (server.list().registered(revision)) node.joined(revision, process::node_now());
+            const bool is_new = server.list().registered(revision);
+            if (is_new && revision < uint64_t(INT64_MAX)) node.joined(revision, process::node_now());
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
         };
     }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/node_clock.h"
 #include "daemon/remote/nodes.h"
 #include "protocol/frame_request.h"
 #include "protocol/owned_keys.h"
@@ -165,7 +166,8 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
 void MovedKeys::forget_changes(const NodeSet& last, NodeSet& next) {
     const proxy::PlacementOptions& had = last.placement->options();
     const proxy::PlacementOptions& has = next.placement->options();
-    const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag;
+    const bool same = had.distribution == has.distribution && had.hash == has.hash && had.hash_tag == has.hash_tag &&
+                      last.options.copies == next.options.copies;
     if (!same) placed_since_ = std::max(epoch_now(last.epoch), epoch_now(next.epoch));
     std::erase_if(next.changes, [this](const ListChange& change) { return change.revision <= placed_since_; });
 }
@@ -178,6 +180,7 @@ void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
     if (!warms_up || settings.former_lists == nullptr || set.placement->is_by_chance()) return;
     set.former_lists = settings.former_lists;
     for (const conf::FormerList& former : settings.former_lists->lists) {
+        if (boottime_ns() - former.ended_ns >= with.refill_ns) return;
         ListChange change{former.ended, nullptr, {}};
         std::vector<proxy::PlacementNode> before;
         for (const conf::NodeSpec& spec : former.nodes) {

@@ -317,8 +317,7 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
     op.lease = grants(options) && turn.may_grant();
-    // By a list between the two, another node may have executed a mutation that this one does not know.
-    if (op.moved_since.has_value() && connection_.epoch < connection_.shared.list.newest()) op.moved_since = 0;
+    if (op.moved_since.has_value() && !connection_.shared.list.has_had_keys_since(connection_.epoch)) op.moved_since = 0;  // E4
     store(turn, options.tag, op);
 }
 

@@ -15,6 +15,8 @@
 //     go to nodes that have joined.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
+// E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
+//     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +42,7 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
+        began_ = other_ = revision;
         oldest_ = 0;
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
@@ -49,11 +52,22 @@ class ListEpoch {
     void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
         if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
+        const bool same = keys != nullptr && own_ != nullptr && keys->lists.back() == *own_;
+        if (same && epoch > other_) began_ = std::min(began_, epoch);
         if (epoch < newest()) return;
+        if (!same) {
+            other_ = newest();
+            began_ = epoch;
+        }
         forget_changes(epoch);
         own_.reset();
         if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
+    }
+    // E4. named: as in is_old().
+    bool has_had_keys_since(uint64_t named) const {
+        std::lock_guard hold(lock_);
+        return named >= began_;
     }
 
     uint64_t newest() const { return epoch_.load(std::memory_order_acquire); }
@@ -82,6 +96,7 @@ class ListEpoch {
 
     void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         const uint64_t known = newest();
+        began_ = other_ = std::max(epoch, known);
         if (own_ != nullptr || keys->since > known) forget_changes(keys->since);  // what changed before that is not known
         own_.reset();
         const auto is_same = [&](const Change& one) {
@@ -105,6 +120,7 @@ class ListEpoch {
     mutable std::mutex lock_;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
+    uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
 };

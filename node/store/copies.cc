@@ -66,7 +66,7 @@ namespace {
 
 // Of a partition, for one span.
 size_t touched_bits(const Node::Impl& impl) {
-    constexpr uint64_t bytes_per_bit = 64;
+    constexpr uint64_t bytes_per_bit = 128;
     return std::max<size_t>(size_t(impl.config.memory_bytes / bytes_per_bit / impl.partitions.size()), 4096);
 }
 
@@ -91,7 +91,10 @@ void Node::note_touched(NodeSeconds now) {
 
 void Node::joined(uint64_t revision, NodeSeconds now) {
     impl_->each_partition([&](Partition& partition) {
-        act_on_touched(partition, [&](TouchedKeys& keys) { keys.joined(touched_bits(*impl_), revision, partition.latest(now)); });
+        const NodeSeconds latest = partition.latest(now);
+        act_on_touched(partition, [&](TouchedKeys& keys) {
+            keys.joined(touched_bits(*impl_), revision, latest, latest + moved_kept_s);
+        });
         partition.forget_moves();
     });
 }

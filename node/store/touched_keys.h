@@ -2,7 +2,8 @@
 // TouchedKeys: which keys of a partition mutations may have touched since the list of nodes changed in etcd. The item of any other
 // key may still be at the node that had the key before (protocol/op.h, GetOp::moved_since).
 //
-// Time is divided into spans. The last two are known, and more after the list has changed. A span begins at a look at etcd.
+// Time is divided into spans. The last two are known, and more after the node has joined or the list has changed. A span begins at
+// a look at etcd.
 //
 // Owner: the Partition. Threads: any; every call needs the partition's lock.
 //
@@ -37,14 +38,15 @@ class TouchedKeys {
         is_prepared_ = true;
     }
     // The node's record has been in etcd since this revision. Without a begin() before it, the first span begins now; its revision
-    // is not known yet. Throws std::bad_alloc: every key is touched.
-    void joined(size_t bits, uint64_t revision, NodeSeconds now) {
+    // is not known yet. keep_until: as in moved(). Throws std::bad_alloc: every key is touched.
+    void joined(size_t bits, uint64_t revision, NodeSeconds now, NodeSeconds keep_until) {
         if (!std::exchange(is_prepared_, false)) {
             begin(bits, now);
             is_prepared_ = false;
             return;
         }
         if (!spans_.empty()) spans_.back().since = highest_ = std::max(highest_, revision - 1);
+        moved(keep_until);
     }
     // etcd was asked after the last call returned, and has this revision. Throws std::bad_alloc: every key is touched.
     void looked(uint64_t revision, NodeSeconds now) {

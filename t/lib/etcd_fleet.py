@@ -11,6 +11,7 @@
 import contextlib
 import itertools
 import os
+import signal
 import tempfile
 
 import consistency_load as load
@@ -45,9 +46,27 @@ class Fleet:
 
     def node(self, name):
         """Its path is not in etcd: a farcached that is told of it reads the node's memory."""
-        return self.stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "--shm", self.path(name), "-m", "64", "-t", "1", "--name",
-                                                name, "--discover", self.etcd.source(prefix=self.prefix), "--member-ttl", TTL,
+        self.write_weight(name, 1)
+        return self.stack.enter_context(Farnode("--config", self.file_of(name), "--tcp", "127.0.0.1:0", "--shm", self.path(name),
+                                                "-m", "64", "-t", "1", "--name", name, "--discover",
+                                                self.etcd.source(prefix=self.prefix), "--member-ttl", TTL,
                                                 **faulty("farnode", self.faults)))
+
+    def file_of(self, name):
+        return os.path.join(self.folder, name + ".toml")
+
+    def write_weight(self, name, weight):
+        with open(self.file_of(name), "w") as file:
+            file.write("weight = %d\n" % weight)
+
+    def weighs(self, name, weight):
+        """Until every farcached has the node with this weight."""
+        self.write_weight(name, weight)
+        self.nodes[name].signal(signal.SIGHUP)
+        for daemon in self.daemons.values():
+            seen = until(lambda daemon=daemon: nodes_shown(daemon)[name]["weight"], lambda seen: seen == str(weight))
+            assert seen == str(weight), (name, seen)
+        self.until_list(sorted(self.nodes))
 
     def path(self, name):
         return os.path.join(self.folder, name + ".sock")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an operator does to a fleet in etcd while clients use it, without copies and with them (replicas = 2): all nodes are
-restarted one after the other, all farcached, and etcd with its data and without; a node stands still for longer than its ttl.
+restarted one after the other, all farcached, and etcd with its data and without; a node stands still for longer than its ttl;
+weights change, also to 0.
 
 A load checks every reply. Beside it there is a fixed set of keys that the load does not touch: no value of it is ever old. With
 copies none is lost; without, only those of the restarted node.
@@ -117,6 +118,36 @@ def etcd_restarts(fleet):
     run.end(title)
 
 
+def weights_change(fleet):
+    """Without copies an item may be missing if its node had the key just before, too (docs/fleet.md)."""
+    title = fleet.title + ", weights change"
+    run = fleet.load(7)
+    moved, wrong, lacking = 0, [], []
+    weights = {name: 1 for name in fleet.nodes}
+    for turn, (name, weight) in enumerate((("a", 0), ("b", 3), ("a", 2), ("b", 0), ("c", 0), ("b", 1), ("c", 1), ("a", 1)) * 6):
+        if turn >= 8 and not run.running():
+            break
+        if weight == 0 and sum(weights[other] != 0 for other in weights if other != name) < fleet.copies:
+            continue
+        homes = fleet.homes()
+        if fleet.copies == 2:
+            lacking.append(fleet.until_copied())
+        fleet.weighs(name, weight)
+        weights[name] = weight
+        gone = {key for key, home in fleet.homes().items() if home != homes[key]}
+        moved += len(gone)
+        wrong += fleet.wrong(KEYS if fleet.copies == 1 else [])
+        fleet.store("turn %d" % turn)
+        wrong += fleet.wrong()
+    for name in fleet.nodes:
+        fleet.weighs(name, 1)
+    tap.diag("%d changes, %d keys of %d moved, %s fetched" % (
+        turn, moved, len(KEYS), sum(int(daemon.stats("proxy")["moved_hits"]) for daemon in fleet.daemons.values())))
+    tap.is_([found for found in lacking if found], [], title + ": both copies of each item are there before the next change")
+    tap.ok(moved > 0 and not wrong, title + (": no item is lost or old" if fleet.copies == 2 else ": no item is old"), wrong)
+    run.end(title)
+
+
 def stands_still(fleet):
     title = fleet.title + ", a node stands still for longer than its ttl"
     run = fleet.load(5)
@@ -153,6 +184,7 @@ with Etcd() as server:
             one_fleet = Fleet(running, server, number_of_copies)
             nodes_restart(one_fleet)
             proxies_restart(one_fleet)
+            weights_change(one_fleet)
             stands_still(one_fleet)
             if number_of_copies == 2:
                 etcd_restarts(one_fleet)

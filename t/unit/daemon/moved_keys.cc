@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "daemon/remote/moved_keys.h"
 #include "daemon/remote/nodes.h"
 #include "protocol/owned_keys.h"
@@ -55,7 +56,7 @@ std::pair<const OneNode*, const OneNode*> pair_of(const NodeSet& set, const std:
 
 // A list of these nodes before that revision, as the source of the list tells it.
 conf::FormerList former_list(uint64_t ended, const std::vector<std::pair<std::string, uint32_t>>& nodes) {
-    conf::FormerList list{ended, {}};
+    conf::FormerList list{ended, boottime_ns(), {}};
     for (const auto& [name, weight] : nodes) {
         conf::NodeSpec& spec = list.nodes.emplace_back();
         spec.name = name;
@@ -81,7 +82,7 @@ void changes() {
     const auto found = [&](auto change) {
         NodeSet set = set_of(nodes, 40, {}, {1, 2, 1, 1, 0});
         set.options.copies = false;
-        set.options.refill_ns = 1;
+        set.options.refill_ns = 3600'000'000'000;
         change(set);
         note_changes(set, settings);
         return set.changes;
@@ -107,7 +108,8 @@ void changes() {
     }
     tap::ok(wrong == 0 && gone > 0 && at_e > 0, "each key was where the list of before had it, also at nodes without keys");
     tap::ok(found([](NodeSet& set) { set.options.copies = true; }).empty(), "none count where items have copies,");
-    tap::ok(found([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "or without warm-up");
+    tap::ok(found([](NodeSet& set) { set.options.refill_ns = 0; }).empty(), "without warm-up,");
+    tap::ok(found([](NodeSet& set) { set.options.refill_ns = 1; }).empty(), "or after its time");
     settings.former_lists = std::make_shared<conf::FormerLists>(
         std::vector<conf::FormerList>{former_list(30, {{"a", 1}}), former_list(20, {{"a", 0}}), former_list(10, {{"b", 1}})});
     tap::is(found([](NodeSet&) {}).size(), size_t(1), "none before a list that nobody could use");

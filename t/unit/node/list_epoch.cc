@@ -90,6 +90,29 @@ void mixed() {
     tap::is(seen(list, 41) + seen(list, 49), "wrwr", "nor is anything served again");
 }
 
+// E4: since when a node has had the same keys.
+void same_keys() {
+    node::ListEpoch list;
+    list.registered(10);
+    tap::ok(list.has_had_keys_since(10) && !list.has_had_keys_since(9) && !list.has_had_keys_since(0),
+            "a node has its first keys since it registered");
+    list.kept(20, without_copies(true));
+    tap::ok(list.has_had_keys_since(20) && !list.has_had_keys_since(19), "and others since the first list that gives it these");
+    list.kept(15, without_copies(true));
+    tap::ok(list.has_had_keys_since(15) && !list.has_had_keys_since(14), "another proxy knew that list at an earlier epoch");
+    list.kept(9, without_copies(true));
+    tap::ok(!list.has_had_keys_since(14), "one before it registered does not count");
+    list.kept(30, without_copies(false));
+    list.kept(40, without_copies(true));
+    tap::ok(list.has_had_keys_since(40) && !list.has_had_keys_since(39), "keys went and came back");
+    list.kept(25, without_copies(true));
+    tap::ok(!list.has_had_keys_since(39), "a late proxy does not know that they were away");
+    list.kept(50, nullptr);
+    tap::ok(!list.has_had_keys_since(49), "nor does one by a list that the node cannot read");
+    list.kept(60, told(50, 55, false));
+    tap::ok(list.has_had_keys_since(60) && !list.has_had_keys_since(59), "nor where items have copies");
+}
+
 // ---- histories at random --------------------------------------------------------------------------------
 
 const std::array<std::string, 3> keys = {"a", "b", "c"};
@@ -205,6 +228,7 @@ int main() {
     }
     one_history();
     mixed();
+    same_keys();
     told_by_several();
     told_by_one();
     return tap::done();

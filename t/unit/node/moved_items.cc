@@ -198,6 +198,9 @@ void marks() {
     cache.node.joined(17, now);
     tap::is(cache.mark("c"), "none", "a record that it did not prepare for ends that");
     joins(18);
+    NodeSeconds at = now;
+    for (int i = 0; i < 10; i++) cache.node.looked(30, at += node::TouchedKeys::span_s - 1);
+    tap::is(cache.mark("c", 18) + cache.mark("d", 18), "marknone", "it does so for long after it has joined");
     cache.node.flush_all(now);
     tap::is(cache.mark("c", 18), "none", "and so does a flush");
 }
@@ -264,7 +267,7 @@ void keys() {
     node::TouchedKeys touched;
     tap::ok(!touched.is_untouched(1, 9), "before it begins all keys are touched");
     touched.begin(1 << 16, now);
-    touched.joined(1 << 16, 9, now);
+    touched.joined(1 << 16, 9, now, now + 600);
     uint32_t untouched = 0;
     for (uint64_t i = 0; i < 1000; i++) touched.note(i << 40 | 5);
     for (uint64_t i = 0; i < 1000; i++) CHECK(!touched.is_untouched(i << 40 | 5, 9));

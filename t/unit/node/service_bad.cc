@@ -85,8 +85,8 @@ void greetings() {
         tap::ok(proxy.service.close_wanted(), "  and the connection ends");
         tap::is(served.counters.refusals[size_t(reason)].get(), 1u, "  which is counted");
     };
-    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 11",
-            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 11; });
+    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 12",
+            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 12; });
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
     {
@@ -199,6 +199,33 @@ void old_lists() {
     tap::is(refusal(late.ask(set_of("k", "6"))), "done", "etcd without its data begins anew");
     tap::is(served.counters.requests_old_list.get(), 4u, "each refused request is counted");
     tap::is(late.trouble + now.trouble, "", "no frame is wrong");
+}
+
+// ListEpoch, E4.
+void marks_of_old_lists() {
+    ServedNode served;
+    steady_ns = 500'000'000'000;
+    served.shared.right.limit();
+    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
+    served.cache.note_touched(at_start);
+    served.shared.list.registered(10);
+    served.cache.joined(10, at_start);
+    const auto gives_mark = [&](uint64_t epoch) {
+        Proxy proxy(served);
+        OutBuffer out;
+        append_epoch(out, epoch);
+        proxy.give(out);
+        StoreOp op = set_of("k", "");
+        op.mode = StoreOp::Mode::cas;
+        op.cas_compare = 0, op.moved_since = 10;
+        return std::get<StoreReply>(proxy.ask(op).reply.op).cas != protocol::mark_bit;
+    };
+    tap::ok(gives_mark(10) && gives_mark(12) && !gives_mark(0), "a node that joined gives marks to proxies with its list");
+    OwnedKeys all, none;
+    all.modulus = 1;
+    for (const bool own : {false, true})
+        served.shared.list.kept(own ? 30 : 20, std::make_shared<const KeptKeys>(KeptKeys{{all, own ? all : none}}));
+    tap::ok(gives_mark(30) && !gives_mark(12) && !gives_mark(29), "not by a list from before another node had its keys");
 }
 
 // S17: a member of a fleet tells the rest of its right, grants no longer leases, and executes nothing without one.
@@ -562,6 +589,7 @@ int main() {
     clock_by_version();
     serving_right();
     old_lists();
+    marks_of_old_lists();
     bad_ones();
     noise();
     announced_values();
