@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/node_clock.h"
+#include "conf/addresses.h"
 #include "daemon/remote/nodes.h"
 #include "protocol/frame_request.h"
 #include "protocol/owned_keys.h"
