@@ -8,19 +8,23 @@ K2  A lifetime in seconds lasts that many seconds. An exptime that is a Unix tim
     after a step forward, one hour early after a step back.
 K3  The delay of a flush_all, an idle timeout and a lease keep their lengths.
 K4  Connections to nodes stay, no request times out, and no lease is used for longer than its term.
+K5  In etcd a node stays registered, and keeps its right. A node that joins or dies after the step is found or lost in time.
 """
 import os
 import re
+import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-from cluster import Cluster, nodes_shown  # noqa: E402
+from cluster import Cluster, all_up, nodes_shown  # noqa: E402
+from etcd import Etcd  # noqa: E402
 from farcached import Daemon, deadline, default_binary, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
 
 HOUR = 3600
 MEMCACHED = "/usr/bin/memcached"
-SHORT, DELAY, IDLE = 4, 3, 3  # seconds
+SHORT, DELAY, IDLE, TTL = 4, 3, 3, 5  # seconds
 
 
 def set_wall_clock(step):
@@ -141,6 +145,31 @@ def watched(step):
             set_wall_clock(-step)
 
 
+def in_etcd(step, name):
+    name += ", in etcd"
+    with Etcd() as etcd:
+        args = ("-m", "16", "-t", "1", "--member-ttl", TTL, "--discover", etcd.source())
+        with Farnode("--name", "a", *args), Daemon("--discover", etcd.source(), threads=1) as proxy, proxy.client() as client:
+            def lists(*names):
+                shown = until(lambda: nodes_shown(proxy), lambda shown: set(shown) == set(names) and all_up(shown))
+                return sorted(shown)
+            tap.is_(lists("a"), ["a"], name + ": a node is registered")
+            tap.is_(until(lambda: client.set("k", "v"), lambda said: said == "STORED"), "STORED", name + ": and stores")
+            before = (etcd.keys()["a"], proxy.stats("discovery")["changes"])
+            set_wall_clock(step)
+            try:
+                time.sleep(2 * TTL)
+                tap.is_((etcd.keys()["a"], proxy.stats("discovery")["changes"]), before, name + ": its record and lease stay")
+                tap.ok(int(proxy.stats("node a")["right_left_ms"]) > 0 and client.get("k") == b"v", name + ": so does its right")
+                with Farnode("--name", "b", *args, expect_exit=-signal.SIGKILL) as joins:
+                    tap.is_(lists("a", "b"), ["a", "b"], name + ": another one joins")
+                    joins.stop(signal.SIGKILL)
+                    tap.is_(lists("a"), ["a"], name + ": is killed, and leaves the list after its ttl")
+                tap.is_(proxy.stats("discovery")["state"], "up", name + ": etcd answers all the time")
+            finally:
+                set_wall_clock(-step)
+
+
 def main():
     if "FARCACHED_RDMA_ADDRESS" not in os.environ:
         tap.skip_all("the clock of this machine is not ours to set: run it in a guest")
@@ -148,6 +177,7 @@ def main():
     for step, name in ((HOUR, "an hour forward"), (-HOUR, "an hour back")):
         beside_memcached(step, name)
         in_front_of_nodes(step, name)
+        in_etcd(step, name)
     watched(HOUR)
     tap.done()
 
