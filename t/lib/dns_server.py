@@ -24,28 +24,35 @@ def program():
     return shutil.which("dnsmasq", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-def free_port():
-    """A port that is free for UDP and TCP."""
+def hold_port():
+    """A port that is free for UDP and TCP, and two sockets that keep it free for a server with SO_REUSEADDR: between two starts of
+    the server no connection of another process gets it."""
     while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
-            udp.bind(("127.0.0.1", 0))
-            try:
-                tcp.bind(udp.getsockname())
-            except OSError:
-                continue
-            return udp.getsockname()[1]
+        held = [socket.socket(socket.AF_INET, kind) for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM)]
+        for one in held:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held[0].bind(("127.0.0.1", 0))
+        try:
+            held[1].bind(held[0].getsockname())
+            return held[0].getsockname()[1], held
+        except OSError:
+            for one in held:
+                one.close()
 
 
 class DnsServer:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="farcached-dns-")
-        self.port, self.process = free_port(), None
+        self.port, self.held = hold_port()
+        self.process = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.stop()
+        for one in self.held:
+            one.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
 

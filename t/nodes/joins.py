@@ -84,7 +84,7 @@ class Fleet:
     def until_list(self, names, daemons=("one", "two")):
         weights = {name: self.weights[name] for name in names}
         for daemon in daemons:
-            shown = until(lambda: nodes_shown(self.daemons[daemon]), lambda shown: all_up(shown) and weights_of(shown) == weights)
+            shown = until(lambda: nodes_shown(self.daemons[daemon]), lambda shown: settled(shown) and weights_of(shown) == weights)
             assert weights_of(shown) == weights, shown
 
     def homes(self):
@@ -97,6 +97,10 @@ class Fleet:
         """The first five whose item is not the first one, with its flags."""
         found = {key.decode(): (value, flags) for key, flags, value, _ in client.get_many(keys)}
         return [key for key in keys if found.get(key) != (self.first(key), KEYS.index(key))][:5]
+
+
+def settled(shown):
+    return all_up(shown) and {one["fence"] for one in shown.values()} == {"in_use"}
 
 
 def weights_of(shown):

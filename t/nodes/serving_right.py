@@ -47,7 +47,7 @@ def mapper(a, table, faults=None):
     if OVER_VERBS:
         port = next(port for kind, port in a.read_ports() if kind.startswith("VERBS"))
         address = "verbs:%s:%d" % (a.host if IS_BESIDE else os.environ["FARCACHED_RDMA_ADDRESS"], port)
-    options = "node_timeout_ms=300,pointer_miss=index,access_tracking=none," + table.options()
+    options = "node_timeout_ms=%d,pointer_miss=index,access_tracking=none,%s" % (1000 if IS_BESIDE else 300, table.options())
     return Daemon("--node", "a=" + address, "-o", options, threads=1, **faulty("farcached", faults))
 
 
@@ -103,6 +103,7 @@ def stands_still(etcd, a, table):
         broken = stack.enter_context(mapper(a, table, Faults("", "S17")))
         w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
         tap.ok(registered(etcd, "b") and until_names(writer, {"a", "b"}), "two nodes are registered")
+        tap.ok(until_names(reader, {"a"}) and until_names(broken, {"a"}), "and one is connected")
         tap.is_({w.set(key, "old") for key in KEYS}, {"STORED"}, "keys are stored")
         moved = [key for key in KEYS if r.get(key) == b"old"]
         tap.ok(moved and reads_mapped(reader, r, moved[0], b"old") and reads_mapped(broken, x, moved[0], b"old"),
