@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an operator does to a fleet in etcd while clients use it, without copies and with them (replicas = 2): all nodes are
 restarted one after the other, all farcached, and etcd with its data and without; a node stands still for longer than its ttl;
-weights change, also to 0.
+another one is killed; weights change, also to 0.
 
 A load checks every reply. Beside it there is a fixed set of keys that the load does not touch: no value of it is ever old. With
 copies none is lost; without, only those of the restarted node.
@@ -178,12 +178,35 @@ def stands_still(fleet):
     run.end(title)
 
 
+def dies(fleet):
+    title = fleet.title + ", a node is killed"
+    run = fleet.load(5)
+    lacking = fleet.until_copied()
+    node, homes = fleet.nodes.pop("b"), fleet.homes()
+    its_own = [key for key in KEYS if homes[key] == "b"] if fleet.copies == 1 else []
+    node.expect_exit = -signal.SIGKILL
+    node.stop(signal.SIGKILL)
+    lost = fleet.wrong(its_own)
+    until(fleet.registered, lambda found: "b" not in found)
+    fleet.until_list("ac")
+    lost += fleet.wrong(its_own)
+    fleet.store("second")
+    tap.is_((lacking, lost, fleet.wrong(), fleet.until_copied()), ({}, [], [], {}),
+            title + (": no item is lost" if fleet.copies == 2 else ": only its own items are lost") + ", all can be changed")
+    fleet.nodes["b"] = fleet.node("b")
+    fleet.until_list("abc")
+    tap.is_((fleet.wrong(), fleet.until_copied() if fleet.copies == 2 else {}), ([], {}),
+            title + ": it starts again, no item is lost, and none is old")
+    run.end(title)
+
+
 with Etcd() as server:
     for number_of_copies in (1, 2):
         with contextlib.ExitStack() as running:
             one_fleet = Fleet(running, server, number_of_copies)
             nodes_restart(one_fleet)
             proxies_restart(one_fleet)
+            dies(one_fleet)
             weights_change(one_fleet)
             stands_still(one_fleet)
             if number_of_copies == 2:
