@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from daemon import is_sanitized, run_binary  # noqa: E402
+from daemon import is_sanitized  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
@@ -25,8 +25,6 @@ SECONDS = load.seconds(8)  # of load
 LEAD = 64  # uniques of a key: more than the nodes issue while each key of a node is set twice
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
 OPTIONS = "replicas=2,node_timeout_ms=%d,discover_channel=%s," % (2000 if OVER_VERBS else 400, OVER)
-if OVER == "shm" and b"without libseccomp" not in run_binary("--version-full")[1] and not is_sanitized():
-    OPTIONS += "drop_privileges,"  # maps memory behind the filter
 FOLDER = tempfile.TemporaryDirectory(prefix="farcached-test-")  # of sockets
 KEYS = ["key-%d" % i for i in range(90)]
 ZONES = {"a": "east", "b": "west", "c": "east", "d": "west", "e": "east", "f": "west", "one": "east", "two": "west"}
