@@ -72,11 +72,7 @@ Refusal check_evictions(const Settings& settings) {
 }
 
 Refusal check_sources(const Settings& settings) {
-    const ProxySettings& proxy = settings.proxy;
-    if (proxy.discover_channel == NodeChannel::shm && !proxy.discover.empty() && !is_etcd_url(proxy.discover))
-        return Problem{exit_usage, "discover_channel=shm: DNS does not name the paths of nodes; give --discover "
-                                   "etcd://HOST:PORT/PREFIX, or another channel\n"};
-    if (proxy.nodes.empty() || proxy.discover.empty()) return {};
+    if (settings.proxy.nodes.empty() || settings.proxy.discover.empty()) return {};
     return Problem{exit_usage, "--discover and --node both name the nodes; give either a source of the list (--discover), or each "
                                "node (--node, [[node]])\n"};
 }

@@ -26,7 +26,7 @@ constexpr Kind prefix_list = list_of(checked_text<&S::proxy, &P::replica_prefixe
 constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
 static_assert(size_t(PointerMiss::index) == 1);
 
-constexpr std::array<std::string_view, 3> discover_channel_names = {"shm", "tcp", "verbs"};  // as NodeChannel
+constexpr std::array<std::string_view, 2> discover_channel_names = {"tcp", "verbs"};
 
 bool is_printable(char c) { return c > ' ' && c < 0x7f; }
 
@@ -85,12 +85,12 @@ constexpr Kind discover_source{.set = set_discover, .show = text<&S::proxy, &P::
 Refusal set_discover_channel(const Option& option, Settings& settings, const char* text, std::string&) {
     const auto* found = std::ranges::find(discover_channel_names, std::string_view(text));
     if (found == discover_channel_names.end()) return refuse(option, text);
-    settings.proxy.discover_channel = NodeChannel(found - discover_channel_names.begin());
+    settings.proxy.discover_channel = *found == "verbs" ? NodeChannel::verbs : NodeChannel::tcp;
     return {};
 }
 
 std::string show_discover_channel(const Option&, const Settings& settings) {
-    return std::string(discover_channel_names[size_t(settings.proxy.discover_channel)]);
+    return std::string(discover_channel_names[settings.proxy.discover_channel == NodeChannel::verbs]);
 }
 
 constexpr Kind discover_channel{.set = set_discover_channel, .show = show_discover_channel, .value = Value::text,
@@ -130,12 +130,10 @@ constexpr Option table[] = {
              "in hexadecimal or base64. The first proxy's is used. Nodes\n"
              "need it, too (--auth-key-file of farnode(1)). A reload\n"
              "reads the file again. Nothing is encrypted"},
-    {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs|shm>", .initial = "tcp", .kind = discover_channel,
+    {.where = suboption, .name = "discover_channel", .argument = "<tcp|verbs>", .initial = "tcp", .kind = discover_channel,
      .section = nodes, .exit_status = exit_usage,
      .help = "channel to nodes that --discover finds; those in etcd that\n"
-             "have no address of verbs are reached over tcp. shm: nodes in\n"
-             "etcd that have --shm on this host, where this process may\n"
-             "use that path; the others over tcp"},
+             "have no address of verbs are reached over tcp"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,

@@ -195,7 +195,7 @@ struct ProxySettings {
     SharedEpoch list_epoch;                  // of that list; no option
     std::shared_ptr<const FormerLists> former_lists;  // before it; nullptr: none is known; no option
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
-    NodeChannel discover_channel = NodeChannel::tcp;  // shm: with etcd, to nodes on this host
+    NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
     uint32_t discover_timeout_s = 0;         // wait for the first list
     uint32_t member_ttl_s = 0;               // of this farcached's own registration in etcd
     std::string discover_dns_server;         // HOST:PORT; empty: the system's

@@ -33,10 +33,7 @@ Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& sett
 
 EtcdSource::EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin,
                        std::function<void()> changed)
-    : client_(access),
-      nodes_(access.url.nodes()),
-      board_(origin, std::move(changed)),
-      book_(nodes_, channel, origin, ThisHost::of_this_process()) {
+    : client_(access), nodes_(access.url.nodes()), board_(origin, std::move(changed)), book_(nodes_, channel, origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/discovery/member.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
-#include "base/host.h"
 #include "base/limits.h"
 #include "conf/addresses.h"
 #include "conf/program.h"
@@ -57,17 +53,6 @@ bool is_address(const std::string& text) {
     return text.empty() || !conf::parse_host_and_port(text, "", 1, host, port);
 }
 
-bool is_word(const std::string& text) {
-    return text.size() <= Member::word_bytes_max && std::ranges::all_of(text, is_printable);
-}
-
-bool is_socket_path(const std::string& text) { return text.starts_with('/') && conf::is_socket_path(text); }
-
-bool reaches_socket(const std::string& path) {
-    struct stat at{};
-    return stat(path.c_str(), &at) == 0 && S_ISSOCK(at.st_mode) && access(path.c_str(), W_OK) == 0;
-}
-
 constexpr uint32_t ttl_s_max = 3600;  // more than any farnode asks for
 
 }  // namespace
@@ -81,9 +66,7 @@ std::string member_text(const Member& member) {
     json.begin("addresses", '{');
     if (!member.tcp.empty()) json.add("tcp", member.tcp);
     if (!member.verbs.empty()) json.add("verbs", member.verbs);
-    if (!member.shm.empty()) json.add("shm", member.shm);
     json.end('}');
-    if (!member.shm.empty()) json.add("host", member.host);
     json.add("weight", member.weight);
     if (!member.zone.empty()) json.add("zone", member.zone);
     json.add("incarnation", std::to_string(member.incarnation));
@@ -106,44 +89,28 @@ Parsed parse_member(std::string_view name, std::string_view text) {
         !is_address(member.tcp) || !is_address(member.verbs))
         return "has an address that is not HOST:PORT";
     if (member.tcp.empty() && member.verbs.empty()) return "has no address";
-    if (!take_text(*fields, "addresses.shm", member.shm) || (!member.shm.empty() && !is_socket_path(member.shm)))
-        return "has a path that no Unix socket may have";
-    if (!take_text(*fields, "host", member.host) || !is_word(member.host)) return "has a host that is not a word";
     if (!take_number(*fields, "weight", 0, limits::node_weight_max, member.weight))
         return "has a weight that is not a whole number from 0 to " + std::to_string(limits::node_weight_max);
     if (!take_text(*fields, "zone", member.zone) || (!member.zone.empty() && !is_zone_name(member.zone)))
         return "has a zone that is not a name";
     if (!take_incarnation(*fields, member.incarnation)) return "has an incarnation that is not a number";
-    if (!take_text(*fields, "version", member.version) || !is_word(member.version))
+    if (!take_text(*fields, "version", member.version) || member.version.size() > Member::word_bytes_max ||
+        !std::ranges::all_of(member.version, is_printable))
         return "has a version that is not a word";
     if (!take_number(*fields, "ttl", 0, ttl_s_max, member.ttl_s)) return "has a ttl that is not a number of seconds";
     return member;
 }
 
-ThisHost ThisHost::of_this_process() {
-    const Result<BootId> boot = read_boot_id();
-    const auto* const id = std::get_if<BootId>(&boot);
-    if (id == nullptr) return {};
-    return {std::to_string((*id)[0]) + "-" + std::to_string((*id)[1]), reaches_socket};
-}
-
-Result<conf::NodeSpec, std::string> spec_of(const Member& member, conf::NodeChannel channel, const std::string& origin,
-                                            const ThisHost& here) {
+Result<conf::NodeSpec, std::string> spec_of(const Member& member, conf::NodeChannel channel, const std::string& origin) {
     conf::NodeSpec spec;
-    spec.name = member.name;
-    spec.weight = member.weight;
-    spec.origin = origin;
-    const bool is_here = !member.shm.empty() && !here.id.empty() && member.host == here.id;
-    if (channel == conf::NodeChannel::shm && is_here && here.reaches(member.shm)) {
-        spec.channel = conf::NodeChannel::shm;
-        spec.path = member.shm;
-        return spec;
-    }
     const bool over_rdma = channel == conf::NodeChannel::verbs && !member.verbs.empty();
     const std::string& address = over_rdma ? member.verbs : member.tcp;
     if (address.empty()) return std::string("has no address for tcp");
     if (conf::parse_host_and_port(address, "", 1, spec.host, spec.port)) return std::string("has an address that is not HOST:PORT");
+    spec.name = member.name;
     spec.channel = over_rdma ? conf::NodeChannel::verbs : conf::NodeChannel::tcp;
+    spec.weight = member.weight;
+    spec.origin = origin;
     return spec;
 }
 

@@ -25,8 +25,8 @@ std::string shown_key(std::string_view key) {
 
 }  // namespace
 
-MemberBook::MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin, ThisHost here)
-    : nodes_(std::move(nodes)), origin_(std::move(origin)), channel_(channel), here_(std::move(here)) {}
+MemberBook::MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin)
+    : nodes_(std::move(nodes)), origin_(std::move(origin)), channel_(channel) {}
 
 // Empty: the key is not of a node.
 std::string MemberBook::name_of(const std::string& key) const {
@@ -48,21 +48,12 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     Result<Member, std::string> parsed = parse_member(name, at.value);
     if (const auto* why = std::get_if<std::string>(&parsed)) return skip(*why);
     Member& member = std::get<Member>(parsed);
-    auto spec = spec_of(member, channel_, origin_, here_);
+    auto spec = spec_of(member, channel_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
-    conf::NodeSpec& node = std::get<conf::NodeSpec>(spec);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
     const auto known = members_.find(name);
-    if (known != members_.end()) {
-        const Member& before = known->second.member;
-        if (before.incarnation != member.incarnation) forget_former();
-        // The channel stays: while a node restarts, the path of its socket is not there.
-        if (before.shm == member.shm && before.host == member.host && before.tcp == member.tcp && before.verbs == member.verbs) {
-            node = known->second.node;
-            node.weight = member.weight;
-        }
-    }
-    members_.insert_or_assign(name, Entry{std::move(member), std::move(node), at.mod_revision, 0});
+    if (known != members_.end() && known->second.member.incarnation != member.incarnation) forget_former();
+    members_.insert_or_assign(name, Entry{std::move(member), std::get<conf::NodeSpec>(std::move(spec)), at.mod_revision, 0});
 }
 
 // present: sorted names.

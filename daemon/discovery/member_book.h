@@ -32,7 +32,7 @@ class MemberBook {
     static constexpr size_t former_max = 8;  // lists
 
     // nodes: the prefix of the keys. origin: as in NodeSpec.
-    MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin, ThisHost here = {});
+    MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin);
 
     // Sentences about members that were skipped.
     using Complaints = std::vector<std::string>;
@@ -82,7 +82,6 @@ class MemberBook {
 
     const std::string nodes_, origin_;
     const conf::NodeChannel channel_;
-    const ThisHost here_;
     Entries members_;
     std::set<std::string> left_out_;  // of the last list: names
     Complaints left_out_lines_;

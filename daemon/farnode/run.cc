@@ -429,10 +429,6 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.name = facts.name;
     member.tcp = addresses.tcp;
     member.verbs = addresses.verbs;
-    if (settings.node.shm_path.starts_with('/')) {
-        member.host = daemon::ThisHost::of_this_process().id;
-        if (!member.host.empty()) member.shm = settings.node.shm_path;
-    }
     member.weight = settings.node.weight;
     member.zone = settings.node.zone;
     member.incarnation = node.view().header->incarnation;

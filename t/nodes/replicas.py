@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two nodes have each item (replicas = 2; daemon/engine/replicas.h): every command reaches both, a node can be lost without a lost
-or an old value, and a node that joins finds its items at the other one. Over TCP, with FARCACHED_OVER=tcp=verbs over RDMA, with
-tcp=shm in mapped memory (t/nodes/replicas_mapped.py)."""
+or an old value, and a node that joins finds its items at the other one."""
 import contextlib
 import os
 import signal
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import consistency_load as load  # noqa: E402
@@ -18,14 +16,12 @@ from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 etcd_servers.skip_without()
-OVER = os.environ.get("FARCACHED_OVER", "tcp=tcp").removeprefix("tcp=")
-OVER_VERBS = OVER == "verbs"
+OVER_VERBS = os.environ.get("FARCACHED_OVER") == "tcp=verbs"
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
 SECONDS = load.seconds(8)  # of load
 LEAD = 64  # uniques of a key: more than the nodes issue while each key of a node is set twice
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
-OPTIONS = "replicas=2,node_timeout_ms=%d,discover_channel=%s," % (2000 if OVER_VERBS else 400, OVER)
-FOLDER = tempfile.TemporaryDirectory(prefix="farcached-test-")  # of sockets
+OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400) + ("discover_channel=verbs," if OVER_VERBS else "")
 KEYS = ["key-%d" % i for i in range(90)]
 ZONES = {"a": "east", "b": "west", "c": "east", "d": "west", "e": "east", "f": "west", "one": "east", "two": "west"}
 
@@ -35,7 +31,6 @@ class Fleet:
 
     def __init__(self, stack, etcd, prefix, names="abc", faults=None, zones=None, options="", args=()):
         self.stack, self.faults, self.source, self.zones = stack, faults, etcd.source(prefix=prefix), zones or {}
-        self.prefix = prefix.strip("/")
         self.nodes = {name: self.node(name) for name in names}
         table = Table()
         stack.callback(table.unlink)
@@ -48,18 +43,12 @@ class Fleet:
         self.until_list(names)
         for key in KEYS:
             self.stored("one", key, "first")
-        if OVER == "shm":
-            addresses = {shown["address"] for daemon in self.daemons.values() for shown in nodes_shown(daemon).values()}
-            assert all(address.startswith("shm:") for address in addresses), addresses
-            values(self.clients["one"])
-            assert self.counted("get_local") > 0, "no item was read in mapped memory"
 
     def zone(self, option, name):
         return option % self.zones[name] if name in self.zones else ""
 
     def node(self, name):
         at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
-        at += ("--shm", os.path.join(FOLDER.name, "%s-%s.sock" % (self.prefix, name))) if OVER == "shm" else ()
         args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL,
                 *self.zone("--zone %s", name).split())
         return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
@@ -417,11 +406,11 @@ with Etcd() as etcd:
     stands_still(etcd)
     joins(etcd)
     in_zones(etcd)
-    if OVER == "tcp":  # a node issues them alike, whatever its transport
+    if not OVER_VERBS:  # a node issues them alike, whatever its transport
         uniques(etcd)
         uniques_of_a_new_node(etcd)
     under_load(etcd)
-    if OVER == "tcp" and not is_sanitized():  # the daemons of the plain build show it
+    if not OVER_VERBS and not is_sanitized():  # the daemons of the plain build show it
         uniques(etcd, "S20_UNIQUES")
         under_load(etcd, "S20")
         under_load(etcd, "S20_ORDER")

@@ -220,9 +220,6 @@ void test_refused_words() {
         {{"-o", "replicas=2", "--discover", "dns+h:7"},
          "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
          "etcd://HOST:PORT/PREFIX, or remove the option\n"},
-        {{"-o", "discover_channel=shm", "--discover", "dns+h:7"},
-         "discover_channel=shm: DNS does not name the paths of nodes; give --discover etcd://HOST:PORT/PREFIX, or another "
-         "channel\n"},
         {{"-o", "replicas=2,failover", "--discover", "etcd://h:7/far"},
          "replicas=2: the copy stands in for a lost node, and failover would send its keys to others; remove one of the two\n"},
         {{"-o", "replicas=2,distribution=modula", "--discover", "etcd://h:7/far"},

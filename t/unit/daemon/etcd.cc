@@ -120,8 +120,6 @@ Member member_named(const std::string& name) {
     member.version = "1.2";
     member.weight = 7;
     member.ttl_s = 10;
-    member.shm = "/run/farnode/" + name;
-    member.host = "1-2";
     return member;
 }
 
@@ -137,8 +135,6 @@ void check_members() {
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1.5})", R"({"name":"a","addresses":{"tcp":"h:1"},"weight":1e300})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"weight":[1]})", R"({"name":"a","addresses":{"tcp":"h:1"},"zone":"a b"})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"incarnation":"-1"})", R"({"name":"a","addresses":{"tcp":"h:1"},"version":"\n"})",
-        R"({"name":"a","addresses":{"tcp":"h:1","shm":"run/a"}})", R"({"name":"a","addresses":{"tcp":"h:1","shm":"/\n"}})",
-        R"({"name":"a","addresses":{"tcp":"h:1","shm":"/a"},"host":"a b"})", R"({"name":"a","addresses":{"shm":"/a"}})",
         R"({"name":"a","addresses":{"tcp":"h:1"},"ttl":"99999999999999999999"})", "{\"name\":\"a\xff\"}", std::string(20'000, ' ')};
     int refused = 0;
     for (const std::string& text : bad) refused += std::holds_alternative<std::string>(parse_member("a", text));
@@ -149,37 +145,6 @@ void check_members() {
             "so are names that no node may have");
     tap::ok(std::holds_alternative<Member>(parse_member("a", R"({"name":"a","addresses":{"tcp":"h:1"},"later":{"x":[1]}})")),
             "unknown fields are allowed");
-}
-
-EtcdKey key_of(const Member& member, int64_t revision) {
-    return {"/far/nodes/" + member.name, member_text(member), false, revision};
-}
-
-// Over shared memory only on this host, where its socket is.
-void check_channels() {
-    const auto address = [](const Member& member, conf::NodeChannel channel, const ThisHost& here) {
-        const auto spec = spec_of(member, channel, "etcd", here);
-        return std::holds_alternative<conf::NodeSpec>(spec) ? conf::address_of(std::get<conf::NodeSpec>(spec)) : "none";
-    };
-    const Member a = member_named("a");
-    const ThisHost here{"1-2", [](const std::string& path) { return path == "/run/farnode/a"; }};
-    tap::is(address(a, conf::NodeChannel::shm, here), "shm:/run/farnode/a", "a node on this host is reached over shm");
-    tap::is(address(a, conf::NodeChannel::tcp, here), "tcp:" + a.tcp, "if that is wanted");
-    tap::is(address(a, conf::NodeChannel::shm, {"1-3", here.reaches}) + address(a, conf::NodeChannel::shm, {}),
-            "tcp:" + a.tcp + "tcp:" + a.tcp, "one on another host over tcp, also if this one is not known");
-    const Member b = member_named("b");
-    tap::is(address(b, conf::NodeChannel::shm, here), "tcp:" + b.tcp, "so is one whose path is not there, as in a container");
-    const ThisHost own = ThisHost::of_this_process();
-    tap::ok(!own.id.empty() && own.id == ThisHost::of_this_process().id, "this host has an identity");
-    tap::ok(!own.reaches("/proc/self/status") && !own.reaches("/none"), "a path without a socket is not used");
-    const auto lists = [](MemberBook& book) { return conf::address_of(book.next_list(0)->nodes[0].node); };
-    static bool is_there = true;
-    MemberBook book("/far/nodes/", conf::NodeChannel::shm, "etcd", {"1-2", [](const std::string&) { return is_there; }});
-    (void)book.take(EtcdRange{10, 1, {key_of(a, 3)}, false}, 0);
-    const std::string first = lists(book);
-    is_there = false;
-    (void)book.take(EtcdRange{20, 1, {key_of(a, 15)}, false}, 0);
-    tap::is(first + " " + lists(book), "shm:/run/farnode/a shm:/run/farnode/a", "a node that restarts keeps its channel");
 }
 
 // Any bytes: neither a crash nor a member that --node would refuse.
@@ -204,6 +169,10 @@ void check_random_records() {
 }
 
 // ---- lists --------------------------------------------------------------------------------------------
+
+EtcdKey key_of(const Member& member, int64_t revision) {
+    return {"/far/nodes/" + member.name, member_text(member), false, revision};
+}
 
 std::string names_of(const std::shared_ptr<const Found>& list) {
     if (list == nullptr) return "none";
@@ -383,7 +352,6 @@ int main() {
     check_fields();
     check_messages();
     check_members();
-    check_channels();
     check_random_records();
     check_lists();
     check_lost_history();
