@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/command_class.h"
@@ -180,7 +181,9 @@ struct FormerList {
     std::vector<NodeSpec> nodes;
 };
 struct FormerLists {
-    std::vector<FormerList> lists;   // without a gap, the newest first
+    explicit FormerLists(std::vector<FormerList> former) : lists(std::move(former)) {}
+
+    const std::vector<FormerList> lists;   // without a gap, the newest first
     std::atomic<bool> over = false;  // there may be a gap between the newest and the next list; set once, from any thread
 };
 

@@ -365,9 +365,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp
 
 // Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
 bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
-    const uint64_t period = connection_.shared.list.period();
     if (!node_.begin(flush)) return false;
-    walks_.push_back({{turn.sequence, tag}, std::move(flush), period});
+    walks_.push_back({{turn.sequence, tag}, std::move(flush)});
     in_flight_[turn.sequence]++;
     return true;
 }
@@ -383,9 +382,9 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
-    const bool is_done = has_epoch && connection_.shared.list.kept(began, keys);
+    if (has_epoch) connection_.shared.list.kept(began, keys);
     const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
-    if (!is_done && !keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
+    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
     turn.replies.add(protocol::DoneReply(), reply_to(tag));
     return true;
 }
@@ -402,7 +401,6 @@ void Execution::walk() {
         refused = true;
     }
     const RequestId id = walk.id;
-    if (!refused && walk.under_way.kept != nullptr) connection_.shared.list.done(walk.under_way.kept, walk.period);
     walks_.pop_front();
     Turn turn = turn_of(id.sequence, now);
     if (refused)

@@ -91,7 +91,6 @@ class Execution final : private AwayValues::Asker {
     struct Walk {
         RequestId id;
         Node::PartialFlush under_way;
-        uint64_t period;  // of the keys that the node has (ListEpoch)
     };
     // A store whose value has arrived, or a get without a value; it waits for the end of a sublease. Meanwhile nothing is parsed.
     struct Waiting {

@@ -17,8 +17,6 @@
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
 //     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
-// E5  Several proxies send `keep` for one change. Once the items that moved away are dead, the next one has nothing to do: since
-//     then only proxies with the new list have stored items of keys that moved here, and none has stored others (E2).
 #pragma once
 
 #include <algorithm>
@@ -29,7 +27,6 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/broken.h"
 #include "protocol/owned_keys.h"
@@ -45,7 +42,6 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
-        begin_period();
         began_ = other_ = revision;
         oldest_ = 0;
         forget_changes(revision);
@@ -53,37 +49,24 @@ class ListEpoch {
         return true;
     }
     // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which.
-    // True: another proxy has told it, and all other items are dead (E5).
-    bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
+    void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
-        if (keys != nullptr && keys->unmoved.has_value()) {
-            changed(epoch, std::move(keys));
-            return false;
+        if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
+        const bool same = keys != nullptr && own_ != nullptr && keys->lists.back() == *own_;
+        if (same && epoch > other_) began_ = std::min(began_, epoch);
+        if (epoch < newest()) {
+            if (!same && epoch > other_) other_ = epoch;
+            if (!same && epoch >= began_) began_ = newest();
+            return;
         }
-        const bool same = keys != nullptr && own_ != nullptr && keys->lists.back() == *own_ && epoch > other_;
-        const bool done = same && std::ranges::any_of(done_, [&](const auto& one) { return *one == *keys; });
-        if (same) began_ = std::min(began_, epoch);
-        if (epoch < newest()) return done;
         if (!same) {
             other_ = newest();
             began_ = epoch;
-            begin_period();
         }
         forget_changes(epoch);
         own_.reset();
         if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
-        return done;
-    }
-    // Changes with the node's keys.
-    uint64_t period() const {
-        std::lock_guard hold(lock_);
-        return period_;
-    }
-    // All items but these are dead that were there when kept() was called with them, in that period.
-    void done(const std::shared_ptr<const protocol::KeptKeys>& keys, uint64_t period) {
-        std::lock_guard hold(lock_);
-        if (period == period_ && own_ != nullptr && done_.size() < done_max) done_.push_back(keys);
     }
     // E4. named: as in is_old().
     bool has_had_keys_since(uint64_t named) const {
@@ -109,7 +92,7 @@ class ListEpoch {
 
   private:
     // Several proxies tell the node of a change.
-    static constexpr size_t changes_max = 64, done_max = 16;
+    static constexpr size_t changes_max = 64;
     struct Change {
         uint64_t last, epoch;  // the former list's last epoch, and one of the new list. In between its proxy knows no list
         std::shared_ptr<const protocol::KeptKeys> keys;
@@ -118,7 +101,6 @@ class ListEpoch {
     void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         const uint64_t known = newest();
         began_ = other_ = std::max(epoch, known);
-        begin_period();
         if (own_ != nullptr || keys->since > known) forget_changes(keys->since);  // what changed before that is not known
         own_.reset();
         const auto is_same = [&](const Change& one) {
@@ -133,10 +115,6 @@ class ListEpoch {
         }
         epoch_.store(std::max(epoch, known), std::memory_order_release);
     }
-    void begin_period() {
-        done_.clear();
-        period_++;
-    }
     void forget_changes(uint64_t epoch) {
         changes_.clear();
         oldest_ = std::max(oldest_, epoch);
@@ -147,8 +125,6 @@ class ListEpoch {
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
     uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
-    std::vector<std::shared_ptr<const protocol::KeptKeys>> done_;  // E5
-    uint64_t period_ = 0;
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
 };
