@@ -157,12 +157,12 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     int64_t revision = 0;
     uint64_t incarnation = 0;   // of the run that put the present record
-    bool gets_keys = false;     // M9
+    bool gets_keys = was_registered_ && member_.weight == 0 && weight_.load(std::memory_order_relaxed) != 0;  // M9
     if (!found->keys.empty()) {
         const auto other = parse_member(member_.name, found->keys.front().value);
         const Member* const is = std::get_if<Member>(&other);
         if (is != nullptr) incarnation = is->incarnation;
-        gets_keys = is != nullptr && is->weight == 0 && weight_.load(std::memory_order_relaxed) != 0;
+        gets_keys = gets_keys || (is != nullptr && is->weight == 0 && weight_.load(std::memory_order_relaxed) != 0);
         const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
         if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
@@ -231,19 +231,22 @@ bool EtcdRegistration::look_at_record() {
 // M9. If it fails, or another writer was first, the next look at the record tries again.
 void EtcdRegistration::put_weight(const EtcdKey& record) {
     const Result<Member, std::string> parsed = parse_member(member_.name, record.value);
-    if (const auto* is = std::get_if<Member>(&parsed)) member_.weight = is->weight;  // the answer to a put may have been lost
+    const auto* const is = std::get_if<Member>(&parsed);
+    if (is != nullptr && is->weight != member_.weight) weight_changed(is->weight, record.mod_revision);  // the answer was lost
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     if (weight == member_.weight) return;
-    const bool gets_keys = member_.weight == 0;
-    if (gets_keys) drop_items();
+    if (member_.weight == 0) drop_items();
     Member changed = member_;
     changed.weight = weight;
     const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, record.mod_revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return (void)failed(*failure);
     const int64_t revision = read_put(std::get<std::string>(reply)).value_or(0);
-    if (revision == 0) return;
+    if (revision != 0) weight_changed(weight, revision);
+}
+
+void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
-    if (gets_keys && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
+    if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
                                   std::to_string(member_.weight) +
                                   (weight == 0 ? "; other nodes get the keys of this one" : ""));

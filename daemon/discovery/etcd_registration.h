@@ -71,6 +71,7 @@ class EtcdRegistration {
     bool keep_alive();
     bool look_at_record();
     void put_weight(const EtcdKey& record);
+    void weight_changed(uint32_t weight, int64_t revision);
     void leave();
     void renew_right();
     void show_right();

@@ -118,7 +118,8 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
         settings.proxy.nodes.back().zone = one.zone;
         if (!weighs(settings.proxy.distribution) && one.node.weight != 0) settings.proxy.nodes.back().weight = 1;
     }
-    std::ranges::stable_partition(settings.proxy.nodes, [](const conf::NodeSpec& node) { return node.weight != 0; });
+    std::stable_partition(settings.proxy.nodes.begin(), settings.proxy.nodes.end(),
+                          [](const conf::NodeSpec& node) { return node.weight != 0; });
     return settings;
 }
 
