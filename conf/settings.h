@@ -183,8 +183,8 @@ struct FormerList {
 struct FormerLists {
     explicit FormerLists(std::vector<FormerList> former) : lists(std::move(former)) {}
 
-    const std::vector<FormerList> lists;   // without a gap, the newest first
-    std::atomic<bool> over = false;  // there may be a gap between the newest and the next list; set once, from any thread
+    const std::vector<FormerList> lists;  // without a gap, the newest first
+    std::atomic<bool> over = false;       // there may be a gap between the newest and the next list; set once, from any thread
 };
 
 // How a GET without a remote pointer finds its item.

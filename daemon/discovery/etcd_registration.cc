@@ -156,13 +156,13 @@ EtcdRegistration::Put EtcdRegistration::put() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     int64_t revision = 0;
-    uint64_t incarnation = 0;   // of the run that put the present record
-    bool gets_keys = was_registered_ && member_.weight == 0 && weight_.load(std::memory_order_relaxed) != 0;  // M9
+    uint64_t incarnation = 0;  // of the run that put the present record
+    bool had_keys = !was_registered_ || member_.weight != 0;  // M9
     if (!found->keys.empty()) {
         const auto other = parse_member(member_.name, found->keys.front().value);
         const Member* const is = std::get_if<Member>(&other);
         if (is != nullptr) incarnation = is->incarnation;
-        gets_keys = gets_keys || (is != nullptr && is->weight == 0 && weight_.load(std::memory_order_relaxed) != 0);
+        had_keys = had_keys && (is == nullptr || is->weight != 0);
         const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
         if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
@@ -176,8 +176,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
     }
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
+    const uint32_t weight = weight_.load(std::memory_order_relaxed);
+    const bool gets_keys = !had_keys && weight != 0;
     if (gets_keys || right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
-    member_.weight = weight_.load(std::memory_order_relaxed);
+    member_.weight = weight;
     reply = ask("kv/txn", put_request(key_, member_text(member_), lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->code != no_lease) return failed(*failure), Put::failed;
@@ -241,12 +243,14 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, record.mod_revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return (void)failed(*failure);
     const int64_t revision = read_put(std::get<std::string>(reply)).value_or(0);
-    if (revision != 0) weight_changed(weight, revision);
+    if (revision == 0) return;
+    // Etcd was asked after drop_items() began a span. That of a lost answer would be older than a span.
+    if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
+    weight_changed(weight, revision);
 }
 
 void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
-    if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
                                   std::to_string(member_.weight) +
                                   (weight == 0 ? "; other nodes get the keys of this one" : ""));

@@ -94,8 +94,8 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
 
 MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     Complaints complaints;
+    std::optional<Nodes> list = whole_list();
     for (const EtcdEvent& event : watched.events) {
-        std::optional<Nodes> before = whole_list();
         has_forgotten_ = false;
         complete_ = std::max(complete_, event.at.mod_revision);
         if (!event.deleted) {
@@ -107,7 +107,9 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
             last_change_ = std::max(last_change_, event.at.mod_revision);
             members_.erase(name_of(event.at.key));
         }
-        note_change(std::move(before), event.at.mod_revision);
+        std::optional<Nodes> next = whole_list();
+        note_change(std::move(list), next, event.at.mod_revision);
+        list = std::move(next);
     }
     revision_ = std::max(revision_, watched.revision);
     return complaints;
@@ -123,8 +125,7 @@ std::optional<MemberBook::Nodes> MemberBook::whole_list() const {
     return nodes.empty() ? std::nullopt : std::optional(std::move(nodes));
 }
 
-void MemberBook::note_change(std::optional<Nodes> before, int64_t revision) {
-    const std::optional<Nodes> after = whole_list();
+void MemberBook::note_change(std::optional<Nodes> before, const std::optional<Nodes>& after, int64_t revision) {
     if (!before.has_value() || !after.has_value() || has_forgotten_) return forget_former();
     const auto same = [](const conf::NodeSpec& one, const conf::NodeSpec& other) {
         return one.name == other.name && one.weight == other.weight && conf::address_of(one) == conf::address_of(other);

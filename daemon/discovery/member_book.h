@@ -75,7 +75,7 @@ class MemberBook {
     // nullopt: members are left out or held, or the book is empty.
     using Nodes = std::vector<conf::NodeSpec>;
     std::optional<Nodes> whole_list() const;
-    void note_change(std::optional<Nodes> before, int64_t revision);
+    void note_change(std::optional<Nodes> before, const std::optional<Nodes>& after, int64_t revision);
     // The lists so far are not those before the next one (B5).
     void forget_former();
     std::vector<Member> choose();
