@@ -2,7 +2,6 @@
 """Debian's promtool and Prometheus with contrib's rules and dashboard."""
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.parse
@@ -10,6 +9,7 @@ import urllib.parse
 from expressions import contrib_expressions
 from farcached import deadline, tap, until
 from http_get import get
+from ports import HeldPort
 from status_page import loaded_cluster
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -25,12 +25,6 @@ def check_exposition(port, what):
            done.stdout, done.stderr)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Prometheus:
     def __init__(self, folder, targets):
         """targets: {job: port}."""
@@ -41,7 +35,8 @@ class Prometheus:
                                      for job, port in targets.items()]}
         with open(os.path.join(folder, "prometheus.yml"), "w") as f:
             json.dump(config, f)  # JSON is valid YAML
-        self.port = free_port()
+        self.held = HeldPort()
+        self.port = self.held.number
 
     def __enter__(self):
         with open(os.path.join(self.folder, "log"), "wb") as log:
@@ -59,6 +54,7 @@ class Prometheus:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.held.close()
 
     def ready(self):
         try:

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from daemon import _die_with_parent, deadline, until
+from ports import HeldPort
 
 STARTS = 3  # attempts
 
@@ -24,26 +25,11 @@ def program():
     return shutil.which("dnsmasq", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-def hold_port():
-    """A port that is free for UDP and TCP, and two sockets that keep it free for a server with SO_REUSEADDR: between two starts of
-    the server no connection of another process gets it."""
-    while True:
-        held = [socket.socket(socket.AF_INET, kind) for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM)]
-        for one in held:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held[0].bind(("127.0.0.1", 0))
-        try:
-            held[1].bind(held[0].getsockname())
-            return held[0].getsockname()[1], held
-        except OSError:
-            for one in held:
-                one.close()
-
-
 class DnsServer:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="farcached-dns-")
-        self.port, self.held = hold_port()
+        self.held = HeldPort(socket.SOCK_DGRAM, socket.SOCK_STREAM)
+        self.port = self.held.number
         self.process = None
 
     def __enter__(self):
@@ -51,8 +37,7 @@ class DnsServer:
 
     def __exit__(self, *_):
         self.stop()
-        for one in self.held:
-            one.close()
+        self.held.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
 

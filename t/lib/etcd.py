@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 
 from daemon import deadline, run_binary, tap, _die_with_parent
+from ports import HeldPort
 
 
 def is_available():
@@ -34,29 +35,19 @@ def skip_without():
         tap.skip_all("etcd is not installed")
 
 
-def free_ports(count):
-    """Ports that are free now: an etcd must know its own before it starts."""
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 def encoded(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
 
 
 class Etcd:
-    """One member. peers: of its cluster, {name: port}; its own name is in them. tls: (certificate, key) files. host: its address.
-    on: the beginning of its command, for a host of a Network."""
+    """One member. peers: of its cluster, {name: HeldPort}; its own name is in them, and it closes that port. tls: (certificate, key)
+    files. host: its address. on: the beginning of its command, for a host of a Network."""
 
     def __init__(self, *args, name="m0", peers=None, tls=None, host="127.0.0.1", on=()):
         self.name, self.args, self.tls, self.host, self.on = name, list(args), tls, host, list(on)
-        self.port, own_peer_port = free_ports(2)
-        self.peers = peers if peers is not None else {name: own_peer_port}
+        self.held = HeldPort()
+        self.port = self.held.number
+        self.peers = peers if peers is not None else {name: HeldPort()}
         self.folder = tempfile.mkdtemp(prefix="farcached-etcd-")
         self.process = None
         self.token = None
@@ -66,15 +57,18 @@ class Etcd:
 
     def __exit__(self, *_):
         self.kill()
+        self.held.close()
+        self.peers[self.name].close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def launch(self):
         """Starts it, without waiting."""
-        at, peer = self.url(), "http://127.0.0.1:%d" % self.peers[self.name]
+        peers = [(name, "http://127.0.0.1:%d" % port.number) for name, port in self.peers.items()]
+        at, peer = self.url(), dict(peers)[self.name]
         command = [*self.on, "etcd", "--name", self.name, "--data-dir", os.path.join(self.folder, "data"),
                    "--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", peer,
                    "--initial-advertise-peer-urls", peer,
-                   "--initial-cluster", ",".join("%s=http://127.0.0.1:%d" % one for one in self.peers.items()),
+                   "--initial-cluster", ",".join("%s=%s" % one for one in peers),
                    "--logger", "zap", "--log-level", "error", *self.args]
         if self.tls:
             command += ["--cert-file", self.tls[0], "--key-file", self.tls[1]]
@@ -160,7 +154,7 @@ class Etcd:
 
 def cluster(count, *args):
     """Members of one cluster, not started."""
-    peers = {"m%d" % i: port for i, port in enumerate(free_ports(count))}
+    peers = {"m%d" % i: HeldPort() for i in range(count)}
     return [Etcd(*args, name=name, peers=peers) for name in peers]
 
 
