@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(os.path.dirname(HERE), "compare"), os.path.join(os.path.dirname(os.path.dirname(HERE)), "t", "lib")]
 from compare_servers import Failed, Process, as_whom, child_setup, machine, port_in, stats  # noqa: E402, F401
 from tap_output import tap  # noqa: E402
-from etcd import Etcd, encoded, is_available  # noqa: E402, F401
+from etcd import Etcd, encoded, is_available, write_weight  # noqa: E402, F401
 
 tap.finished = True  # t/lib/etcd.py is used outside of a test
 WAIT_S = 60
@@ -101,20 +101,12 @@ class Fleet:
         ports = os.path.join(self.folder, name + ".ports")
         if os.path.exists(ports):
             os.unlink(ports)
-        self.write_weight(name, 1)
-        command = [os.path.join(self.build, "farnode"), *as_whom(), "--config", self.file_of(name), "--tcp", at,
+        command = [os.path.join(self.build, "farnode"), *as_whom(), "--config", write_weight(self.folder, name, 1), "--tcp", at,
                    "-m", str(self.megabytes), "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", str(self.ttl_s)]
         self.nodes[name] = Process(name, command, None, self.folder, {"FARNODE_PORT_FILENAME": ports})
 
-    def file_of(self, name):
-        return os.path.join(self.folder, name + ".toml")
-
-    def write_weight(self, name, weight):
-        with open(self.file_of(name), "w") as file:
-            file.write("weight = %d\n" % weight)
-
     def change_weight(self, name, weight):
-        self.write_weight(name, weight)
+        write_weight(self.folder, name, weight)
         self.nodes[name].process.send_signal(signal.SIGHUP)
 
     def wait_for_node(self, name):

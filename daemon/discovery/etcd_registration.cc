@@ -178,7 +178,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
     const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     const bool gets_keys = !had_keys && weight != 0;
-    if (gets_keys || right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_))) drop_items();  // M6
+    if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_)))
+        drop_items(Gone::registration);  // M6
+    else if (gets_keys)
+        drop_items(Gone::weight);  // M9
     member_.weight = weight;
     reply = ask("kv/txn", put_request(key_, member_text(member_), lease_.id, revision));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
@@ -201,15 +204,18 @@ EtcdRegistration::Put EtcdRegistration::put() {
     return Put::done;
 }
 
-// M8
-void EtcdRegistration::drop_items() {
+// M8. former: why other nodes may have had its keys.
+void EtcdRegistration::drop_items(Gone former) {
     right_.lost();
     show_right();
     const bool any = items_.drop != nullptr && items_.drop();
     right_.dropped();
     if (!any) return;
-    lines_.say(Level::warning, "discovery: this node has items of a time when it was not registered, and proxies may have stored "
-                               "newer values elsewhere; it drops all items, then registers");
+    lines_.say(Level::warning, former == Gone::weight ?
+                                   "discovery: this node had weight 0, and proxies may have stored newer values elsewhere; it "
+                                   "drops all items before it gets keys again" :
+                                   "discovery: this node has items of a time when it was not registered, and proxies may have "
+                                   "stored newer values elsewhere; it drops all items, then registers");
 }
 
 // M5. False: registered_ is, too, or etcd does not tell.
@@ -237,7 +243,7 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     if (is != nullptr && is->weight != member_.weight) weight_changed(is->weight, record.mod_revision);  // the answer was lost
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     if (weight == member_.weight) return;
-    if (member_.weight == 0) drop_items();
+    if (member_.weight == 0) drop_items(Gone::weight);
     Member changed = member_;
     changed.weight = weight;
     const EtcdClient::Reply reply = ask("kv/txn", put_request(key_, member_text(changed), lease_.id, record.mod_revision));
@@ -303,7 +309,7 @@ bool EtcdRegistration::failed(const EtcdFailure& failure) {
     else
         right_.refused();
     show_right();
-    if (right_.must_drop()) drop_items();
+    if (right_.must_drop()) drop_items(Gone::registration);
     told_failure_ = true;
     lines_.say(Level::warning, "discovery: this process cannot keep its registration: " + failure.text + "; it tries again");
     return false;

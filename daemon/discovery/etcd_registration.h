@@ -75,7 +75,8 @@ class EtcdRegistration {
     void leave();
     void renew_right();
     void show_right();
-    void drop_items();
+    enum class Gone : uint8_t { registration, weight };
+    void drop_items(Gone former);
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
     void revoke();
     bool failed(const EtcdFailure& failure);

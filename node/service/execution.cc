@@ -317,12 +317,12 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
     op.lease = grants(options) && turn.may_grant();
-    if (op.moved_since.has_value() && !connection_.shared.list.has_had_keys_since(connection_.epoch)) op.moved_since = 0;  // E4
     store(turn, options.tag, op);
 }
 
-void Execution::store(Turn& turn, uint32_t tag, const protocol::StoreOp& op) {
+void Execution::store(Turn& turn, uint32_t tag, protocol::StoreOp op) {
     counters_.cmd_set.add(1);
+    if (op.moved_since.has_value() && !connection_.shared.list.has_had_keys_since(turn.epoch)) op.moved_since = 0;  // E4
     const protocol::StoreReply reply = node_.store(op, turn.now);
     if (has_moved(turn, tag, op.key, reply.status == protocol::StoreReply::Status::stored)) return;
     turn.replies.add(reply, turn.reply_to(tag, reply));

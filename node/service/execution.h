@@ -168,7 +168,7 @@ class Execution final : private AwayValues::Asker {
     template <class Op>
     void run_old(Turn& turn, uint32_t tag, const Op& op);
     void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
-    void store(Turn& turn, uint32_t tag, const protocol::StoreOp& op);
+    void store(Turn& turn, uint32_t tag, protocol::StoreOp op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
     bool begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush);

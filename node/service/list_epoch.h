@@ -52,7 +52,8 @@ class ListEpoch {
     void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
         if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
-        const bool same = keys != nullptr && own_ != nullptr && keys->lists.back() == *own_;
+        // Of keys that take too long to describe nothing is told but "none", whatever they are.
+        const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
         if (same && epoch > other_) began_ = std::min(began_, epoch);
         if (epoch < newest()) {
             if (!same && epoch > other_) other_ = epoch;

@@ -40,8 +40,8 @@ def encoded(text):
 
 
 class Etcd:
-    """One member. peers: of its cluster, {name: HeldPort}; its own name is in them, and it closes that port. tls: (certificate, key)
-    files. host: its address. on: the beginning of its command, for a host of a Network."""
+    """One member. peers: of its cluster, {name: HeldPort}; its own name is in them, and it closes that port. tls: files of a
+    certificate and its key. host: its address. on: the beginning of its command, for a host of a Network."""
 
     def __init__(self, *args, name="m0", peers=None, tls=None, host="127.0.0.1", on=()):
         self.name, self.args, self.tls, self.host, self.on = name, list(args), tls, host, list(on)
@@ -156,6 +156,14 @@ def cluster(count, *args):
     """Members of one cluster, not started."""
     peers = {"m%d" % i: HeldPort() for i in range(count)}
     return [Etcd(*args, name=name, peers=peers) for name in peers]
+
+
+def write_weight(folder, name, weight):
+    """The path of a configuration file of the farnode with that name. SIGHUP makes it live."""
+    path = os.path.join(folder, name + ".toml")
+    with open(path, "w") as file:
+        file.write("weight = %d\n" % weight)
+    return path
 
 
 class Relay:

@@ -18,6 +18,7 @@ import consistency_load as load
 from cluster import Table, all_up, faulty, nodes_shown
 from connections import Sender
 from daemon import is_sanitized, slow_factor
+from etcd import write_weight
 from farcached import Closed, Daemon, deadline, tap, until
 from farnode import Farnode, NodeClient
 
@@ -46,22 +47,14 @@ class Fleet:
 
     def node(self, name):
         """Its path is not in etcd: a farcached that is told of it reads the node's memory."""
-        self.write_weight(name, 1)
-        return self.stack.enter_context(Farnode("--config", self.file_of(name), "--tcp", "127.0.0.1:0", "--shm", self.path(name),
-                                                "-m", "64", "-t", "1", "--name", name, "--discover",
+        return self.stack.enter_context(Farnode("--config", write_weight(self.folder, name, 1), "--tcp", "127.0.0.1:0", "--shm",
+                                                self.path(name), "-m", "64", "-t", "1", "--name", name, "--discover",
                                                 self.etcd.source(prefix=self.prefix), "--member-ttl", TTL,
                                                 **faulty("farnode", self.faults)))
 
-    def file_of(self, name):
-        return os.path.join(self.folder, name + ".toml")
-
-    def write_weight(self, name, weight):
-        with open(self.file_of(name), "w") as file:
-            file.write("weight = %d\n" % weight)
-
     def weighs(self, name, weight):
         """Until every farcached has the node with this weight."""
-        self.write_weight(name, weight)
+        write_weight(self.folder, name, weight)
         self.nodes[name].signal(signal.SIGHUP)
         for daemon in self.daemons.values():
             seen = until(lambda daemon=daemon: nodes_shown(daemon)[name]["weight"], lambda seen: seen == str(weight))

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized  # noqa: E402
-from etcd import Etcd, Relay  # noqa: E402
+from etcd import Etcd, Relay, write_weight  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
@@ -49,17 +49,12 @@ class Fleet:
         return b"first of " + key.encode() + (LARGE if key.endswith("7") else b"")
 
     def node(self, name):
-        self.write_weight(name, 1)
-        return self.stack.enter_context(Farnode("--config", self.file_of(name), "--tcp", "127.0.0.1:0", "-m", "64", "-t", "1",
-                                                "--name", name, "--discover", self.source, "--member-ttl", TTL))
-
-    def file_of(self, name):
-        return os.path.join(self.folder, name + ".toml")
+        return self.stack.enter_context(Farnode("--config", self.write_weight(name, 1), "--tcp", "127.0.0.1:0", "-m", "64",
+                                                "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL))
 
     def write_weight(self, name, weight):
         self.weights[name] = weight
-        with open(self.file_of(name), "w") as file:
-            file.write("weight = %d\n" % weight)
+        return write_weight(self.folder, name, weight)
 
     def moves(self, act, daemons=("one", "two")):
         """Returns the keys that move."""

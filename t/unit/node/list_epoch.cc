@@ -114,6 +114,8 @@ void same_keys() {
     tap::ok(!list.has_had_keys_since(49), "nor does one by a list that the node cannot read");
     list.kept(60, told(50, 55, false));
     tap::ok(list.has_had_keys_since(60) && !list.has_had_keys_since(59), "nor where items have copies");
+    for (uint64_t epoch : {70, 80}) list.kept(epoch, without_copies(false));
+    tap::ok(list.has_had_keys_since(80) && !list.has_had_keys_since(79), "\"none\" may stand for any keys");
 }
 
 // ---- histories at random --------------------------------------------------------------------------------
