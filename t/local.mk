@@ -347,7 +347,7 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/protocol/owned_keys t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
 	t/unit/proxy/host_reports t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_counts \
 	t/unit/proxy/node_link_ends t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots \
+	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_slots \
 	t/unit/proxy/node_link_spilled t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
 	t/unit/proxy/onesided_share t/unit/proxy/pairs t/unit/proxy/pointer_read t/unit/proxy/pointer_table
 one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
@@ -491,10 +491,11 @@ t_unit_proxy_arc_SOURCES = t/unit/proxy/arc.cc t/lib/tap.h
 link_headers = t/unit/proxy/in_place.h t/unit/proxy/link_channel.h t/unit/proxy/link_fixture.h t/unit/proxy/link_node.h \
 	t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_ends t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_versions
+	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_versions
 TESTS += t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_ends t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_versions
+	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_versions
 t_unit_proxy_node_link_safety_SOURCES = t/unit/proxy/node_link_safety.cc $(link_headers)
+t_unit_proxy_node_link_shortcut_SOURCES = t/unit/proxy/node_link_shortcut.cc $(link_headers)
 t_unit_proxy_node_link_versions_SOURCES = t/unit/proxy/node_link_versions.cc $(link_headers)
 t_unit_proxy_link_parts_SOURCES = t/unit/proxy/link_parts.cc t/lib/tap.h
 check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/node_link_spilled t/unit/proxy/pointer_read
