@@ -45,7 +45,7 @@ class Fleet:
         self.value = None
 
     def node(self, name):
-        """Its path is not in etcd: a farcached that is told of it reads the node's memory."""
+        """A farcached with discover_shm, or that is told of its path, reads the node's memory."""
         self.write_weight(name, 1)
         return self.stack.enter_context(Farnode("--config", self.file_of(name), "--tcp", "127.0.0.1:0", "--shm", self.path(name),
                                                 "-m", "64", "-t", "1", "--name", name, "--discover",
