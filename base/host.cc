@@ -2,6 +2,7 @@
 #include "base/host.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <variant>
+
+#include "base/out_buffer.h"
 
 namespace farcached {
 
@@ -58,6 +62,19 @@ std::optional<ProcessLife> process_life(uint64_t pid) {
     for (int i = 0; i < fields_between; i++) fields >> skipped;
     if (!(fields >> life.started)) return std::nullopt;
     return life;
+}
+
+std::string boot_name() {
+    const Result<BootId> boot = read_boot_id();
+    const auto* const id = std::get_if<BootId>(&boot);
+    return id == nullptr ? std::string() : hex_text((*id)[0]) + hex_text((*id)[1]);
+}
+
+std::string socket_identity(const std::string& path) {
+    struct stat at{};
+    if (stat(path.c_str(), &at) != 0 || !S_ISSOCK(at.st_mode)) return {};
+    const std::string boot = boot_name();
+    return boot.empty() ? boot : boot + ":" + std::to_string(at.st_dev) + ":" + std::to_string(at.st_ino);
 }
 
 }  // namespace farcached

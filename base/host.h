@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 
@@ -22,5 +23,12 @@ struct ProcessLife {
 };
 // None: there is no such process, or no /proc.
 std::optional<ProcessLife> process_life(uint64_t pid);
+
+// This boot of this host, as 32 hexadecimal digits; empty: it is not known.
+std::string boot_name();
+// "BOOT:DEVICE:INODE" of the Unix socket at a path. Two sockets that exist at the same time differ, on any hosts. A later one can
+// have the number of one that is gone. Empty: nothing is there, this process cannot reach it, or the boot is not
+// known.
+std::string socket_identity(const std::string& path);
 
 }  // namespace farcached

@@ -72,7 +72,15 @@ Refusal check_evictions(const Settings& settings) {
 }
 
 Refusal check_sources(const Settings& settings) {
-    if (settings.proxy.nodes.empty() || settings.proxy.discover.empty()) return {};
+    const ProxySettings& proxy = settings.proxy;
+    const bool maps = proxy.discover_shm && !proxy.discover.empty();
+    if (maps && !is_etcd_url(proxy.discover))
+        return Problem{exit_usage, "discover_shm: DNS does not name the sockets of nodes; give --discover etcd://HOST:PORT/PREFIX, "
+                                   "or remove the option\n"};
+    if (maps && !settings.peer_tls.certificate_path.empty() && proxy.auth_key_file.empty())
+        return Problem{exit_usage, "discover_shm and --peer-cert: a node proves no certificate over shm, so any process of this "
+                                   "user could pose as one; give --auth-key-file, or remove discover_shm\n"};
+    if (proxy.nodes.empty() || proxy.discover.empty()) return {};
     return Problem{exit_usage, "--discover and --node both name the nodes; give either a source of the list (--discover), or each "
                                "node (--node, [[node]])\n"};
 }

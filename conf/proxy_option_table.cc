@@ -134,6 +134,12 @@ constexpr Option table[] = {
      .section = nodes, .exit_status = exit_usage,
      .help = "channel to nodes that --discover finds; those in etcd that\n"
              "have no address of verbs are reached over tcp"},
+    {.where = suboption, .name = "discover_shm", .negatable = true, .initial = "no",
+     .kind = toggle<&S::proxy, &P::discover_shm>(), .section = nodes, .exit_status = exit_usage,
+     .help = "with --discover etcd://: direct reads of the memory of nodes\n"
+             "on this host that have --shm, if this process may connect to\n"
+             "that socket. Other nodes are reached by discover_channel\n"
+             "(default: off)"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
      .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,

@@ -161,6 +161,15 @@ using CompatSettings = std::map<std::string, std::string, std::less<>>;
 // ---- of a farcached with nodes ------------------------------------------------------------------------------
 enum class NodeChannel : uint8_t { shm, tcp, verbs };
 
+// The Unix socket of --shm of a node that etcd lists.
+struct NodeSocket {
+    std::string path;          // empty: none, or not on this host
+    std::string identity;      // as socket_identity() says (base/host.h)
+    uint64_t incarnation = 0;  // of the node's memory
+
+    bool operator==(const NodeSocket&) const = default;
+};
+
 // One node as configured. conf/addresses.h has the table of its keys.
 struct NodeSpec {
     std::string name;                 // unique; letters, digits and ._-
@@ -171,6 +180,7 @@ struct NodeSpec {
     uint32_t weight = 1;              // 1 to limits::node_weight_max; of etcd also 0: it gets no keys
     std::string hash_as;              // "host:port" for hashing; empty: the name
     std::string zone;                 // that it registered; empty: none
+    NodeSocket socket;                // preferred to host and port; the node's identity is still these
     std::string origin;               // place in the configuration, for messages: "file:12:1", "--node a=shm:/x"
 };
 
@@ -199,6 +209,7 @@ struct ProxySettings {
     std::shared_ptr<const FormerLists> former_lists;  // before it; nullptr: none is known; no option
     std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
     NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
+    bool discover_shm = false;               // maps the memory of nodes on this host; with etcd
     uint32_t discover_timeout_s = 0;         // wait for the first list
     uint32_t member_ttl_s = 0;               // of this farcached's own registration in etcd
     std::string discover_dns_server;         // HOST:PORT; empty: the system's

@@ -136,6 +136,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/host_addresses.h \
 	daemon/remote/moved_keys.cc \
 	daemon/remote/moved_keys.h \
+	daemon/remote/node_channels.cc \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
 	daemon/session/datagrams.cc \

@@ -137,6 +137,10 @@ FrameError Greeting::take(const protocol::Frame& frame, fabric::Channel& channel
         down = Down{down_of(*refuse), refuse->text};
         return FrameError::none;
     }
+    if (shortcut_ != nullptr && shortcut_->taken && !shortcut_->leads_to(welcome)) {
+        down = Down{LinkDown::refused, channel.describe() + ": another node, or another run of it, listens there"};
+        return FrameError::none;
+    }
     if (authenticates()) down = exchange_grants(channel, grant);
     if (down.has_value()) return FrameError::none;
     if (!agrees(welcome, channel)) {

@@ -28,6 +28,17 @@ struct Down {
     std::string text;
 };
 
+// Shortcut: a way to a node that make_channel (node_link.h) prefers to the node's address. Another node may listen there by now.
+// Owner: the link's owner; make_channel fills it in.
+struct Shortcut {
+    bool taken = false;        // by the last channel
+    bool failed = false;       // since the last call of start(): the next channel goes to the node's address
+    std::string name;          // of the node that must answer there
+    uint64_t incarnation = 0;  // and of its memory
+
+    bool leads_to(const protocol::Welcome& welcome) const { return welcome.name == name && welcome.incarnation == incarnation; }
+};
+
 // Greeting: what this side says first, and what the node answers.
 //
 // W1  Each connection first speaks the newest version, since the node may have been replaced. A node of the version
@@ -38,11 +49,13 @@ struct Down {
 // W4  With a key, the node must prove that it holds it (protocol/auth.h). Before, nothing of its welcome is used, and this side
 //     grants nothing; and the node is not greeted as by an older version, which could prove nothing (S16).
 // W3  Of an older node's welcome nothing remains that allows a one-sided read (S18).
+// W5  Over a shortcut, no other run of a node than the expected one is used, nor is its memory.
 class Greeting {
   public:
-    // key: nullptr: the node need not authenticate.
-    Greeting(const protocol::Hello& hello, NodeClockEstimate& clock, std::shared_ptr<const protocol::AuthKey> key)
-        : newest_(hello), clock_(clock), key_(std::move(key)) {}
+    // key: nullptr: the node need not authenticate. shortcut: nullptr: the link has none.
+    Greeting(const protocol::Hello& hello, NodeClockEstimate& clock, std::shared_ptr<const protocol::AuthKey> key,
+             const Shortcut* shortcut = nullptr)
+        : newest_(hello), clock_(clock), key_(std::move(key)), shortcut_(shortcut) {}
 
     // The next connection is greeted as the newest version.
     void as_newest();
@@ -74,6 +87,7 @@ class Greeting {
     const protocol::Hello newest_;
     NodeClockEstimate& clock_;
     std::shared_ptr<const protocol::AuthKey> key_;
+    const Shortcut* const shortcut_;
     std::string hello_frame_, challenge_frame_, proof_frame_;  // of this connection; empty without a key
     std::optional<Down> refused_;  // as the newest version
     uint64_t sent_ns_ = 0;

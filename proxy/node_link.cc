@@ -20,7 +20,8 @@ constexpr uint8_t bit(LinkState state) { return uint8_t(1u << unsigned(state)); 
 // Allowed next states, by current state.
 constexpr std::array<uint8_t, 6> edges = {
     /* idle       -> */ bit(LinkState::connecting),
-    /* connecting -> */ uint8_t(bit(LinkState::greeting) | bit(LinkState::waiting) | bit(LinkState::idle)),
+    /* connecting -> */
+    uint8_t(bit(LinkState::greeting) | bit(LinkState::connecting) | bit(LinkState::waiting) | bit(LinkState::idle)),
     /* greeting   -> */
     uint8_t(bit(LinkState::up) | bit(LinkState::connecting) | bit(LinkState::waiting) | bit(LinkState::idle)),
     /* up         -> */ uint8_t(bit(LinkState::leaving) | bit(LinkState::waiting) | bit(LinkState::idle)),
@@ -37,7 +38,7 @@ NodeLink::NodeLink(const LinkConfig& config, const Dependencies& deps)
       notes_(counters_, {config.report_interval_ns, config.report_items, config.seed, deps.table, config.share_reports}),
       requests_(config, {deps.table, deps.landing, deps.lending, clock_, counters_, notes_, deps.events}),
       reports_(notes_, requests_.pointers(), counters_, config.unsent_bytes_max),
-      greeting_(config.hello, clock_, config.key),
+      greeting_(config.hello, clock_, config.key, deps.shortcut),
       liveness_(config.silence_ns, config.ping_ns),
       way_down_(config.reconnect, config.steady_ns, config.seed) {}
 
@@ -51,6 +52,11 @@ void NodeLink::enter(LinkState next) {
 // ---- connecting, and going down ---------------------------------------------------------------------
 
 void NodeLink::start(uint64_t now_ns) {
+    if (deps_.shortcut != nullptr) deps_.shortcut->failed = false;
+    connect(now_ns);
+}
+
+void NodeLink::connect(uint64_t now_ns) {
     greeting_.as_newest();
     deadline_ns_ = now_ns + connect_timeout_ns_;
     open_channel(now_ns);
@@ -124,6 +130,11 @@ void NodeLink::go_down(uint64_t now_ns) {
         return open_channel(now_ns);
     }
     down = greeting_.reason(std::move(down));
+    if (leaves_shortcut(down)) {
+        destroy_channel();
+        deps_.events.shortcut_failed(down.text);
+        return connect(now_ns);
+    }
     const LinkDown why = down.why;
     const bool was_up = state_ == LinkState::up || state_ == LinkState::leaving;
     deadline_ns_ = way_down_.next_try_ns(why, was_up, now_ns);
@@ -134,6 +145,15 @@ void NodeLink::go_down(uint64_t now_ns) {
     fail_requests(why == LinkDown::bad_frame ? AskFailure::bad_reply : AskFailure::node_down);
     if (const Down* news = way_down_.news(std::move(down), was_up)) deps_.events.went_down(news->why, news->text);
     if (requests_.retry_pays(told_)) deps_.events.room();
+}
+
+// True: the next connection is made at once, without the shortcut.
+bool NodeLink::leaves_shortcut(const Down& down) {
+    if (state_ != LinkState::connecting && state_ != LinkState::greeting) return false;
+    if (deps_.shortcut == nullptr || !deps_.shortcut->taken || deps_.shortcut->failed) return false;
+    if (down.why == LinkDown::no_memory) return false;
+    deps_.shortcut->failed = true;
+    return true;
 }
 
 void NodeLink::destroy_channel() {

@@ -10,6 +10,7 @@
 //          is time again |                         | go_down(): all requests under way fail
 //                        +------- waiting <--------+                      stop(): from anywhere to idle
 //   greeting --refused for its versions--> connecting: once, to be greeted as the version before (Greeting::as_older())
+//   connecting, greeting --a Shortcut failed--> connecting: once, without it
 //
 // K5  The channel is never destroyed within one of its calls, and always before any landing buffer is reused (S12).
 //
@@ -62,6 +63,8 @@ class LinkEvents : public ReadEvents {
     virtual void came_up() = 0;
     // Called when the link was up, or when the reason differs from the last one reported.
     virtual void went_down(LinkDown why, const std::string& text) noexcept = 0;
+    // No connection came up over the Shortcut; the link tries without it.
+    virtual void shortcut_failed(const std::string&) noexcept {}
     // After ask() or get() returned busy or ordered: a retry may succeed now, or the link is down.
     virtual void room() = 0;
     void read_failed(std::string_view, bool, std::string_view) override {}
@@ -80,6 +83,7 @@ class NodeLink final : private fabric::ChannelEvents {
         PointerTable* table = nullptr;   // nullptr: no remote pointers
         fabric::BufferPool* landing = nullptr;  // nullptr: no one-sided reads
         fabric::BufferPool* lending = nullptr;  // nullptr: no values that the node READs
+        Shortcut* shortcut = nullptr;           // nullptr: the link has none
     };
     NodeLink(const LinkConfig& config, const Dependencies& deps);
     ~NodeLink() override;
@@ -149,7 +153,9 @@ class NodeLink final : private fabric::ChannelEvents {
     void ended(fabric::ChannelEnd why, const std::string& text) override;
 
     void enter(LinkState next);
+    void connect(uint64_t now_ns);
     void open_channel(uint64_t now_ns);
+    bool leaves_shortcut(const Down& down);
     void break_off(LinkDown why, std::string text);
     void break_off(protocol::FrameError error);
     void settle(uint64_t now_ns);

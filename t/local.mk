@@ -316,9 +316,10 @@ test_scripts += t/conversation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/joins.py t/nodes/liar.py t/nodes/moved.py t/nodes/old_list.py \
-	t/nodes/partitions.py t/nodes/peer_tls.py \
-	t/nodes/replicas.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py t/nodes/serving_right.py \
+	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/discover_shm.py t/nodes/joins.py t/nodes/liar.py t/nodes/moved.py \
+	t/nodes/old_list.py t/nodes/partitions.py t/nodes/peer_tls.py \
+	t/nodes/replicas.py t/nodes/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py \
+	t/nodes/serving_right.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/nodes/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 
@@ -347,7 +348,7 @@ one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/benc
 	t/unit/protocol/owned_keys t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
 	t/unit/proxy/host_reports t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_counts \
 	t/unit/proxy/node_link_ends t/unit/proxy/node_link_index t/unit/proxy/node_link_pointers t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_slots \
+	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_slots \
 	t/unit/proxy/node_link_spilled t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
 	t/unit/proxy/onesided_share t/unit/proxy/pairs t/unit/proxy/pointer_read t/unit/proxy/pointer_table
 one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
@@ -491,10 +492,11 @@ t_unit_proxy_arc_SOURCES = t/unit/proxy/arc.cc t/lib/tap.h
 link_headers = t/unit/proxy/in_place.h t/unit/proxy/link_channel.h t/unit/proxy/link_fixture.h t/unit/proxy/link_node.h \
 	t/unit/proxy/pointer_table_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_ends t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_versions
+	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_versions
 TESTS += t/unit/proxy/link_parts t/unit/proxy/node_link t/unit/proxy/node_link_ends t/unit/proxy/node_link_reads \
-	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_versions
+	t/unit/proxy/node_link_suspend t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_versions
 t_unit_proxy_node_link_safety_SOURCES = t/unit/proxy/node_link_safety.cc $(link_headers)
+t_unit_proxy_node_link_shortcut_SOURCES = t/unit/proxy/node_link_shortcut.cc $(link_headers)
 t_unit_proxy_node_link_versions_SOURCES = t/unit/proxy/node_link_versions.cc $(link_headers)
 t_unit_proxy_link_parts_SOURCES = t/unit/proxy/link_parts.cc t/lib/tap.h
 check_PROGRAMS += t/unit/proxy/node_link_pointers t/unit/proxy/node_link_spilled t/unit/proxy/pointer_read

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/host.h"
 #include "base/limits.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
@@ -27,13 +28,13 @@ uint32_t jittered(uint32_t ms) { return ms / 2 + uint32_t(random_word() % (ms / 
 Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& settings, std::function<void()> changed) {
     Result<EtcdAccess> access = etcd_access(settings, settings.discover);
     if (auto* const problem = std::get_if<Problem>(&access)) return std::move(*problem);
-    return std::make_unique<EtcdSource>(std::get<EtcdAccess>(access), settings.discover_channel, settings.discover,
-                                        std::move(changed));
+    MemberWays ways{settings.discover_channel};
+    if (settings.discover_shm) ways.boot = boot_name();
+    return std::make_unique<EtcdSource>(std::get<EtcdAccess>(access), ways, settings.discover, std::move(changed));
 }
 
-EtcdSource::EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin,
-                       std::function<void()> changed)
-    : client_(access), nodes_(access.url.nodes()), board_(origin, std::move(changed)), book_(nodes_, channel, origin) {
+EtcdSource::EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed)
+    : client_(access), nodes_(access.url.nodes()), board_(origin, std::move(changed)), book_(nodes_, ways, origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
@@ -42,7 +43,7 @@ EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& origin, List
       told_(std::move(listed)),
       nodes_(access.url.proxies()),
       board_(origin, [] {}, SourceBoard::Lines::none),
-      book_(nodes_, conf::NodeChannel::tcp, origin) {
+      book_(nodes_, MemberWays(), origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 

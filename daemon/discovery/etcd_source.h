@@ -37,7 +37,7 @@ class EtcdSource final : public Source {
     using Listed = std::function<void(const std::vector<FoundNode>& found, int64_t last_change)>;
 
     // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
-    EtcdSource(const EtcdAccess& access, conf::NodeChannel channel, const std::string& origin, std::function<void()> changed);
+    EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed);
     // Of the farcached. It logs no failure: the source of the nodes does.
     EtcdSource(const EtcdAccess& access, const std::string& origin, Listed listed);
     ~EtcdSource() override;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/limits.h"
 #include "conf/addresses.h"
@@ -53,6 +54,19 @@ bool is_address(const std::string& text) {
     return text.empty() || !conf::parse_host_and_port(text, "", 1, host, port);
 }
 
+bool is_word(const std::string& text, size_t bytes_max) {
+    return text.size() <= bytes_max && std::ranges::all_of(text, is_printable);
+}
+
+void take_socket(const JsonFields& fields, Member& member) {
+    std::string path, identity;
+    if (!take_text(fields, "addresses.shm", path) || !take_text(fields, "shm_socket", identity)) return;
+    if (!path.starts_with('/') || !conf::is_socket_path(path)) return;
+    if (identity.empty() || !is_word(identity, Member::socket_bytes_max)) return;
+    member.shm = std::move(path);
+    member.shm_socket = std::move(identity);
+}
+
 constexpr uint32_t ttl_s_max = 3600;  // more than any farnode asks for
 
 }  // namespace
@@ -66,7 +80,9 @@ std::string member_text(const Member& member) {
     json.begin("addresses", '{');
     if (!member.tcp.empty()) json.add("tcp", member.tcp);
     if (!member.verbs.empty()) json.add("verbs", member.verbs);
+    if (!member.shm.empty()) json.add("shm", member.shm);
     json.end('}');
+    if (!member.shm.empty()) json.add("shm_socket", member.shm_socket);
     json.add("weight", member.weight);
     if (!member.zone.empty()) json.add("zone", member.zone);
     json.add("incarnation", std::to_string(member.incarnation));
@@ -89,21 +105,21 @@ Parsed parse_member(std::string_view name, std::string_view text) {
         !is_address(member.tcp) || !is_address(member.verbs))
         return "has an address that is not HOST:PORT";
     if (member.tcp.empty() && member.verbs.empty()) return "has no address";
+    take_socket(*fields, member);
     if (!take_number(*fields, "weight", 0, limits::node_weight_max, member.weight))
         return "has a weight that is not a whole number from 0 to " + std::to_string(limits::node_weight_max);
     if (!take_text(*fields, "zone", member.zone) || (!member.zone.empty() && !is_zone_name(member.zone)))
         return "has a zone that is not a name";
     if (!take_incarnation(*fields, member.incarnation)) return "has an incarnation that is not a number";
-    if (!take_text(*fields, "version", member.version) || member.version.size() > Member::word_bytes_max ||
-        !std::ranges::all_of(member.version, is_printable))
+    if (!take_text(*fields, "version", member.version) || !is_word(member.version, Member::word_bytes_max))
         return "has a version that is not a word";
     if (!take_number(*fields, "ttl", 0, ttl_s_max, member.ttl_s)) return "has a ttl that is not a number of seconds";
     return member;
 }
 
-Result<conf::NodeSpec, std::string> spec_of(const Member& member, conf::NodeChannel channel, const std::string& origin) {
+Result<conf::NodeSpec, std::string> spec_of(const Member& member, const MemberWays& ways, const std::string& origin) {
     conf::NodeSpec spec;
-    const bool over_rdma = channel == conf::NodeChannel::verbs && !member.verbs.empty();
+    const bool over_rdma = ways.channel == conf::NodeChannel::verbs && !member.verbs.empty();
     const std::string& address = over_rdma ? member.verbs : member.tcp;
     if (address.empty()) return std::string("has no address for tcp");
     if (conf::parse_host_and_port(address, "", 1, spec.host, spec.port)) return std::string("has an address that is not HOST:PORT");
@@ -111,6 +127,8 @@ Result<conf::NodeSpec, std::string> spec_of(const Member& member, conf::NodeChan
     spec.channel = over_rdma ? conf::NodeChannel::verbs : conf::NodeChannel::tcp;
     spec.weight = member.weight;
     spec.origin = origin;
+    const bool is_here = !ways.boot.empty() && member.shm_socket.starts_with(ways.boot + ":");
+    if (is_here && member.incarnation != 0) spec.socket = {member.shm, member.shm_socket, member.incarnation};
     return spec;
 }
 

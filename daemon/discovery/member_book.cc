@@ -25,8 +25,8 @@ std::string shown_key(std::string_view key) {
 
 }  // namespace
 
-MemberBook::MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin)
-    : nodes_(std::move(nodes)), origin_(std::move(origin)), channel_(channel) {}
+MemberBook::MemberBook(std::string nodes, MemberWays ways, std::string origin)
+    : nodes_(std::move(nodes)), origin_(std::move(origin)), ways_(std::move(ways)) {}
 
 // Empty: the key is not of a node.
 std::string MemberBook::name_of(const std::string& key) const {
@@ -48,7 +48,7 @@ void MemberBook::put(const EtcdKey& at, Complaints& complaints) {
     Result<Member, std::string> parsed = parse_member(name, at.value);
     if (const auto* why = std::get_if<std::string>(&parsed)) return skip(*why);
     Member& member = std::get<Member>(parsed);
-    auto spec = spec_of(member, channel_, origin_);
+    auto spec = spec_of(member, ways_, origin_);
     if (const auto* why = std::get_if<std::string>(&spec)) return skip(*why);
     if (members_.size() >= limits::nodes_max && !members_.contains(name)) return skip("is one too many");
     const auto known = members_.find(name);

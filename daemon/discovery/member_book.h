@@ -32,7 +32,7 @@ class MemberBook {
     static constexpr size_t former_max = 8;  // lists
 
     // nodes: the prefix of the keys. origin: as in NodeSpec.
-    MemberBook(std::string nodes, conf::NodeChannel channel, std::string origin);
+    MemberBook(std::string nodes, MemberWays ways, std::string origin);
 
     // Sentences about members that were skipped.
     using Complaints = std::vector<std::string>;
@@ -81,7 +81,7 @@ class MemberBook {
     std::vector<Member> choose();
 
     const std::string nodes_, origin_;
-    const conf::NodeChannel channel_;
+    const MemberWays ways_;
     Entries members_;
     std::set<std::string> left_out_;  // of the last list: names
     Complaints left_out_lines_;

@@ -4,7 +4,7 @@
 namespace farcached::daemon {
 
 LinkPeer::Link LinkPeer::make_link(LinkShared& shared, LinkPeer& peer, const NodeOptions& options) {
-    const uint32_t owner = shared.courier.owner_of(peer.node(), options.links(peer.node().channel));
+    const uint32_t owner = shared.courier.owner_of(peer.node(), options.links(peer.node().first_channel()));
     if (owner == shared.number) return Link(std::in_place_type<OwnLink>, shared, peer, options);
     return Link(std::in_place_type<BorrowedLink>, shared, peer, owner);
 }

@@ -505,7 +505,8 @@ void Links::take() {
     std::vector<std::unique_ptr<LinkPeer>> list;
     for (size_t i = 0; i < next->members.size(); i++) {
         const auto at = find(next->members[i].one);
-        const bool kept = at != list_.end() && next->options.same_links(set_->options, next->members[i].one->channel);
+        const bool kept = at != list_.end() && next->options.same_links(set_->options, next->members[i].one->channel) &&
+                          same_socket(next->members[i].socket, set_->members[size_t(at - list_.begin())].socket);
         kept_from.push_back(kept ? size_t(at - list_.begin()) : is_new);
         list.push_back(kept ? nullptr : make_peer(*next, i));
     }

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <new>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "base/node_clock.h"
@@ -139,8 +140,8 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}},
-                               options.rpc),
-             boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending}),
+                               options.rpc, &shortcut_),
+             boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending, &shortcut_}),
       postponed_(shared, link_.requests()) {
     shared_.own_links.reserve(shared_.own_links.size() + 1);
     shared_.nodes.add(*node_, link_.counters(), memory_.counters());
@@ -149,6 +150,7 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
 
 OwnLink::~OwnLink() {
     map(nullptr);
+    leave_shortcut();
     std::erase(shared_.own_links, this);
     shared_.nodes.remove(node_, link_.counters(), was_up_);
 }
@@ -242,6 +244,8 @@ void OwnLink::came_up() {
     retry_ = true;
     shared_.links_changed = true;
     shared_.nodes.came_up(*node_, link_.welcome());
+    over_shortcut_ = shortcut_.taken;
+    if (over_shortcut_) shared_.nodes.shortcut_up(*node_);
     map(reads_mapped_ ? link_.mapped_region() : nullptr);
     if (mapped_ != nullptr) memory_.aim(*mapped_);
     publish();
@@ -251,6 +255,7 @@ void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
     starting_ = false;
     retry_ = true;
     map(nullptr);
+    leave_shortcut();
     const uint64_t now_ns = shared_.now(), retry_ns = link_.next_tick_ns();
     const bool tries = retry_ns > now_ns && retry_ns != UINT64_MAX;
     const uint64_t retry_s = tries ? (retry_ns - now_ns + 999'999'999) / 1'000'000'000 : 0;
@@ -283,6 +288,10 @@ void OwnLink::elsewhere_ended() noexcept { peer_.touch(); }
 void OwnLink::map(const fabric::RegionView* region) {
     shared_.mapped += uint32_t(region != nullptr) - uint32_t(mapped_ != nullptr);
     mapped_ = region;
+}
+
+void OwnLink::leave_shortcut() {
+    if (std::exchange(over_shortcut_, false)) node_->links_shm.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // ---- mapped memory ----------------------------------------------------------------------------------

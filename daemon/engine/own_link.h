@@ -165,6 +165,7 @@ class OwnLink final : private proxy::LinkEvents {
     void came_up() override;
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override;
     void room() override { retry_ = true; }
+    void shortcut_failed(const std::string& why) noexcept override { shared_.nodes.shortcut_failed(*node_, why); }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;
     proxy::Requests* find_node(uint64_t incarnation) override;
     void elsewhere_ended() noexcept override;
@@ -172,6 +173,7 @@ class OwnLink final : private proxy::LinkEvents {
     void show(LentLink::State state) { node_->lent[shared_.number].state.store(state, std::memory_order_relaxed); }
     void listen(bool writable);
     void map(const fabric::RegionView* region);
+    void leave_shortcut();
     // Runs `body`. If memory runs out, the connection ends: false.
     template <class Do>
     bool with_memory(Do&& body) noexcept;
@@ -184,6 +186,8 @@ class OwnLink final : private proxy::LinkEvents {
     const uint64_t quiet_ns_;
     bool starting_ = true;     // neither up nor failed so far (M3)
     bool was_up_ = false;
+    proxy::Shortcut shortcut_;  // to the memory of a node in etcd on this host
+    bool over_shortcut_ = false;  // while up
     FenceState fence_ = FenceState::in_use;
     bool retry_ = false;       // postponed requests can be sent, or must fail
     const fabric::RegionView* mapped_ = nullptr;  // while up, if reads of its memory are on

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/host.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
 #include "conf/advertise.h"
@@ -429,6 +430,8 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.name = facts.name;
     member.tcp = addresses.tcp;
     member.verbs = addresses.verbs;
+    if (const std::string& path = settings.node.shm_path; path.starts_with('/')) member.shm_socket = socket_identity(path);
+    if (!member.shm_socket.empty()) member.shm = settings.node.shm_path;
     member.weight = settings.node.weight;
     member.zone = settings.node.zone;
     member.incarnation = node.view().header->incarnation;

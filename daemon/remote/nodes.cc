@@ -8,25 +8,18 @@
 #include <utility>
 #include <variant>
 
-#include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
-#include "fabric/fault_channel.h"
-#include "fabric/shm/shm_channel.h"
-#include "fabric/tcp_channel.h"
-#include "process/node_time.h"
 
 namespace farcached::daemon {
 
 namespace {
 
 constexpr uint64_t ns_per_ms = 1'000'000, ns_per_s = 1'000'000'000;
-constexpr uint64_t silent_timeouts = 3;  // without an answer; then the node counts as dead
-constexpr uint64_t silence_ns_min = 200 * ns_per_ms;
 
 std::string this_host() {
     char name[256] = "";
@@ -173,7 +166,8 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
         if (auto* refusal = std::get_if<conf::Problem>(&made_nodes[i]))
             text += refusal->text;
         else
-            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone, near});
+            set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone, near,
+                                    spec.socket.path.empty() ? nullptr : std::make_shared<const conf::NodeSocket>(spec.socket)});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
     if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
@@ -218,6 +212,12 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
+    for (const NodeSet::Member& member : set->members) {
+        OneNode& one = *member.one;
+        if (!same_socket(one.socket, member.socket)) one.told_unmapped = false;
+        one.socket = member.socket;
+        one.has_socket.store(one.socket != nullptr, std::memory_order_relaxed);
+    }
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, set);
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
@@ -240,7 +240,7 @@ std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet
     bool readable = false;
     for (const NodeSet::Member& member : set.members) {
         if (member.one->channel == conf::NodeChannel::verbs) readable = true;
-        if (member.one->channel != conf::NodeChannel::shm) continue;
+        if (member.one->channel != conf::NodeChannel::shm && member.socket == nullptr) continue;
         // For mapped memory the table is only for reports (proxy/report_board.h).
         if (!set.options.local_read || set.options.report_mapped) readable = true;
     }
@@ -259,82 +259,7 @@ std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet
     return {};
 }
 
-// ---- connections --------------------------------------------------------------------------------------
-
-namespace {
-
-// Over TCP every access goes through the node: no reports.
-bool reports(const OneNode& node, const NodeOptions& options) {
-    if (node.channel == conf::NodeChannel::tcp) return false;
-    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
-    return !mapped || options.report_mapped;
-}
-
-}  // namespace
-
-proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const {
-    proxy::LinkConfig config;
-    config.hello.name = "farcached";
-    config.hello.host = host_;
-    config.hello.pid = uint32_t(getpid());
-    config.hello.copies = options.copies ? 2 : 1;
-    config.key = options.key;
-    config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
-    config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
-    config.host_zero_ns = process::node_zero_ns();
-    config.probe_index = options.probe_index;
-    config.count_reads = options.count_reads;
-    if (reports(node, options)) config.report_interval_ns = options.report_interval_ns;
-    config.report_items = options.report_items;
-    config.share_reports = true;
-    config.seed = random_word() ^ (uint64_t(worker) << 32 | node.number);
-    return config;
-}
-
-proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                           const fabric::RpcWish& rpc) {
-    fabric::VerbsMemories offered = memories;
-    offered.withholds = authenticates_;
-    auto make = plain_maker(std::move(node), offered, rpc);
-    if constexpr (!broken::build) return make;
-    return [make](fabric::ChannelEvents& events) {
-        return fabric::FaultChannel::wrap(fabric::fault_plan_of_process(), events, make);
-    };
-}
-
-proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                                 const fabric::RpcWish& rpc) {
-    if (node->channel == conf::NodeChannel::shm)
-        return [this, node](fabric::ChannelEvents& events) {
-            fabric::ShmOptions options;
-            options.group = shm_group_;
-            options.withholds = authenticates_;
-            return fabric::connect_shm(node->place, regions_, events, options);
-        };
-    // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
-    // each retry the same one. A reconnect looks the host up again, as it may have moved.
-    const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, node, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
-        if (turn != 0) host->refresh(boottime_ns());
-        const fabric::SocketAddress to = host->at(turn++);
-        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
-        return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
-    };
-}
-
-namespace {
-
-// For messages: without memory they are lost, with no other effect.
-template <class Tell>
-void tell_if_memory(Tell&& tell) noexcept {
-    try {
-        tell();
-    } catch (const std::bad_alloc&) {
-        process::lose_line();
-    }
-}
-
-}  // namespace
+// ---- what links report ---------------------------------------------------------------------------------
 
 void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
     note_event("connected to node", node.number);
@@ -474,6 +399,7 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     shown.protocol_version = one.protocol_version;
     shown.links = uint32_t(one.links.size());
     shown.links_up = one.links_up.load();
+    if (one.socket != nullptr) shown.links_shm = one.links_shm.load(std::memory_order_relaxed);
     shown.fence = fences_.shown(one.fence);
     const bool in_use = shown.fence.state == FenceState::in_use || shown.fence.state == FenceState::moving;
     shown.state = shown.links_up == 0 ? NodeState::down : in_use ? NodeState::up : NodeState::fenced;
@@ -543,15 +469,23 @@ Route Nodes::route(std::string_view key) const {
     return route;
 }
 
+namespace {
+
+bool is_over_shm(const OneNode& node) {
+    return node.channel == conf::NodeChannel::shm || node.links_shm.load(std::memory_order_relaxed) != 0;
+}
+
+bool is_mapped(const NodeOptions& options, const OneNode& node) { return is_over_shm(node) && options.local_read; }
+
+}  // namespace
+
 // nullptr: GETs of its keys use no pointers.
 const proxy::PointerTable* Nodes::table_for(const NodeOptions& options, const OneNode& node) const {
-    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
-    return node.channel == conf::NodeChannel::tcp || mapped ? nullptr : pointer_table();
+    return node.channel == conf::NodeChannel::tcp || is_mapped(options, node) ? nullptr : pointer_table();
 }
 
 std::string Nodes::ways_of(const NodeOptions& options, const OneNode& node) const {
-    const bool readable = node.channel != conf::NodeChannel::tcp;
-    const bool mapped = node.channel == conf::NodeChannel::shm && options.local_read;
+    const bool mapped = is_mapped(options, node), readable = node.channel != conf::NodeChannel::tcp || is_over_shm(node);
     std::string ways = mapped ? "local, " : table_for(options, node) != nullptr ? "one_sided, " : "";
     if (readable && !mapped && options.probe_index) ways += "index, ";
     return ways + "two_sided";

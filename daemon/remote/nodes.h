@@ -8,6 +8,8 @@
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
 //     connections changed. The counters of removed nodes are kept in a sum.
+// D4  A node of etcd may have a socket on this host, too. Connections prefer it, and fall back to the address. It is no part of the
+//     identity. When it changes, because the node was restarted, connections end as at changed options, and new ones are made.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +49,18 @@ struct LentLink {
     std::atomic<uint32_t> borrowers{0};  // present BorrowedLinks
 };
 
+using SharedSocket = std::shared_ptr<const conf::NodeSocket>;  // nullptr: none
+
+// For messages: without memory they are lost, with no other effect.
+template <class Tell>
+void tell_if_memory(Tell&& tell) noexcept {
+    try {
+        tell();
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
+}
+
 // The state of one node that all workers share.
 struct OneNode {
     uint32_t number = 0;  // as in NodeShown
@@ -54,6 +69,8 @@ struct OneNode {
     std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0
     std::shared_ptr<HostAddresses> host;       // tcp, verbs
+    std::atomic<bool> has_socket{false};       // in the set in use (NodeSet::Member::socket)
+    std::atomic<uint32_t> links_shm{0};     // connections over that socket
     std::atomic<bool> drained{false};
     std::atomic<uint32_t> links_up{0};
     std::atomic<bool> tried{false};            // a first connection was made or failed
@@ -61,6 +78,11 @@ struct OneNode {
     std::atomic<uint64_t> incarnation{0};
     Fence fence;
     std::array<LentLink, limits::workers_max> lent;  // by the owner's number (NodeOptions::links_per_node)
+
+    // May its memory be mapped here?
+    bool maps() const { return channel == conf::NodeChannel::shm || has_socket.load(std::memory_order_relaxed); }
+    // Of a new connection's first attempt.
+    conf::NodeChannel first_channel() const { return maps() ? conf::NodeChannel::shm : channel; }
 
   private:
     friend class Nodes;
@@ -78,7 +100,12 @@ struct OneNode {
     std::string down_reason;
     bool key_refused = false;  // by the reason of the last loss
     bool told_down = false;
+    SharedSocket socket;         // of the set in use
+    bool told_unmapped = false;  // of this socket
 };
+
+// D4
+inline bool same_socket(const SharedSocket& a, const SharedSocket& b) { return a == nullptr || b == nullptr ? a == b : *a == *b; }
 
 inline bool same_key(const std::shared_ptr<const protocol::AuthKey>& a, const std::shared_ptr<const protocol::AuthKey>& b) {
     return a == nullptr || b == nullptr ? a == b : a->same(*b);
@@ -151,6 +178,7 @@ struct NodeSet {
         uint32_t weight = 1;    // 0: no keys
         std::string zone = {};  // empty: none
         bool near = false;      // its zone is this process's
+        SharedSocket socket = nullptr;
     };
     NodeOptions options;
     std::vector<Member> members;
@@ -213,8 +241,12 @@ class Nodes final : public NodesView {
     bool cas() const { return cas_; }
     proxy::LinkConfig link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const;
     // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
+    // shortcut: outlives them, too. nullptr: the node is reached at its address alone.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                        const fabric::RpcWish& rpc);
+                                        const fabric::RpcWish& rpc, proxy::Shortcut* shortcut = nullptr);
+    // A connection over the node's socket is up; it failed, or the socket is not there.
+    void shortcut_up(OneNode& node) noexcept;
+    void shortcut_failed(OneNode& node, std::string_view why) noexcept;
     void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
     struct Loss {
         bool was_up = false;
@@ -259,6 +291,8 @@ class Nodes final : public NodesView {
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
                                         const fabric::RpcWish& rpc);
+    Result<std::unique_ptr<fabric::Channel>> connect_shm(const std::string& path, fabric::ChannelEvents& events);
+    std::string take_shortcut(OneNode& node, proxy::Shortcut& shortcut);
     bool is_member(const OneNode& node) const;
     bool is_settled() const;
     bool moves(const NodeSet& set) const {

@@ -129,6 +129,8 @@ inline constexpr StatRow<std::string (*)(const NodeShown&)> node_shown_rows[] = 
     {"links", "connections to it: one for each worker, or links_per_node",
      [](const NodeShown& n) { return std::to_string(n.links); }},
     {"links_up", "of these, those that are up", [](const NodeShown& n) { return std::to_string(n.links_up); }},
+    {"links_shm", "of these, those over its Unix socket on this host; absent without one, or without discover_shm",
+     [](const NodeShown& n) { return n.links_shm.has_value() ? std::to_string(*n.links_shm) : std::string(); }},
     {"rpc", "way of requests over RDMA: send, write or rfp, with the number of links if they differ",
      [](const NodeShown& n) { return n.rpc; }},
     {"down_reason", "reason of the last lost connection to it; absent if none",

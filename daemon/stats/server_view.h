@@ -54,6 +54,7 @@ struct NodeShown {
     std::string key;                // role and name of the key that this process proves to it, and whether it has; empty: none
     uint32_t links = 0;         // one for each worker
     uint32_t links_up = 0;
+    std::optional<uint32_t> links_shm;  // of these, over its socket (conf::NodeSocket); nullopt: it has none here
     std::string rpc;            // ways of requests over RDMA, with the number of links if they differ: "send 1, rfp 3"
     std::string down_reason;    // reason of the last connection loss; empty: none
     FenceShown fence;

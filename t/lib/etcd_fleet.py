@@ -46,7 +46,7 @@ class Fleet:
         self.value = None
 
     def node(self, name):
-        """Its path is not in etcd: a farcached that is told of it reads the node's memory."""
+        """A farcached with discover_shm, or that is told of its path, reads the node's memory."""
         return self.stack.enter_context(Farnode("--config", write_weight(self.folder, name, 1), "--tcp", "127.0.0.1:0", "--shm",
                                                 self.path(name), "-m", "64", "-t", "1", "--name", name, "--discover",
                                                 self.etcd.source(prefix=self.prefix), "--member-ttl", TTL,

@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two nodes have each item (replicas = 2; daemon/engine/replicas.h): every command reaches both, a node can be lost without a lost
-or an old value, and a node that joins finds its items at the other one."""
+or an old value, and a node that joins finds its items at the other one. Over TCP, with FARCACHED_OVER=tcp=verbs over RDMA, with
+tcp=shm in mapped memory (t/nodes/replicas_mapped.py)."""
 import contextlib
 import os
 import signal
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import consistency_load as load  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from daemon import is_sanitized  # noqa: E402
+from daemon import is_sanitized, run_binary  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farcached import Daemon, deadline, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
 etcd_servers.skip_without()
-OVER_VERBS = os.environ.get("FARCACHED_OVER") == "tcp=verbs"
+OVER = os.environ.get("FARCACHED_OVER", "tcp=tcp").removeprefix("tcp=")
+OVER_VERBS = OVER == "verbs"
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
 SECONDS = load.seconds(8)  # of load
 LEAD = 64  # uniques of a key: more than the nodes issue while each key of a node is set twice
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
-OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400) + ("discover_channel=verbs," if OVER_VERBS else "")
+OPTIONS = "replicas=2,node_timeout_ms=%d," % (2000 if OVER_VERBS else 400)
+OPTIONS += {"tcp": "", "verbs": "discover_channel=verbs,", "shm": "discover_shm,"}[OVER]
+if OVER == "shm" and b"without libseccomp" not in run_binary("--version-full")[1] and not is_sanitized():
+    OPTIONS += "drop_privileges,"  # maps memory behind the filter
+FOLDER = tempfile.TemporaryDirectory(prefix="farcached-test-")  # of sockets
 KEYS = ["key-%d" % i for i in range(90)]
 ZONES = {"a": "east", "b": "west", "c": "east", "d": "west", "e": "east", "f": "west", "one": "east", "two": "west"}
 
@@ -31,6 +38,7 @@ class Fleet:
 
     def __init__(self, stack, etcd, prefix, names="abc", faults=None, zones=None, options="", args=()):
         self.stack, self.faults, self.source, self.zones = stack, faults, etcd.source(prefix=prefix), zones or {}
+        self.prefix = prefix.strip("/")
         self.nodes = {name: self.node(name) for name in names}
         table = Table()
         stack.callback(table.unlink)
@@ -43,12 +51,18 @@ class Fleet:
         self.until_list(names)
         for key in KEYS:
             self.stored("one", key, "first")
+        if OVER == "shm":
+            links = {shown.get("links_shm") for daemon in self.daemons.values() for shown in nodes_shown(daemon).values()}
+            assert links == {"2"}, links
+            values(self.clients["one"])
+            assert self.counted("get_local") > 0, "no item was read in mapped memory"
 
     def zone(self, option, name):
         return option % self.zones[name] if name in self.zones else ""
 
     def node(self, name):
         at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
+        at += ("--shm", os.path.join(FOLDER.name, "%s-%s.sock" % (self.prefix, name))) if OVER == "shm" else ()
         args = (*at, "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL,
                 *self.zone("--zone %s", name).split())
         return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
@@ -406,11 +420,11 @@ with Etcd() as etcd:
     stands_still(etcd)
     joins(etcd)
     in_zones(etcd)
-    if not OVER_VERBS:  # a node issues them alike, whatever its transport
+    if OVER == "tcp":  # a node issues them alike, whatever its transport
         uniques(etcd)
         uniques_of_a_new_node(etcd)
     under_load(etcd)
-    if not OVER_VERBS and not is_sanitized():  # the daemons of the plain build show it
+    if OVER == "tcp" and not is_sanitized():  # the daemons of the plain build show it
         uniques(etcd, "S20_UNIQUES")
         under_load(etcd, "S20")
         under_load(etcd, "S20_ORDER")

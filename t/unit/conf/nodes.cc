@@ -220,6 +220,11 @@ void test_refused_words() {
         {{"-o", "replicas=2", "--discover", "dns+h:7"},
          "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
          "etcd://HOST:PORT/PREFIX, or remove the option\n"},
+        {{"-o", "discover_shm", "--discover", "dns+h:7"},
+         "discover_shm: DNS does not name the sockets of nodes; give --discover etcd://HOST:PORT/PREFIX, or remove the option\n"},
+        {{"-o", "discover_shm", "--discover", "etcd://h:7/far", "--peer-cert", "c", "--peer-key", "k", "--peer-ca", "i"},
+         "discover_shm and --peer-cert: a node proves no certificate over shm, so any process of this user could pose as one; give "
+         "--auth-key-file, or remove discover_shm\n"},
         {{"-o", "replicas=2,failover", "--discover", "etcd://h:7/far"},
          "replicas=2: the copy stands in for a lost node, and failover would send its keys to others; remove one of the two\n"},
         {{"-o", "replicas=2,distribution=modula", "--discover", "etcd://h:7/far"},
@@ -486,7 +491,8 @@ void test_settings() {
     tap::is(nodes_settings(parse({"-o", "distribution=modula"}).settings), "", "stats settings without nodes");
     tap::is(nodes_settings(parse({"--node", "a=shm:/x y", "--node", "b=tcp:h:1,weight=2"}).settings),
             "nodes a,b\ndiscover NULL\ndiscover-ca NULL\ndiscover-user NULL\ndiscover-password-file NULL\n"
-            "auth-key-file NULL\ndiscover_channel tcp\ndiscover_timeout 30\ndiscover_dns_server NULL\nmember_ttl 10\n"
+            "auth-key-file NULL\ndiscover_channel tcp\ndiscover_shm no\ndiscover_timeout 30\ndiscover_dns_server NULL\n"
+            "member_ttl 10\n"
             "distribution ketama\nhash auto\nhash_tag NULL\nlocal_read yes\npointer_miss rpc\ncold_get rpc\n"
             "access_tracking auto\nrpc auto\nrfp_fetch_bytes 0\nlinks_per_node 0\nshm_group no\nreport_interval_ms 10000\n"
             "report_items 4096\n"

@@ -120,6 +120,8 @@ Member member_named(const std::string& name) {
     member.version = "1.2";
     member.weight = 7;
     member.ttl_s = 10;
+    member.shm = "/run/farnode/" + name;
+    member.shm_socket = "00ff:5:77";
     return member;
 }
 
@@ -147,6 +149,50 @@ void check_members() {
             "unknown fields are allowed");
 }
 
+// A node's socket is used on its host alone. One that cannot be a socket does not cost the member.
+void check_sockets() {
+    const std::string before = R"({"name":"a","addresses":{"tcp":"h:1")", after = R"("incarnation":"5"})";
+    const std::string no_sockets[] = {
+        before + "}," + after,
+        before + R"(,"shm":"/run/a"},)" + after,
+        before + R"(},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":"run/a"},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":""},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":"/\n"},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":"/)" + std::string(200, 'a') + R"("},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":7},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":["/run/a"]},"shm_socket":"00ff:5:77",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":7,)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"00ff: 5",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"00ff:)" + std::string(200, '5') + R"(",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"00fe:5:77",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"00ff",)" + after,
+        before + R"(,"shm":"/run/a"},"shm_socket":"00ff:5:77"})",
+        before + R"(,"shm":"/run/a"},"shm_socket":"00ff:5:77","incarnation":"0"})"};
+    int over_tcp = 0;
+    const auto spec_at = [](const std::string& text, const MemberWays& ways) {
+        const auto parsed = parse_member("a", text);
+        const Member* const member = std::get_if<Member>(&parsed);
+        const auto spec = member == nullptr ? Result<conf::NodeSpec, std::string>("none") : spec_of(*member, ways, "etcd");
+        const auto* const one = std::get_if<conf::NodeSpec>(&spec);
+        return one == nullptr ? conf::NodeSpec() : *one;
+    };
+    const MemberWays here{conf::NodeChannel::tcp, "00ff"};
+    for (const std::string& text : no_sockets) {
+        const conf::NodeSpec spec = spec_at(text, here);
+        over_tcp += conf::address_of(spec) == "tcp:h:1" && spec.socket == conf::NodeSocket();
+    }
+    tap::is(over_tcp, int(std::size(no_sockets)), "a member without a socket that can be used is reached over tcp");
+    const std::string good = before + R"(,"shm":"/run/a"},"shm_socket":"00ff:5:77",)" + after;
+    const conf::NodeSpec spec = spec_at(good, here);
+    tap::ok(spec.socket == conf::NodeSocket{"/run/a", "00ff:5:77", 5}, "on its host a node has a socket");
+    tap::is(conf::address_of(spec), "tcp:h:1", "beside its address");
+    tap::ok(spec_at(good, {conf::NodeChannel::tcp, ""}).socket.path.empty(), "without the option it has none");
+    const auto alone = parse_member("a", R"({"name":"a","addresses":{"shm":"/a"},"shm_socket":"00ff:5:7"})");
+    tap::ok(std::holds_alternative<std::string>(alone), "a socket alone is no address");
+}
+
 // Any bytes: neither a crash nor a member that --node would refuse.
 void check_random_records() {
     std::mt19937 random(7);
@@ -160,7 +206,7 @@ void check_random_records() {
         const Member* const member = std::get_if<Member>(&parsed);
         if (member == nullptr) continue;
         members++;
-        const auto spec = spec_of(*member, conf::NodeChannel::tcp, "");
+        const auto spec = spec_of(*member, MemberWays(), "");
         const auto* const one = std::get_if<conf::NodeSpec>(&spec);
         wrong += one == nullptr || !conf::is_node_name(one->name) || one->weight > limits::node_weight_max || one->port == 0;
     }
@@ -182,7 +228,7 @@ std::string names_of(const std::shared_ptr<const Found>& list) {
 }
 
 void check_lists() {
-    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    MemberBook book("/far/nodes/", MemberWays(), "etcd");
     tap::is(names_of(book.next_list(0)), "none", "an empty book makes no list");
     (void)book.take(EtcdRange{10, 1, {key_of(member_named("b"), 4), key_of(member_named("a"), 3)}, false}, 0);
     tap::is(names_of(book.next_list(0)), "10 a b", "a range makes a sorted list");
@@ -203,7 +249,7 @@ void check_lists() {
 
 // etcd lost its data: its revision goes back.
 void check_lost_history() {
-    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    MemberBook book("/far/nodes/", MemberWays(), "etcd");
     (void)book.take(EtcdRange{100, 1, {key_of(member_named("a"), 3), key_of(member_named("b"), 4)}, false}, 0);
     (void)book.next_list(0);
     (void)book.take(EtcdRange{1, 2, {}, false}, second_ns);
@@ -219,7 +265,7 @@ void check_lost_history() {
 }
 
 void check_keys() {
-    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    MemberBook book("/far/nodes/", MemberWays(), "etcd");
     (void)book.take(EtcdRange{10, 1, {key_of(member_named("a"), 3)}, true, 5}, 0);
     tap::ok(book.keys() == 5 && book.newest() == 10, "a range tells the number of all keys; none changed after it");
     EtcdKey created = key_of(member_named("b"), 11);
@@ -232,7 +278,7 @@ void check_keys() {
 
 // A book, and the lists that were there before its last one.
 struct Former {
-    MemberBook book{"/far/nodes/", conf::NodeChannel::tcp, "etcd"};
+    MemberBook book{"/far/nodes/", MemberWays(), "etcd"};
     std::shared_ptr<const conf::FormerLists> last;
 
     void puts(const Member& member, int64_t revision, bool created = true) {
@@ -322,7 +368,7 @@ void check_former_unknown() {
 }
 
 void check_one_address() {
-    MemberBook book("/far/nodes/", conf::NodeChannel::tcp, "etcd");
+    MemberBook book("/far/nodes/", MemberWays(), "etcd");
     const auto at_one_address = [](const std::string& name) {
         Member member = member_named(name);
         member.tcp = "10.0.0.9:1";
@@ -352,6 +398,7 @@ int main() {
     check_fields();
     check_messages();
     check_members();
+    check_sockets();
     check_random_records();
     check_lists();
     check_lost_history();

@@ -94,7 +94,7 @@ class World final : public proxy::LinkEvents {
           landing_(1 << 22) {
         proxy::NodeLink::Dependencies deps{
             [this](fabric::ChannelEvents& events) { return make(events); }, [this] { return now_ns; }, *this, table_.get(),
-            ways != Ways::none ? &landing_ : nullptr, &lending_};
+            ways != Ways::none ? &landing_ : nullptr, &lending_, &shortcut};
         node.lent_memory = [this](uint64_t offset) { return lending_.data() + offset; };
         link = std::make_unique<proxy::NodeLink>(config, deps);
     }
@@ -251,6 +251,7 @@ class World final : public proxy::LinkEvents {
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override {
         downs.push_back({why, text});
     }
+    void shortcut_failed(const std::string& text) noexcept override { failed_shortcuts.push_back(text); }
     void room() override { rooms++; }
     proxy::Requests* find_node(uint64_t incarnation) override { return find ? find(incarnation) : nullptr; }
     void elsewhere_ended() noexcept override { elsewhere_ends++; }
@@ -260,6 +261,9 @@ class World final : public proxy::LinkEvents {
     std::shared_ptr<Wire> wire;  // of the latest connection
     std::function<void(Wire&)> prepare;  // each new wire
     bool no_channel = false;
+    bool has_shortcut = false;
+    proxy::Shortcut shortcut;
+    std::vector<std::string> failed_shortcuts;
     Sink sink;
     uint64_t tickets = 1'000'000;
     uint64_t session = 0;  // that get() and set() are of
@@ -278,6 +282,7 @@ class World final : public proxy::LinkEvents {
 
   private:
     Result<std::unique_ptr<fabric::Channel>> make(fabric::ChannelEvents& events) {
+        shortcut.taken = has_shortcut && !shortcut.failed;
         if (no_channel) return system_problem("no more descriptors");
         connections++;
         wire = std::make_shared<Wire>();

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Nodes that makes connections: how links are configured, and what their channels are.
+#include "daemon/remote/nodes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/broken.h"
+#include "base/host.h"
+#include "base/node_clock.h"
+#include "base/random_word.h"
+#include "fabric/fault_channel.h"
+#include "fabric/shm/shm_channel.h"
+#include "fabric/tcp_channel.h"
+#include "process/node_time.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr uint64_t silent_timeouts = 3;  // without an answer; then the node counts as dead
+constexpr uint64_t silence_ns_min = 200'000'000;
+
+// Over TCP every access goes through the node: no reports.
+bool reports(const OneNode& node, const NodeOptions& options) {
+    if (node.channel == conf::NodeChannel::verbs) return true;
+    if (!node.maps()) return false;
+    return !options.local_read || options.report_mapped;
+}
+
+}  // namespace
+
+proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& options, uint32_t worker) const {
+    proxy::LinkConfig config;
+    config.hello.name = "farcached";
+    config.hello.host = host_;
+    config.hello.pid = uint32_t(getpid());
+    config.hello.copies = options.copies ? 2 : 1;
+    config.key = options.key;
+    config.silence_ns = std::max(silent_timeouts * options.timeout_ns, silence_ns_min);
+    config.connect_timeout_ns = std::max(options.timeout_ns, silence_ns_min);
+    config.host_zero_ns = process::node_zero_ns();
+    config.probe_index = options.probe_index;
+    config.count_reads = options.count_reads;
+    if (reports(node, options)) config.report_interval_ns = options.report_interval_ns;
+    config.report_items = options.report_items;
+    config.share_reports = true;
+    config.seed = random_word() ^ (uint64_t(worker) << 32 | node.number);
+    return config;
+}
+
+proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                           const fabric::RpcWish& rpc, proxy::Shortcut* shortcut) {
+    fabric::VerbsMemories offered = memories;
+    offered.withholds = authenticates_;
+    auto make = plain_maker(node, offered, rpc);
+    if (shortcut != nullptr)
+        make = [this, node, shortcut, plain = std::move(make)](fabric::ChannelEvents& events) mutable {
+            const std::string path = take_shortcut(*node, *shortcut);
+            return path.empty() ? plain(events) : connect_shm(path, events);
+        };
+    if constexpr (!broken::build) return make;
+    return [make](fabric::ChannelEvents& events) {
+        return fabric::FaultChannel::wrap(fabric::fault_plan_of_process(), events, make);
+    };
+}
+
+proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
+                                                 const fabric::RpcWish& rpc) {
+    if (node->channel == conf::NodeChannel::shm)
+        return [this, node](fabric::ChannelEvents& events) { return connect_shm(node->place, events); };
+    // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
+    // each retry the same one. A reconnect looks the host up again, as it may have moved.
+    const bool verbs = node->channel == conf::NodeChannel::verbs;
+    return [this, node, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
+        if (turn != 0) host->refresh(boottime_ns());
+        const fabric::SocketAddress to = host->at(turn++);
+        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
+        return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
+    };
+}
+
+Result<std::unique_ptr<fabric::Channel>> Nodes::connect_shm(const std::string& path, fabric::ChannelEvents& events) {
+    fabric::ShmOptions options;
+    options.group = shm_group_;
+    options.withholds = authenticates_;
+    return fabric::connect_shm(path, regions_, events, options);
+}
+
+// Empty: the next channel goes to the node's address. In another container the path may lead to nothing, or to another node's
+// socket; the identity shows that before the greeting does.
+std::string Nodes::take_shortcut(OneNode& node, proxy::Shortcut& shortcut) {
+    SharedSocket socket;
+    {
+        std::lock_guard hold(lock_);
+        socket = node.socket;
+    }
+    shortcut.taken = false;
+    if (socket == nullptr || shortcut.failed) return {};
+    if (socket_identity(socket->path) != socket->identity) {
+        shortcut_failed(node, "its socket is not at " + socket->path + " here");
+        return {};
+    }
+    shortcut.taken = true;
+    shortcut.name = node.name;
+    shortcut.incarnation = socket->incarnation;
+    return socket->path;
+}
+
+void Nodes::shortcut_up(OneNode& node) noexcept {
+    node.links_shm.fetch_add(1, std::memory_order_relaxed);
+    std::lock_guard hold(lock_);
+    node.told_unmapped = true;  // later the node may have restarted: its next record has another socket
+}
+
+void Nodes::shortcut_failed(OneNode& node, std::string_view why) noexcept {
+    std::lock_guard hold(lock_);
+    if (std::exchange(node.told_unmapped, true)) return;
+    tell_if_memory([&] {
+        node.lines.say(process::Level::notice,
+                       "node " + node.name + " is not read in mapped memory: " + std::string(why) + "; it is reached at " +
+                           node.address,
+                       {{"node", node.name}});
+    });
+}
+
+}  // namespace farcached::daemon
