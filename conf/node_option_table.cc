@@ -38,7 +38,7 @@ constexpr Kind address() {
             },
             .value = Value::text};
 }
-constexpr std::array<std::string_view, 2> discover_fence_names = {"off", "on"};
+constexpr std::array<std::string_view, 3> discover_fence_names = {"off", "on", "strict"};
 constexpr Kind tcp_address = address<&N::tcp_host, &N::tcp_port>();
 constexpr Kind verbs_address = address<&N::verbs_host, &N::verbs_port>();
 
@@ -156,11 +156,12 @@ constexpr Option table[] = {
      .exit_status = exit_usage,
      .help = "time after which etcd removes a silent node. The node reports\n"
              "three times as often"},
-    {.name = "discover-fence", .argument = "<on|off>", .initial = "on",
+    {.name = "discover-fence", .argument = "<mode>", .initial = "on",
      .kind = choice<&S::node, &N::discover_fence>(discover_fence_names), .section = Section::network, .exit_status = exit_usage,
      .help = "on: proxies read the node's memory one-sided only while its\n"
-             "registration lasts. off: always; a node that stands still or\n"
-             "is cut off from etcd may then show old values"},
+             "registration lasts. strict: without it the node executes no\n"
+             "requests, either. off: proxies always read; a node that\n"
+             "stands still or is cut off from etcd may show old values"},
     discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),

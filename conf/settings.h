@@ -170,6 +170,13 @@ struct NodeSocket {
     bool operator==(const NodeSocket&) const = default;
 };
 
+// What a farnode needs its registration in etcd for (S17).
+enum class DiscoverFence : uint8_t {
+    off,
+    on,      // one-sided reads
+    strict,  // all requests
+};
+
 // One node as configured. conf/addresses.h has the table of its keys.
 struct NodeSpec {
     std::string name;                 // unique; letters, digits and ._-
@@ -275,7 +282,7 @@ struct NodeSettings {
     uint32_t weight = 0;         // registered, as zone is; 0: other nodes get the keys
     std::string zone;            // empty: none
     uint32_t member_ttl_s = 0;   // of the registration
-    bool discover_fence = true;  // without a registration there are no one-sided reads (S17)
+    DiscoverFence discover_fence = DiscoverFence::on;
 };
 
 // TLS of tcp links between proxies and nodes, and to the node of --spill-to. All paths are empty, or none is.

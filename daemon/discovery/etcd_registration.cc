@@ -41,10 +41,11 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
     : member_(std::move(member)),
       items_(std::move(items)),
       show_right_(std::move(show_right)),
+      keys_(keys),
       key_(keys + member_.name),
       weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
-      right_(items_.former_incarnation != 0) {
+      right_(items_.former_incarnation != 0, items_.strict) {
     if (show_right_ == nullptr) return;
     client_.call_often([this] {
         right_.runs(boottime_ns());
@@ -90,7 +91,7 @@ uint32_t EtcdRegistration::retry_ms() const {
 uint32_t EtcdRegistration::step() {
     if (lease_.id != 0 && registered_) {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
-        if (!look_at_record()) return retry_ms();
+        if (!look_at_record() || !look_at_list()) return retry_ms();
         renew_right();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
@@ -124,13 +125,17 @@ void EtcdRegistration::show_right() {
     if (show_right_ == nullptr) return;
     show_right_(right_, uint64_t(record_revision_));
     const uint64_t now_ns = boottime_ns();
-    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
+    const bool is_silent = items_.strict ? registered_ : now_ns < right_.serves_until_ns();
+    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && is_silent;
     if (std::exchange(told_unread_, unread) == unread) return;
     if (unread)
         process::say(Level::warning,
-                     "discovery: etcd does not answer; this node executes requests, and its memory is not read one-sided");
+                     items_.strict ?
+                         "discovery: etcd does not answer; this node executes no requests until it does" :
+                         "discovery: etcd does not answer; this node executes requests, and its memory is not read one-sided");
     else if (right_.reads_until_ns() > now_ns)
-        process::say(Level::notice, "discovery: the memory of this node is read one-sided again");
+        process::say(Level::notice, items_.strict ? "discovery: etcd answers; this node executes requests again" :
+                                                    "discovery: the memory of this node is read one-sided again");
 }
 
 void EtcdRegistration::leave() {
@@ -193,6 +198,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
+    looks_.begin(*done, found->cluster);
     empty_since_ = 0;
     registered_ = was_registered_ = true;
     renew_right();
@@ -234,6 +240,19 @@ bool EtcdRegistration::look_at_record() {
                                    "discovery: the record of this process was deleted in etcd; it registers again" :
                                    "discovery: the record of this process was replaced in etcd; it registers again");
     return false;
+}
+
+// False: etcd does not tell.
+bool EtcdRegistration::look_at_list() {
+    if (items_.list_changed == nullptr) return true;
+    const EtcdClient::Reply reply = ask("kv/range", newest_request(keys_));
+    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
+    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
+    if (!found.has_value()) return failed(unreadable(client_.endpoint()));
+    const uint64_t now_ns = boottime_ns();
+    looks_.look(*found, now_ns);
+    while (const auto change = looks_.take(now_ns)) items_.list_changed(change->before, change->seen);
+    return true;
 }
 
 // M9. If it fails, or another writer was first, the next look at the record tries again.

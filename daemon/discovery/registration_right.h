@@ -15,6 +15,8 @@
 //     its items, and begins anew. At the start none is executed before etcd answered; or did not answer twice, if the node has no
 //     items of a former run.
 // R5  An answer that refuses the request is an answer: R2 does not hold after it.
+// R6  A strict right has no R2: a node that is cut off from etcd, together with proxies whose list still has it, answers nothing
+//     once others may use another node.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +30,12 @@ class RegistrationRight {
     static constexpr uint64_t runs_ns = 1'000'000'000;
 
     // has_items: of a former run.
-    explicit RegistrationRight(bool has_items) : standing_(has_items ? Standing::waits : Standing::serves) {}
+    explicit RegistrationRight(bool has_items, bool strict = false)
+        : strict_(strict), standing_(has_items ? Standing::waits : Standing::serves) {}
 
     // The process runs.
     void runs(uint64_t now_ns) {
-        if (standing_ != Standing::serves || !goes_on_) return;
+        if (standing_ != Standing::serves || !goes_on_ || strict_) return;
         if (now_ns >= serves_until_ns()) {  // R3
             goes_on_ = false;
             return;
@@ -41,7 +44,7 @@ class RegistrationRight {
     }
     // etcd did not answer.
     void failed(uint64_t now_ns) {
-        if (standing_ == Standing::waits) return;
+        if (standing_ == Standing::waits || strict_) return;
         const bool serves = standing_ == Standing::serves && now_ns < serves_until_ns();
         if (!serves && ++failures_ < failures_enough) return;
         if (standing_ == Standing::lost) return;  // must_drop()
@@ -81,7 +84,7 @@ class RegistrationRight {
 
     // The node is about to end its registration: proxies that still have it in their lists, without an epoch, are served.
     void leaves() {
-        alive_until_ns_ = serves_until_ns();
+        alive_until_ns_ = strict_ ? 0 : serves_until_ns();
         reads_until_ns_ = 0;
     }
 
@@ -97,6 +100,7 @@ class RegistrationRight {
         serves,  // registered, or without items of before
         lost,
     };
+    const bool strict_;
     Standing standing_;
     bool goes_on_ = false;   // R2
     uint32_t failures_ = 0;  // in a row, while no request is executed

@@ -437,7 +437,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.incarnation = node.view().header->incarnation;
     member.version = conf::farcached_version();
     member.ttl_s = settings.node.member_ttl_s;
-    const bool is_fenced = settings.node.discover_fence;
+    const bool is_fenced = settings.node.discover_fence != conf::DiscoverFence::off;
     const auto drop = [&server, &node, is_fenced] {
         server.end_steps();  // one may have begun while the node had a right
         const NodeSeconds now = process::node_now();
@@ -447,11 +447,15 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         return any;
     };
     daemon::EtcdRegistration::Items items{former_incarnation, drop};
+    items.strict = settings.node.discover_fence == conf::DiscoverFence::strict;
     daemon::EtcdRegistration::ShowRight show_right;
     if (is_fenced) {
         items.looked = [&server, &node](uint64_t revision, uint64_t empty_since) {
             node.looked(revision, process::node_now());
             if (server.list().newest() < empty_since) server.list().kept(empty_since, nullptr);  // no proxy has sent it
+        };
+        items.list_changed = [&server](uint64_t before, uint64_t seen) {
+            if (server.list().newest() <= before) server.list().kept(seen, nullptr);  // E5
         };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
             const bool is_new = server.list().registered(revision);
@@ -466,7 +470,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
 }
 
 FarnodeServer::Options options_of(const conf::Settings& settings, FetchPool* fetches) {
-    const bool needs_right = settings.node.discover_fence && !settings.node.discover.empty();
+    const bool needs_right = settings.node.discover_fence != conf::DiscoverFence::off && !settings.node.discover.empty();
     return {settings.session.threads, fetches, limits_of(settings.node), needs_right};
 }
 

@@ -17,6 +17,8 @@
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
 //     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
+// E5  If no proxy tells of a change, because none was running that knew the list before it, the node sees it in etcd by itself
+//     (daemon/discovery/list_looks.h). It does not know which keys are its own then, as in E3.
 #pragma once
 
 #include <algorithm>

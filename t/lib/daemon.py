@@ -149,6 +149,8 @@ class Daemon:
         return [self.binary] + self.user + self.socket_args + (certificates.daemon_args() if self.tls else []) + args
 
     def start(self):
+        """Also after stop()."""
+        self.status = None
         self._start_nodes()
         self.folder = tempfile.mkdtemp(prefix="farcached-test-")
         self.port_file = os.path.join(self.folder, "ports")

@@ -144,6 +144,29 @@ def restarts(etcd):
         tap.is_({fleet.clients["new"].get(key) for key in KEYS}, {b"three"}, "and all farcached see the same")
 
 
+def untold(etcd):
+    """Node c joins while the only farcached that runs does not see it. One that starts afterwards does not know the list of before."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/untold")
+        old = fleet.clients["old"]
+        tap.is_({fleet.stored("old", key, "one") for key in KEYS}, {"STORED"}, "keys are stored at two nodes")
+        fleet.relay.close()
+        fleet.daemons["new"].stop()
+        fleet.nodes["c"] = fleet.node("c")
+        until(lambda: etcd.keys("/untold/nodes/"), lambda keys: set(keys) == set("abc"))
+        fleet.daemons["new"].start()
+        fleet.until_list("new", "abc")
+        with fleet.daemons["new"].client() as new:
+            said = {until(lambda key=key: new.set(key, "two"), lambda said: said == "STORED") for key in KEYS}
+            tap.is_(said, {"STORED"}, "a node joins, and a farcached that starts then stores all keys")
+            seen = until(lambda: {old.get(key) for key in KEYS}, lambda seen: b"one" not in seen)
+            tap.ok(b"one" not in seen, "the nodes see by themselves that the list has changed, and old values end", seen)
+            tap.ok("STORED" not in answers(old, KEYS, "three"), "and so do changes by the old list")
+            tap.is_({new.get(key) for key in KEYS}, {b"two"}, "nothing is lost")
+        fleet.relay.open()
+        tap.is_({fleet.stored("old", key, "four") for key in KEYS}, {"STORED"}, "with the new list it stores again")
+
+
 def is_broken(etcd):
     """Returns whether a client reads a value that is older than an acknowledged one."""
     with contextlib.ExitStack() as stack:
@@ -166,6 +189,7 @@ def main():
         etcd = stack.enter_context(Etcd())
         joins(etcd)
         restarts(etcd)
+        untold(etcd)
         tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")
     tap.done()
 

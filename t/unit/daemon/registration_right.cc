@@ -57,6 +57,24 @@ void etcd_away() {
     tap::is(right.reads_until_ns(), 220 * second - rate_error, "until it answers");
 }
 
+void strict() {
+    RegistrationRight right(/* has_items= */ false, /* strict= */ true);
+    right.failed(90 * second);
+    right.failed(94 * second);
+    runs(right, 90 * second, 99 * second);
+    tap::is(right.serves_until_ns(), 0u, "strict: silence before the registration gives no right");
+    right.registered(100 * second, ttl);
+    for (uint64_t at = 102; at < 120; at += 2) {
+        runs(right, (at - 2) * second, at * second);
+        right.failed(at * second);
+    }
+    tap::is(right.serves_until_ns(), 110 * second - rate_error, "requests end with the right to be read");
+    right.registered(120 * second, ttl);
+    tap::is(right.serves_until_ns(), 130 * second - rate_error, "and go on with the next answer");
+    right.leaves();
+    tap::is(right.serves_until_ns(), 0u, "a node that leaves serves no more");
+}
+
 // A request to etcd may take longer than the lease: to several endpoints, each with an authentication.
 void slow_requests() {
     RegistrationRight right(/* has_items= */ false);
@@ -151,6 +169,7 @@ void start() {
 int main() {
     member();
     etcd_away();
+    strict();
     slow_requests();
     stood_still();
     refused();
