@@ -50,6 +50,7 @@ struct LentLink {
 struct OneNode {
     uint32_t number = 0;  // as in NodeShown
     std::string name, address;
+    std::vector<std::string> found_at;         // the parts of the address, if the source of the list found them; else empty
     conf::NodeChannel channel = conf::NodeChannel::shm;
     std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0
