@@ -243,9 +243,19 @@ std::variant<NodeSpec, Complaints> parse_node(std::string_view text) {
     return spec;
 }
 
+std::vector<std::string> addresses_of(const NodeSpec& spec) {
+    if (spec.channel == NodeChannel::shm) return {"shm:" + spec.path};
+    const std::string channel = spec.channel == NodeChannel::verbs ? "verbs:" : "tcp:";
+    if (spec.addresses.empty()) return {channel + host_and_port(spec.host, spec.port)};
+    std::vector<std::string> addresses;
+    for (const std::string& one : spec.addresses) addresses.push_back(channel + host_and_port(one, spec.port));
+    return addresses;
+}
+
 std::string address_of(const NodeSpec& spec) {
-    if (spec.channel == NodeChannel::shm) return "shm:" + spec.path;
-    return (spec.channel == NodeChannel::verbs ? "verbs:" : "tcp:") + host_and_port(spec.host, spec.port);
+    std::string text;
+    for (const std::string& one : addresses_of(spec)) text += (text.empty() ? "" : ",") + one;
+    return text;
 }
 
 Complaints check_nodes(const ProxySettings& settings) {
@@ -265,10 +275,11 @@ Complaints check_nodes(const ProxySettings& settings) {
             complaints.push_back(origin_or_name(node) + ": the name " + in_quotes(node.name) +
                                  " is taken by " + origin_or_name(*named->second));
         }
-        auto [reached, new_address] = addresses.emplace(address_of(node), &node);
-        if (!new_address) {
-            complaints.push_back(origin_or_name(node) + ": the address " + reached->first +
-                                 " is that of " + origin_or_name(*reached->second) + " already");
+        for (const std::string& address : addresses_of(node)) {
+            auto [reached, new_address] = addresses.emplace(address, &node);
+            if (new_address) continue;
+            complaints.push_back(origin_or_name(node) + ": the address " + address + " is that of " +
+                                 origin_or_name(*reached->second) + " already");
         }
         if (node.weight > 1 && !weighs) {
             complaints.push_back(origin_or_name(node) + ": weight " + std::to_string(node.weight) +

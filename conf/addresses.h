@@ -65,7 +65,9 @@ inline bool is_warm_source(std::string_view text) {
 // The inverse; empty for an empty host.
 std::string host_and_port(const std::string& host, uint16_t port);
 
-// "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300".
+// "shm:/run/a.sock", "tcp:[::1]:11300", "verbs:10.0.0.1:11300". Several only if the source of the list found several.
+std::vector<std::string> addresses_of(const NodeSpec& spec);
+// The same, with commas between.
 std::string address_of(const NodeSpec& spec);
 
 // Errors between the nodes, and between them and the other settings: "ORIGIN: ...".

@@ -183,6 +183,7 @@ struct NodeSpec {
     NodeChannel channel = NodeChannel::shm;
     std::string path;                 // shm: its Unix socket
     std::string host;                 // tcp, verbs: a name or an address, without brackets
+    std::vector<std::string> addresses;  // of the host, as the source of the list found them; empty: the host is looked up
     uint16_t port = 0;                // tcp, verbs: not 0
     uint32_t weight = 1;              // 1 to limits::node_weight_max; of etcd also 0: it gets no keys
     std::string hash_as;              // "host:port" for hashing; empty: the name

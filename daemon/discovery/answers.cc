@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/discovery/answers.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "conf/addresses.h"
 
 namespace farcached::daemon {
@@ -56,8 +60,44 @@ std::vector<FoundNode> nodes_of_services(std::vector<ServiceRecord> records, con
     });
     std::vector<FoundNode> nodes;
     for (ServiceRecord& one : records) nodes.push_back(node_at(std::move(one.target), one.port, one.weight / divisor, traits));
+    for (FoundNode& one : nodes) one.node.origin += ", node " + one.node.name;
     sort_by_name(nodes);
     return nodes;
+}
+
+namespace {
+
+void sort_addresses(std::vector<std::string>& addresses) {
+    const auto order = [](const std::string& one) { return std::pair(one.find(':') != one.npos, std::string_view(one)); };
+    std::ranges::sort(addresses, {}, order);
+    addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_of(const std::vector<FoundNode>& nodes) {
+    std::vector<std::string> hosts;
+    for (const FoundNode& one : nodes) {
+        in_addr address;
+        if (inet_pton(AF_INET, one.node.host.c_str(), &address) != 1) hosts.push_back(one.node.host);
+    }
+    std::ranges::sort(hosts);
+    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+    return hosts;
+}
+
+std::string set_addresses(std::vector<FoundNode>& nodes, const std::vector<std::string>& hosts,
+                          std::vector<std::vector<std::string>> addresses) {
+    CHECK(hosts.size() == addresses.size());
+    for (size_t i = 0; i < hosts.size(); i++) {
+        if (addresses[i].empty()) return hosts[i];
+        sort_addresses(addresses[i]);
+    }
+    for (FoundNode& one : nodes) {
+        const auto at = std::ranges::lower_bound(hosts, one.node.host);
+        if (at != hosts.end() && *at == one.node.host) one.node.addresses = addresses[size_t(at - hosts.begin())];
+    }
+    return {};
 }
 
 bool same_nodes(const std::vector<FoundNode>& a, const std::vector<FoundNode>& b) {
@@ -72,6 +112,10 @@ bool same_nodes(const std::vector<FoundNode>& a, const std::vector<FoundNode>& b
 uint32_t pause_after_answer(std::optional<uint32_t> ttl_s) {
     if (!ttl_s.has_value() || *ttl_s > INT32_MAX) return pause_s_min;
     return std::clamp(*ttl_s, pause_s_min, pause_s_max);
+}
+
+std::optional<uint32_t> smaller_ttl(std::optional<uint32_t> a, std::optional<uint32_t> b) {
+    return a.has_value() && b.has_value() ? std::min(*a, *b) : a.has_value() ? a : b;
 }
 
 uint32_t pause_after_failures(uint32_t failures) {

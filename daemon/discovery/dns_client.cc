@@ -120,7 +120,29 @@ class DnsClient::LookUp {
         }
     }
 
+    // Add the answer's addresses. They return why there is no answer, or an empty string.
+    static std::string add_v4(const Answer& answer, std::vector<std::string>& to) {
+        return add<ares_addrttl>(answer, to, ares_parse_a_reply,
+                                 [](const ares_addrttl& one) { return text_of(AF_INET, &one.ipaddr); });
+    }
+    static std::string add_v6(const Answer& answer, std::vector<std::string>& to) {
+        return add<ares_addr6ttl>(answer, to, ares_parse_aaaa_reply,
+                                  [](const ares_addr6ttl& one) { return text_of(AF_INET6, &one.ip6addr); });
+    }
+
   private:
+    template <class Address, class Parse, class Text>
+    static std::string add(const Answer& answer, std::vector<std::string>& to, Parse parse, Text text) {
+        if (answer.no_memory) return sentence(ARES_ENOMEM);
+        int status = answer.status, count = limits::nodes_max + 1;
+        std::vector<Address> some(size_t(count), Address{});
+        if (status == ARES_SUCCESS) status = parse(answer.bytes.data(), int(answer.bytes.size()), nullptr, some.data(), &count);
+        if (is_empty(status)) return {};
+        if (status != ARES_SUCCESS) return sentence(status);
+        for (int i = 0; i < count; i++) to.push_back(text(some[size_t(i)]));
+        return {};
+    }
+
     static void process_ready(ares_channel channel, std::span<const pollfd> waits, bool any) {
         if (!any) return ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // timeouts
         for (const pollfd& one : waits) {
@@ -162,40 +184,29 @@ bool DnsClient::sleep(uint32_t seconds) {
     }
 }
 
-Result<DnsRecords<std::string>, std::string> DnsClient::addresses(const std::string& name) {
-    std::array<LookUp::Answer, 2> answers;  // outlives the channel
+Result<DnsRecords<std::vector<std::string>>, std::string> DnsClient::addresses(const std::vector<std::string>& names) {
+    std::vector<LookUp::Answer> answers(2 * names.size());  // outlives the channel
     auto opened = LookUp::open(server_);
     if (auto* why = std::get_if<std::string>(&opened)) return std::move(*why);
     const Channel& channel = std::get<Channel>(opened);
-    LookUp::query(channel.get(), name, ns_t_a, answers[0]);
-    LookUp::query(channel.get(), name, ns_t_aaaa, answers[1]);
-    LookUp::run(channel.get(), answers, canceled_);
-
-    DnsRecords<std::string> found;
-    for (size_t i = 0; i < answers.size(); i++) {
-        const LookUp::Answer& answer = answers[i];
-        const bool is_v4 = i == 0;
-        if (answer.no_memory) return sentence(ARES_ENOMEM);
-        if (is_empty(answer.status)) continue;
-        if (answer.status != ARES_SUCCESS)
-            return (is_v4 ? "the IPv4 addresses are not known (" : "the IPv6 addresses are not known (") +
-                   sentence(answer.status) + ")";
-        int status = ARES_SUCCESS, count = limits::nodes_max + 1;
-        if (is_v4) {
-            std::vector<ares_addrttl> some(size_t(count), ares_addrttl{});
-            status = ares_parse_a_reply(answer.bytes.data(), int(answer.bytes.size()), nullptr, some.data(), &count);
-            for (int k = 0; status == ARES_SUCCESS && k < count; k++)
-                found.records.push_back(text_of(AF_INET, &some[size_t(k)].ipaddr));
-        } else {
-            std::vector<ares_addr6ttl> some(size_t(count), ares_addr6ttl{});
-            status = ares_parse_aaaa_reply(answer.bytes.data(), int(answer.bytes.size()), nullptr, some.data(), &count);
-            for (int k = 0; status == ARES_SUCCESS && k < count; k++)
-                found.records.push_back(text_of(AF_INET6, &some[size_t(k)].ip6addr));
+    DnsRecords<std::vector<std::string>> found;
+    for (size_t first = 0; first < names.size(); first += names_at_once) {
+        const size_t end = std::min(first + names_at_once, names.size());
+        for (size_t i = first; i < end; i++) {
+            LookUp::query(channel.get(), names[i], ns_t_a, answers[2 * i]);
+            LookUp::query(channel.get(), names[i], ns_t_aaaa, answers[2 * i + 1]);
         }
-        if (is_empty(status)) continue;
-        if (status != ARES_SUCCESS) return "the answer is malformed (" + sentence(status) + ")";
-        const std::optional<uint32_t> ttl_s = smallest_ttl(answer.bytes);
-        if (ttl_s.has_value()) found.ttl_s = std::min(*ttl_s, found.ttl_s.value_or(*ttl_s));
+        LookUp::run(channel.get(), std::span(answers).subspan(2 * first, 2 * (end - first)), canceled_);
+        for (size_t i = first; i < end; i++) {
+            std::vector<std::string>& some = found.records.emplace_back();
+            for (const bool is_v4 : {true, false}) {
+                const LookUp::Answer& answer = answers[2 * i + (is_v4 ? 0 : 1)];
+                const std::string why = is_v4 ? LookUp::add_v4(answer, some) : LookUp::add_v6(answer, some);
+                const std::string what = is_v4 ? "the IPv4 addresses of " : "the IPv6 addresses of ";
+                if (!why.empty()) return what + names[i] + " are not known (" + why + ")";
+                if (!answer.bytes.empty()) found.ttl_s = smaller_ttl(found.ttl_s, smallest_ttl(answer.bytes));
+            }
+        }
     }
     return found;
 }

@@ -3,9 +3,11 @@
 //
 // Owner: the thread that calls it. Each look-up reads the system's configuration again (resolv.conf(5)).
 // Q1  A look-up is complete or failed: addresses of one family are no answer while those of the other are unknown.
-// Q2  cancel() of any thread ends a look-up at once, and all later ones.
+// Q2  At most names_at_once names are looked up at once. The first failure ends the rest.
+// Q3  cancel() of any thread ends a look-up at once, and all later ones.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,8 +32,11 @@ class DnsClient {
     DnsClient(const DnsClient&) = delete;
     DnsClient& operator=(const DnsClient&) = delete;
 
+    static constexpr size_t names_at_once = 16;
+
     // Errors are sentences.
-    Result<DnsRecords<std::string>, std::string> addresses(const std::string& name);
+    // Those of each name, in this order.
+    Result<DnsRecords<std::vector<std::string>>, std::string> addresses(const std::vector<std::string>& names);
     Result<DnsRecords<ServiceRecord>, std::string> services(const std::string& name);
 
     void cancel();

@@ -39,15 +39,26 @@ void DnsSource::run() {
 uint32_t DnsSource::look_up() {
     note_event("looks the nodes up", 0);
     if (place_.kind == conf::DiscoverKind::dns) {
-        auto found = client_.addresses(place_.name);
+        auto found = client_.addresses({place_.name});
         if (const auto* why = std::get_if<std::string>(&found)) return fail(*why);
-        auto& records = std::get<DnsRecords<std::string>>(found);
-        return answer(nodes_of_addresses(records.records, place_.port, traits_), records.ttl_s);
+        const auto& records = std::get<DnsRecords<std::vector<std::string>>>(found);
+        return answer(nodes_of_addresses(records.records.front(), place_.port, traits_), records.ttl_s);
     }
     auto found = client_.services(place_.name);
     if (const auto* why = std::get_if<std::string>(&found)) return fail(*why);
     auto& records = std::get<DnsRecords<ServiceRecord>>(found);
-    return answer(nodes_of_services(std::move(records.records), traits_), records.ttl_s);
+    return look_up_hosts(nodes_of_services(std::move(records.records), traits_), records.ttl_s);
+}
+
+uint32_t DnsSource::look_up_hosts(std::vector<FoundNode> nodes, std::optional<uint32_t> ttl_s) {
+    if (nodes.size() > limits::nodes_max) return answer(std::move(nodes), ttl_s);  // which refuses them
+    const std::vector<std::string> hosts = hosts_of(nodes);
+    auto found = client_.addresses(hosts);
+    if (const auto* why = std::get_if<std::string>(&found)) return fail(*why);
+    auto& records = std::get<DnsRecords<std::vector<std::string>>>(found);
+    const std::string without = set_addresses(nodes, hosts, std::move(records.records));
+    if (!without.empty()) return fail("the host " + without + " has no address");
+    return answer(std::move(nodes), smaller_ttl(ttl_s, records.ttl_s));
 }
 
 uint32_t DnsSource::fail(const std::string& why) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DnsSource: nodes found by DNS (dns+, dnssrv+). A thread looks the name up whenever the smallest TTL of the last answer ends.
+// DnsSource: nodes found by DNS (dns+, dnssrv+). A thread looks the name up whenever the smallest TTL of the last answers ends, and
+// with dnssrv+ the hosts of the SRV records, too.
 //
 // Owner and threads: as of each Source (daemon/discovery/source.h).
 #pragma once
@@ -7,7 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "conf/discover.h"
@@ -31,6 +35,7 @@ class DnsSource final : public Source {
     void run();
     // Returns the pause before the next one, in seconds.
     uint32_t look_up();
+    uint32_t look_up_hosts(std::vector<FoundNode> nodes, std::optional<uint32_t> ttl_s);
     uint32_t fail(const std::string& why);
     uint32_t answer(std::vector<FoundNode> nodes, std::optional<uint32_t> ttl_s);
 

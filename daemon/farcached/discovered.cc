@@ -29,17 +29,21 @@ bool weighs(Distribution distribution) {
 // "1 node", "2 nodes"
 std::string counted(size_t nodes) { return std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"); }
 
-bool lists(const std::vector<FoundNode>& nodes, const FoundNode& one) {
-    return std::ranges::any_of(nodes, [&](const FoundNode& other) { return other.node.name == one.node.name; });
+// nullptr: none has its name.
+const FoundNode* namesake(const std::vector<FoundNode>& nodes, const FoundNode& one) {
+    const auto at = std::ranges::find_if(nodes, [&](const FoundNode& other) { return other.node.name == one.node.name; });
+    return at == nodes.end() ? nullptr : &*at;
 }
 
-// "; new: a, b". The first few; empty: none.
-std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<FoundNode>& other, std::string_view title) {
+// "; new: a, b": the first few of those that the other list has not, or, with `moved`, that it has at another address. Empty: none.
+std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<FoundNode>& other, std::string_view title,
+                       bool moved = false) {
     constexpr size_t names_max = 8;
     std::string names;
     size_t count = 0;
     for (const FoundNode& one : nodes) {
-        if (lists(other, one)) continue;
+        const FoundNode* const same = namesake(other, one);
+        if (moved ? same == nullptr || conf::address_of(same->node) == conf::address_of(one.node) : same != nullptr) continue;
         if (count++ < names_max) names += (names.empty() ? "" : ", ") + one.node.name;
     }
     if (count == 0) return {};
@@ -126,7 +130,8 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
 void Discovered::use(std::shared_ptr<const Found> found) {
     const std::vector<FoundNode> none, &before = used_ == nullptr ? none : used_->nodes;
     lines_.say(Level::notice, name_ + " lists " + counted(found->nodes.size()) + missing_in(found->nodes, before, "; new: ") +
-                                  missing_in(before, found->nodes, "; gone: "));
+                                  missing_in(before, found->nodes, "; gone: ") +
+                                  missing_in(found->nodes, before, "; at another address: ", /* moved= */ true));
     {
         std::lock_guard hold(lock_);
         in_use_.revision = found->revision;

@@ -52,6 +52,17 @@ std::shared_ptr<HostAddresses> HostAddresses::make(const std::string& host, uint
     return std::shared_ptr<HostAddresses>(new HostAddresses(std::move(shared)));
 }
 
+std::shared_ptr<HostAddresses> HostAddresses::of_literals(const std::vector<std::string>& addresses, uint16_t port) {
+    if (addresses.empty()) return nullptr;
+    std::vector<fabric::SocketAddress> found;
+    for (const std::string& one : addresses) {
+        const std::optional<fabric::SocketAddress> address = fabric::numeric_address(one, port);
+        CHECK(address.has_value());
+        found.push_back(*address);
+    }
+    return make(addresses.front(), port, std::move(found), {});
+}
+
 fabric::SocketAddress HostAddresses::at(size_t turn) const {
     std::lock_guard hold(shared_->lock);
     return shared_->addresses[turn % shared_->addresses.size()];

@@ -31,6 +31,8 @@ class HostAddresses {
     // addresses: found by a first lookup.
     static std::shared_ptr<HostAddresses> make(const std::string& host, uint16_t port,
                                                std::vector<fabric::SocketAddress> addresses, const LookUp& look_up);
+    // Of literal addresses (A3); nullptr without any.
+    static std::shared_ptr<HostAddresses> of_literals(const std::vector<std::string>& addresses, uint16_t port);
 
     // The address for attempt `turn`: attempts rotate through them.
     fabric::SocketAddress at(size_t turn) const;

@@ -36,6 +36,10 @@ OwnedKeys all_keys(const KeyPlace& place) {
     return all;
 }
 
+std::vector<std::string> addresses_of(const OneNode& node) {
+    return node.found_at.empty() ? std::vector<std::string>{node.address} : node.found_at;
+}
+
 // Of each member. Empty: any of them may have any key.
 std::vector<OwnedKeys> owned_of(const NodeSet& set) {
     std::vector<OwnedKeys> owned = set.placement->owned();
@@ -125,7 +129,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
-        const bool returns = !stays && departed_.contains(next.members[i].one->address);
+        const bool returns = !stays && keeps_nothing(last, *next.members[i].one);
         const OwnedKeys none{.place = node.kept.place};
         if (stays && (node.changed || node.kept.none()))
             changes[i].kept = kept_of(node, last, next);
@@ -138,10 +142,19 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
 }
 
 std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
+    for (const NodeSet::Member& member : last.members)
+        for (const std::string& address : addresses_of(*member.one)) departed_.insert(address);
     std::vector<Change> changes = next.options.copies ? change_with_copies(last, next) : change_of_homes(last, next);
-    for (const NodeSet::Member& member : last.members) departed_.insert(member.one->address);
-    for (const NodeSet::Member& member : next.members) departed_.erase(member.one->address);
+    for (const NodeSet::Member& member : next.members)
+        for (const std::string& address : addresses_of(*member.one)) departed_.erase(address);
     return changes;
+}
+
+// V2, V4. Of a node that is not in `last` itself.
+bool MovedKeys::keeps_nothing(const NodeSet& last, const OneNode& node) const {
+    const auto has_name = [&](const NodeSet::Member& member) { return member.one->name == node.name; };
+    if (!node.found_at.empty() && std::ranges::any_of(last.members, has_name)) return true;
+    return std::ranges::any_of(addresses_of(node), [this](const std::string& address) { return departed_.contains(address); });
 }
 
 std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
@@ -155,7 +168,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
             if (!same || was_gone_between(last, next)) kept = kept_of(former, own, next.epoch);
-        } else if (departed_.contains(next.members[i].one->address)) {  // V2
+        } else if (keeps_nothing(last, *next.members[i].one)) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
         }

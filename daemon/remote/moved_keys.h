@@ -3,9 +3,11 @@
 //
 // Owner: Nodes. The thread of main.
 // V1  A node of both lists keeps the items of the keys that both give it, as their own node or, with copies, as their second one.
-// V2  A node that an earlier list had, and the last one had not, keeps nothing: others had its keys meanwhile.
+// V2  A node that an earlier list had keeps nothing, if the last one had not, or under another name: others had its keys meanwhile.
 // V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker
 //     uses it while another one uses the former home of its keys.
+// V4  A node whose host has other addresses now (conf::NodeSpec::addresses) keeps nothing. It may be the process of before, and the
+//     deletes of the former node that are not done yet are forgotten.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +26,7 @@ namespace farcached::daemon {
 struct FormerPlaces;
 struct Kept;
 struct NodeSet;
+struct OneNode;
 
 // The list of nodes changed at a revision of etcd.
 struct ListChange {
@@ -51,10 +54,11 @@ class MovedKeys {
     void forget_changes(const NodeSet& last, NodeSet& next);
 
   private:
+    bool keeps_nothing(const NodeSet& last, const OneNode& node) const;
     std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);
     std::vector<Change> change_with_copies(const NodeSet& last, const NodeSet& next);
 
-    std::set<std::string> departed_;  // addresses of those that an earlier list had
+    std::set<std::string> departed_;  // of nodes of earlier lists that the last one had not (V2)
     uint64_t placed_since_ = 0;       // the last epoch with other options
 };
 

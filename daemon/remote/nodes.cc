@@ -80,7 +80,7 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
 
 // ---- what is configured -------------------------------------------------------------------------------
 
-// Everything but the addresses of its host.
+// Everything but the addresses of a host that is looked up.
 std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     auto one = std::make_shared<OneNode>();
     one->number = next_number_++;
@@ -89,24 +89,24 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     one->channel = spec.channel;
     one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
     one->port = spec.port;
+    if (!spec.addresses.empty()) one->found_at = conf::addresses_of(spec);
+    one->host = HostAddresses::of_literals(spec.addresses, spec.port);
     return one;
 }
 
 // In order of `specs`. The hosts of new nodes are looked up together.
-std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs,
-                                                 const HostAddresses::LookUp& look_up) {
+std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up) {
     std::vector<MadeNode> made;
     std::vector<HostRequest> hosts;
     std::vector<size_t> hosts_of;  // the spec of each
     for (const conf::NodeSpec& spec : specs) {
         const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));
-        if (known == nullptr && spec.channel != conf::NodeChannel::shm) {
+        if (known == nullptr && spec.channel != conf::NodeChannel::shm && spec.addresses.empty()) {
             hosts.push_back({spec.host, spec.port});
             hosts_of.push_back(made.size());
         }
         made.push_back(known != nullptr ? known : make_one(spec));
     }
-    if (hosts.empty()) return made;
     std::vector<HostAddresses::Found> found = look_up_all(std::move(hosts), look_up);
     for (size_t i = 0; i < found.size(); i++) {
         const conf::NodeSpec& spec = specs[hosts_of[i]];

@@ -65,6 +65,7 @@ void tell_if_memory(Tell&& tell) noexcept {
 struct OneNode {
     uint32_t number = 0;  // as in NodeShown
     std::string name, address;
+    std::vector<std::string> found_at;         // the parts of the address, if the source of the list found them; else empty
     conf::NodeChannel channel = conf::NodeChannel::shm;
     std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0

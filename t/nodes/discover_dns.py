@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes found by DNS (--discover), with a real server: nodes appear and leave, keys stay at the others; the server dies and
-returns; empty answers, unknown names; both families; SRV records with weights; the start without a list."""
+returns; empty answers, unknown names; both families, and one of them refused; SRV records with weights, and their hosts, which this
+server alone knows: their addresses change, vanish, and set the time of the next look-up; the start without a list."""
 import os
 import re
 import socket
@@ -42,6 +43,13 @@ class NodeAt(Farnode):
         except OSError:
             return False
         return True
+
+    def others(self):
+        """Its connections, without this one."""
+        with self.node_client() as c:
+            c.greet()
+            stats = c.node_stats(b"general")
+        return int(stats["connections_opened"]) - int(stats["connections_over"]) - 1
 
     def shown(self):
         """The name that it gets."""
@@ -125,7 +133,7 @@ def keeps_the_last_list(dns, nodes, names, proxy):
     dns.stop()
     until_discovery(proxy, "last_error", lambda why: "not known" in why)
     shown = proxy.stats("discovery")
-    tap.like(shown["last_error"], r"addresses are not known \(.+\)", "the server is down")
+    tap.like(shown["last_error"], r"addresses of %s are not known \(.+\)" % re.escape(NAME), "the server is down")
     tap.is_(set(nodes_shown(proxy)), set(names[1:2]), "the last list stays in use")
     with proxy.client() as client:
         tap.is_(client.set("served", "yes"), "STORED", "and clients are served")
@@ -141,9 +149,9 @@ def keeps_the_last_list(dns, nodes, names, proxy):
 
 def services_with_weights(dns, table):
     with NodeAt("127.0.0.1") as light, NodeAt("127.0.0.1") as heavy:
-        names = ["localhost:%d" % node.port for node in (light, heavy)]
-        records = [("localhost", light.port, 20), ("localhost", heavy.port, 60)]
-        dns.serve(services={SERVICE: records}, ttl=0)
+        names = ["pods.test:%d" % node.port for node in (light, heavy)]
+        records, hosts = [("pods.test", light.port, 20), ("pods.test", heavy.port, 60)], {"pods.test": ["127.0.0.1"]}
+        dns.serve(hosts, {SERVICE: records}, ttl=0)
         with proxy_of(dns, "dnssrv+" + SERVICE, "distribution=ketama_weighted", table=table,
                       args=["--cluster-members", "unknown.test.invalid:1"]) as proxy:
             tap.ok(until_nodes(proxy, names), "the targets of SRV records are the nodes", nodes_shown(proxy))
@@ -153,28 +161,126 @@ def services_with_weights(dns, table):
                    [counts.count(name) for name in names])
             changes = proxy.stats("discovery")["changes"]
             answers = int(proxy.stats("discovery")["answers"])
-            dns.serve(services={SERVICE: records[::-1]}, ttl=0)
+            dns.serve(hosts, {SERVICE: records[::-1]}, ttl=0)
             until_discovery(proxy, "answers", lambda n: int(n) > answers + 1)
             tap.is_(proxy.stats("discovery")["changes"], changes, "another order is no change")
-            dns.serve(services={SERVICE: [("localhost", light.port, 20), ("localhost", heavy.port, 20)]}, ttl=0)
+            dns.serve(hosts, {SERVICE: [("pods.test", light.port, 20), ("pods.test", heavy.port, 20)]}, ttl=0)
             until_discovery(proxy, "changes", lambda n: n != changes)
             seen = until(lambda: [s["weight"] for s in nodes_shown(proxy).values()], lambda weights: weights == ["1", "1"])
             tap.is_(seen, ["1", "1"], "equal weights are 1")
-            refuses_a_list(dns, proxy, records)
+            refuses_a_list(dns, proxy, records, hosts)
             tap.is_(proxy.stderr().count(b"the list of the cluster: the host unknown.test.invalid is not known"), 1,
                     "only the start looks up the members of the cluster")
 
 
-def refuses_a_list(dns, proxy, records):
-    dns.serve(services={SERVICE: [*records, ("unknown.test.invalid", 1, 20)]}, ttl=0)
+def refuses_a_list(dns, proxy, records, hosts):
+    dns.serve({**hosts, "alias.test": ["127.0.0.1"]}, {SERVICE: [*records, ("alias.test", records[0][1], 20)]}, ttl=0)
     until_discovery(proxy, "refused", lambda n: int(n) > 0)
     shown = proxy.stats("discovery")
-    tap.is_((shown["nodes"], shown["nodes_in_use"]), ("3", "2"), "a target without an address: the list is not used")
-    tap.like(shown["last_refusal"], r"the host unknown\.test\.invalid is not known", "and the reason is shown")
-    dns.serve(services={SERVICE: records}, ttl=0)
+    tap.is_((shown["nodes"], shown["nodes_in_use"]), ("3", "2"), "two targets at one address: the list is not used")
+    tap.like(shown["last_refusal"], r"node pods\.test:%d: the address tcp:127\.0\.0\.1:%d is that of .*, node alias\.test" % (
+        records[0][1], records[0][1]), "and the reason is shown")
+    dns.serve(hosts, {SERVICE: records}, ttl=0)
     tap.is_(until_discovery(proxy, "nodes", lambda n: n == "2"), "2", "the next list")
     seen = until(lambda: proxy.stats("discovery"), lambda s: s["revision"] == s["revision_in_use"])
     tap.is_(seen["revision_in_use"], seen["revision"], "is used")
+
+
+def addresses_of_targets(dns, nodes, table):
+    """The nodes listen at one port of different addresses."""
+    port = nodes[0].port
+    names = ["pod-%d.test:%d" % (i, port) for i in range(2)]
+    records = {SERVICE: [("pod-%d.test" % i, port, 1) for i in range(2)]}
+    last = nodes[3].host if len(nodes) > 3 else nodes[2].host  # of IPv6, if there is any
+
+    def serve(first, **more):
+        dns.serve({"pod-0.test": first, "pod-1.test": [last]}, records, **more)
+
+    def address(name):
+        return nodes_shown(proxy)[name]["address"]
+
+    # Only the addresses' TTL ends within the time of this test.
+    serve([nodes[0].host], service_ttl=3600)
+    with dns_server.Relay(dns) as relay, proxy_of(relay, "dnssrv+" + SERVICE, table=table) as proxy:
+        tap.ok(until_nodes(proxy, names), "the targets' addresses are those of discover_dns_server", nodes_shown(proxy))
+        tap.is_((address(names[0]), address(names[1])), ("tcp:" + nodes[0].shown(), "tcp:%s:%d" % (
+            "[%s]" % last if ":" in last else last, port)), "which stats nodes shows, also one of IPv6 alone")
+        before, links = owners(proxy), nodes_shown(proxy)[names[1]]["incarnation"]
+        with proxy.client() as client:
+            tap.ok(all(client.set(key, key) == "STORED" for key in KEYS), "keys are stored")
+            tap.is_(until(nodes[0].others, lambda n: n == 2), 2, "each worker is connected to the node")
+            serve([nodes[1].host], service_ttl=3600)
+            seen = until(lambda: address(names[0]), lambda at: at == "tcp:" + nodes[1].shown())
+            tap.is_(seen, "tcp:" + nodes[1].shown(), "another address of a target is in use after the TTL of that address")
+            tap.ok(until_nodes(proxy, names), "and its node is connected", nodes_shown(proxy))
+            tap.is_(owners(proxy), before, "the keys stay with the names of the nodes")
+            tap.is_(until(nodes[0].others, lambda n: n == 0), 0, "the connections to the former address end")
+            found = {key.decode() for key, *_ in client.get_many(KEYS)}
+            tap.is_(found, {key for key in KEYS if before[key] == names[1]}, "the other node has its items, the new one has none")
+            tap.is_(nodes_shown(proxy)[names[1]]["incarnation"], links, "and stays the same")
+            tap.ok(all(client.set(key, key) == "STORED" for key in KEYS), "keys are stored again")
+        tap.is_(proxy.stats("discovery")["changes"], "1", "that is one change of the list")
+        tap.like(proxy.stderr(), "lists 2 nodes; at another address: " + re.escape(names[0]), "which the log shows")
+        keeps_addresses(dns, relay, nodes, serve, proxy, address, names)
+
+
+def keeps_addresses(dns, relay, nodes, serve, proxy, address, names):
+    """The last list stays while an answer is incomplete."""
+    def fails(why):
+        until_discovery(proxy, "last_error", lambda error: why in error)
+        shown = proxy.stats("discovery")
+        tap.is_((shown["state"], shown["changes"], address(names[0])), ("down", changes, "tcp:" + nodes[1].shown()),
+                why + ": the last list stays in use")
+        tap.like(shown["last_error"], re.escape(why) + r"(?: \(.+\))?$", "with the reason")
+
+    changes = proxy.stats("discovery")["changes"]
+    for family, title in ((dns_server.A, "IPv4"), (dns_server.AAAA, "IPv6")):
+        relay.refused = {("pod-0.test", family)}
+        serve([nodes[2].host])
+        fails("the %s addresses of pod-0.test are not known" % title)
+    relay.refused = set()
+    serve([])
+    fails("the host pod-0.test has no address")
+    dns.serve({"pod-1.test": ["127.0.0.1"]}, {SERVICE: [("pod-%d.test" % i, nodes[0].port, 1) for i in range(2)]})
+    until_discovery(proxy, "state", lambda state: state == "down")
+    fails("the host pod-0.test has no address")
+    serve([nodes[2].host])
+    seen = until(lambda: address(names[0]), lambda at: at == "tcp:" + nodes[2].shown())
+    tap.is_(seen, "tcp:" + nodes[2].shown(), "a complete answer is used")
+    serve([nodes[2].host, nodes[0].host])
+    both = "tcp:%s,tcp:%s" % (nodes[0].shown(), nodes[2].shown())
+    tap.is_(until(lambda: address(names[0]), lambda at: at == both), both, "a target may have several addresses")
+    nodes[0].__exit__(None, None, None)
+    tap.ok(until_nodes(proxy, names), "each of which is tried", nodes_shown(proxy))
+    nodes[0] = NodeAt(nodes[0].host, nodes[1].port).start()
+
+
+def many_targets(dns, node, table):
+    """More targets than are looked up at once. Only one of them is up."""
+    hosts = {"pod-%d.test" % i: ["127.0.1.%d" % (i + 1)] for i in range(40)}
+    hosts["pod-0.test"] = [node.host]
+    dns.serve(hosts, {SERVICE: [(host, node.port, 1) for host in hosts]})
+    with dns_server.Relay(dns) as relay:
+        relay.delay = 0.3
+        with proxy_of(relay, "dnssrv+" + SERVICE, table=table) as proxy:
+            shown = until(lambda: nodes_shown(proxy), lambda shown: len(shown) == len(hosts))
+            tap.is_({name: s["address"] for name, s in shown.items()},
+                    {"%s:%d" % (host, node.port): "tcp:%s:%d" % (at[0], node.port) for host, at in hosts.items()},
+                    "each of many targets has its address")
+            tap.ok(2 < relay.most_open <= 32, "at most 32 queries are open", relay.most_open)
+
+
+def one_family_refused(dns, node, table):
+    """dns+, too."""
+    dns.serve({NAME: [node.host]})
+    with dns_server.Relay(dns) as relay, proxy_of(relay, "dns+%s:%d" % (NAME, node.port), table=table) as proxy:
+        tap.ok(until_nodes(proxy, [node.shown()]), "a name has addresses of one family")
+        relay.refused = {(NAME, dns_server.AAAA)}
+        dns.serve({NAME: ["127.0.0.2"]})
+        until_discovery(proxy, "state", lambda state: state == "down")
+        shown = proxy.stats("discovery")
+        tap.is_((shown["nodes_in_use"], shown["changes"]), ("1", "0"), "while the other family is not known, the last list stays")
+        tap.like(shown["last_error"], r"the IPv6 addresses of %s are not known \(.+\)" % re.escape(NAME), "with the reason")
 
 
 def starts(dns, node, table):
@@ -222,6 +328,9 @@ def main():
                 nodes.append(NodeAt(host, nodes[0].port).start())
             joins_and_leaves(dns, nodes, table)
             services_with_weights(dns, table)
+            addresses_of_targets(dns, nodes, table)
+            many_targets(dns, nodes[0], table)
+            one_family_refused(dns, nodes[0], table)
             starts(dns, nodes[0], table)
     finally:
         for node in nodes:

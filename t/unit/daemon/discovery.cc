@@ -88,6 +88,39 @@ void test_services() {
     tap::is(of({}), "", "no record");
 }
 
+void test_hosts() {
+    const NodeTraits traits{conf::NodeChannel::verbs, "--discover dnssrv+s"};
+    const auto listed =
+        nodes_of_services({{"b.test", 0, 1, 7}, {"a.test", 0, 1, 8}, {"a.test", 0, 1, 7}, {"10.0.0.9", 0, 1, 7}}, traits);
+    const std::vector<std::string> hosts = hosts_of(listed);
+    tap::ok(hosts == std::vector<std::string>{"a.test", "b.test"}, "each host is looked up once, and no address");
+    const auto with = [&](std::vector<std::vector<std::string>> addresses, std::string* without = nullptr) {
+        std::vector<FoundNode> nodes = listed;
+        const std::string first = set_addresses(nodes, hosts, std::move(addresses));
+        if (without != nullptr) *without = first;
+        return nodes;
+    };
+    const auto nodes = with({{"fd00::1", "10.0.0.2", "9.0.0.1", "10.0.0.2"}, {"fd00::2"}});
+    tap::is(text_of(nodes),
+            "10.0.0.9:7 verbs:10.0.0.9:7 1, a.test:7 verbs:10.0.0.2:7,verbs:9.0.0.1:7,verbs:[fd00::1]:7 1, "
+            "a.test:8 verbs:10.0.0.2:8,verbs:9.0.0.1:8,verbs:[fd00::1]:8 1, b.test:7 verbs:[fd00::2]:7 1",
+            "the names stay, and the addresses are those of the hosts: IPv4 first, each once");
+    tap::is(nodes.at(1).node.host, "a.test", "which certificates name");
+    tap::is(nodes.at(1).node.origin, "--discover dnssrv+s, node a.test:7", "the origin names the node");
+    tap::ok(same_nodes(nodes, with({{"9.0.0.1", "fd00::1", "10.0.0.2"}, {"fd00::2"}})), "the order of addresses does not count");
+    tap::ok(!same_nodes(nodes, with({{"9.0.0.1", "fd00::1", "10.0.0.2"}, {"fd00::3"}})), "another address is another list");
+    std::string without;
+    with({{"9.0.0.1"}, {}}, &without);
+    tap::is(without, "b.test", "a host without an address");
+    conf::ProxySettings settings;
+    for (const FoundNode& one : with({{"9.0.0.1", "fd00::1"}, {"fd00::1"}})) settings.nodes.push_back(one.node);
+    const conf::Complaints complaints = conf::check_nodes(settings);
+    tap::is(complaints.empty() ? "" : complaints.front(),
+            "--discover dnssrv+s, node b.test:7: the address verbs:[fd00::1]:7 is that of "
+            "--discover dnssrv+s, node a.test:7 already",
+            "two nodes with one address are refused");
+}
+
 void test_pauses() {
     tap::is(pause_after_answer(std::nullopt), 1u, "without a TTL");
     for (const auto& [ttl_s, pause_s] : {std::pair(0u, 1u), {1u, 1u}, {2u, 2u}, {60u, 60u}, {61u, 60u}, {2147483647u, 60u},
@@ -96,6 +129,9 @@ void test_pauses() {
     std::string pauses;
     for (uint32_t failures = 1; failures <= 6; failures++) pauses += std::to_string(pause_after_failures(failures)) + " ";
     tap::is(pauses, "1 2 4 8 16 16 ", "after failures");
+    tap::ok(smaller_ttl(3, 2) == 2u && smaller_ttl(3, std::nullopt) == 3u && smaller_ttl(std::nullopt, 3) == 3u &&
+                !smaller_ttl(std::nullopt, std::nullopt).has_value(),
+            "of two answers the smaller TTL");
     tap::is(pause_after_failures(UINT32_MAX), 16u, "after many");
 }
 
@@ -172,6 +208,7 @@ int main() {
     test_parse();
     test_addresses();
     test_services();
+    test_hosts();
     test_pauses();
     test_board();
     return tap::done();

@@ -153,6 +153,10 @@ void lookups() {
     uint64_t now_ns = 1 + 2 * pause_ns;
     while (!host->refresh(now_ns)) std::this_thread::yield();  // until the failing lookup has ended
     tap::ok(becomes(*host, 13), "a failed lookup changed nothing, and the next one did");
+    const auto literal = HostAddresses::of_literals({"10.0.0.1", "fd00::1"}, 13);
+    tap::is(to_string(literal->at(0)) + " " + to_string(literal->at(1)) + " " + to_string(literal->at(2)),
+            "10.0.0.1:13 [fd00::1]:13 10.0.0.1:13", "several literal addresses");
+    tap::ok(!literal->refresh(100 * HostAddresses::pause_ns), "are not looked up");
     auto numeric = looked_up("127.0.0.1", 14, look_up);
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }

@@ -244,6 +244,49 @@ void special() {
     tap::ok(std::ranges::none_of(none, [](const auto& one) { return one.kept != nullptr; }), "after a reload there is nothing");
 }
 
+// Nodes whose hosts have other addresses, as DNS finds them (V2, V4).
+void other_addresses() {
+    const auto at = [](const std::string& name, const std::vector<std::string>& addresses) {
+        One node = one(name);
+        node->address.clear();
+        node->found_at = addresses;
+        for (const std::string& address : addresses) node->address += (node->address.empty() ? "" : ",") + address;
+        return node;
+    };
+    const auto nothing = [](const MovedKeys::Change& change) {
+        return change.joins && change.kept != nullptr && protocol::parse_kept(change.kept->text)->lists[0].none();
+    };
+    const auto all = [](const MovedKeys::Change& change) { return change.joins && change.kept == nullptr; };
+    const auto untouched = [](const MovedKeys::Change& change) { return !change.joins && change.kept == nullptr; };
+    for (const bool copies : {false, true}) {
+        const std::string which = copies ? ", with copies" : "";
+        const auto list = [&](const std::vector<One>& nodes) {
+            NodeSet set = set_of(nodes, 20);
+            set.options.copies = copies;
+            set.epoch = nullptr;
+            return set;
+        };
+        const One b = at("b", {"tcp:2"});
+        const NodeSet first = list({at("a", {"tcp:1"}), b});
+        MovedKeys moved;
+        const NodeSet second = list({at("a", {"tcp:3", "tcp:4"}), b, at("c", {"tcp:5"})});
+        const auto changed = moved.change(first, second);
+        tap::ok(nothing(changed[0]) && all(changed[2]), "a node at another address keeps nothing, a new one keeps all" + which);
+        const NodeSet third = list({b, at("d", {"tcp:9", "tcp:1"}), at("e", {"tcp:3"}), at("f", {"tcp:6"})});
+        const auto again = moved.change(second, third);
+        tap::ok(nothing(again[1]) && nothing(again[2]), "nor does one at an address of a former list, or of the last one" + which);
+        tap::ok(all(again[3]), "another new one keeps all" + which);
+        MovedKeys fresh;
+        const NodeSet moves = list({at("a", {"tcp:7"}), b});
+        const auto only = fresh.change(first, moves);
+        tap::ok(nothing(only[0]) && (copies ? !nothing(only[1]) : untouched(only[1])), "the other nodes keep theirs" + which);
+        MovedKeys configured;
+        const One here = one("a"), there = one("a");
+        there->address = "tcp:there";
+        tap::ok(all(configured.change(list({here, b}), list({there, b}))[0]), "a node with a configured address keeps all" + which);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -252,5 +295,6 @@ int main() {
     against_the_ring();
     at_random();
     special();
+    other_addresses();
     return tap::done();
 }
