@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "conf/etcd_url.h"
 #include "conf/option.h"
 #include "conf/program.h"
 #include "conf/settings.h"
@@ -61,6 +62,9 @@ bool uses_pointers(const Case& facts) {
     return uses_rdma(facts) ||
            std::ranges::any_of(facts.survey.nodes, [](const NodeFacts& node) { return node.address.starts_with("shm:"); });
 }
+
+// Does it need a registration in etcd to serve?
+bool is_member(const NodeFacts& node) { return node.stats.number("serving").has_value(); }
 
 // ---- the host -------------------------------------------------------------------------------------------------
 void check_devices(const Case& facts, Findings& to) {
@@ -221,6 +225,33 @@ void check_nodes(const Case& facts, Findings& to) {
     });
 }
 
+void check_discovery(const Case& facts, Findings& to) {
+    constexpr const char* subject = "discovery";
+    const bool has_source = std::ranges::any_of(facts.survey.proxies, [](const ProxyFacts& one) { return !one.discovery.empty(); });
+    const bool registers = std::ranges::any_of(facts.survey.nodes, [](const NodeFacts& one) { return is_member(one); });
+    if (!has_source && !registers) return;
+    const char* good = registers ? "nodes are registered" : "each source answers";
+    check(to, subject, has_source && registers ? "each source answers, and nodes are registered" : good, [&] {
+        for (const ProxyFacts& proxy : facts.survey.proxies) {
+            const std::string trouble = discovery_trouble(proxy);
+            const char* remedy = conf::is_etcd_url(proxy.discovery.text("source"))
+                ? "check etcd, and the endpoints, the prefix and the user of --discover; farcached retries by itself"
+                : "check the DNS server, and the name of --discover; farcached retries by itself";
+            if (!trouble.empty()) wrong(to, subject, trouble + ", without later joins and leaves", remedy);
+        }
+        for (const NodeFacts& node : facts.survey.nodes) {
+            const std::string trouble = registration_trouble(node);
+            if (!trouble.empty())
+                wrong(to, subject, trouble + ": gets miss, changes fail",
+                      "see its log: etcd refuses it, its record is gone, or another process has its name");
+            else if (is_member(node) && node.stats.count("right_left_ms") == 0)
+                wrong(to, subject,
+                      node.name + ": etcd does not answer it, so its memory is not read one-sided: each get is a request",
+                      "check etcd, and that the host of the node reaches it; the node retries by itself");
+        }
+    });
+}
+
 void check_leases(const Case& facts, Findings& to) {
     constexpr const char* subject = "leases";
     if (facts.survey.nodes.empty()) return;
@@ -267,7 +298,7 @@ void check_versions(const Case& facts, Findings& to) {
 Findings findings_of(const Case& facts) {
     Findings findings;
     for (auto* run : {check_devices, check_queue_pairs, check_memlock, check_huge_pages, check_shared_memory, check_tables,
-                      check_kernel, check_daemons, check_nodes, check_leases, check_versions})
+                      check_kernel, check_daemons, check_nodes, check_discovery, check_leases, check_versions})
         run(facts, findings);
     return findings;
 }

@@ -60,16 +60,18 @@ std::string proxies_text(const Survey& survey, Look look) {
     return text_of(table, look);
 }
 
-// One line per proxy whose view of a node is not fully up.
+// One line per proxy whose view of a node is not fully up, or whose source of nodes is down, and per node that refuses requests.
 std::string remarks_text(const Survey& survey) {
     std::string text;
+    const auto add = [&](const std::string& sentence) { text += sentence.empty() ? "" : printable(sentence) + "\n"; };
+    for (const ProxyFacts& proxy : survey.proxies) add(discovery_trouble(proxy));
+    for (const NodeFacts& node : survey.nodes) add(registration_trouble(node));
     for (const NodeFacts& node : survey.nodes) {
         for (const Seen& one : node.seen) {
             if (one.state == "up" && one.links_up == one.links) continue;
-            text += printable(node.name + ": " + one.state + " for " + one.socket + ", " +
-                              std::to_string(one.links_up) + " of " + std::to_string(one.links) + " connections up" +
-                              (one.down_reason.empty() ? "" : "; last down: " + one.down_reason)) +
-                    "\n";
+            add(node.name + ": " + one.state + " for " + one.socket + ", " + std::to_string(one.links_up) + " of " +
+                std::to_string(one.links) + " connections up" +
+                (one.down_reason.empty() ? "" : "; last down: " + one.down_reason));
         }
     }
     return text;
@@ -122,6 +124,21 @@ OneSidedFacts onesided_of(const Stats& proxy) {
     for (auto* rows : {&facts.reasons, &facts.denials})
         std::stable_sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     return facts;
+}
+
+std::string discovery_trouble(const ProxyFacts& proxy) {
+    const Stats& shown = proxy.discovery;
+    if (shown.text("state") != "down") return {};
+    const auto age_s = shown.number("answer_age_s");
+    const std::string reason = shown.text("last_error");
+    return proxy.socket + ": discovery is down: no list of nodes from " + shown.text("source") +
+           (age_s ? " for " + duration(*age_s) : "") + (reason.empty() ? "" : " (" + reason + ")") + "; the last list, of " +
+           counted(shown.count("nodes_in_use"), "node", "nodes") + ", stays in use";
+}
+
+std::string registration_trouble(const NodeFacts& node) {
+    if (node.stats.number("serving") != 0u) return {};
+    return node.name + ": it is not registered in etcd, and refuses requests for keys";
 }
 
 std::string status_text(const Survey& survey, Look look, const std::vector<std::string>& warnings) {
@@ -243,6 +260,7 @@ Json proxy_of(const ProxyFacts& proxy) {
             {"get_hits", proxy.general.count("get_hits")},
             {"hit_ratio", ratio(proxy.general.count("get_hits"), proxy.general.count("cmd_get"))},
             {"answered", std::move(answered)},
+            {"discovery", proxy.discovery.empty() ? Json(nullptr) : json_of(proxy.discovery)},
             {"stats", json_of(proxy.proxy)}};
 }
 

@@ -22,6 +22,10 @@ struct Look {
 };
 // warnings: sentences below the tables.
 std::string status_text(const Survey& survey, Look look = {}, const std::vector<std::string>& warnings = {});
+// A sentence if the source of a proxy's list of nodes is down; otherwise empty.
+std::string discovery_trouble(const ProxyFacts& proxy);
+// A sentence if a node refuses requests; empty: it does not, or needs no registration.
+std::string registration_trouble(const NodeFacts& node);
 // Names and values in two columns.
 std::string stats_text(const Stats& stats);
 // The line behind statistics that names their groups. Empty: no groups.

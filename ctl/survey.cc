@@ -64,6 +64,9 @@ void add_farcached(Survey& survey, Server& server) {
     }
     facts.general = std::move(std::get<Stats>(general));
     facts.proxy = std::move(std::get<Stats>(proxy));
+    Or<Stats> discovery = server.stats("discovery");
+    if (auto* found = std::get_if<Stats>(&discovery)) facts.discovery = std::move(*found);
+    else if (!std::get<Failure>(discovery).refused) survey.failures.push_back(std::move(std::get<Failure>(discovery)));
     const Failure* no_nodes = std::get_if<Failure>(&nodes);
     if (no_nodes != nullptr && !no_nodes->refused) {
         survey.failures.push_back(*no_nodes);

@@ -47,6 +47,7 @@ struct NodeFacts {
 struct ProxyFacts {
     std::string socket;
     Stats general, proxy;
+    Stats discovery = {};  // of --discover; empty: no source is configured, or an old farcached
 };
 
 constexpr std::string_view embedded_name = "(embedded)";  // no node's name has brackets

@@ -14,7 +14,6 @@
 #include "conf/program.h"
 #include "daemon/farcached/discovered.h"
 #include "daemon/http/shared_pages.h"
-#include "daemon/stats/metrics.h"
 
 namespace farcached::daemon {
 
@@ -141,13 +140,17 @@ HttpAnswer HttpPages::ready() const {
     return {reason.empty() ? 200 : 503, {}, (reason.empty() ? "ready" : reason) + "\n", {}};
 }
 
+MetricsSource HttpPages::source_of(const Sample& sample, const std::vector<NodeNumbers>& told) const {
+    MetricsSource source{sample, parts_.server.nodes(), told, parts_.version};
+    if (parts_.discovered != nullptr) source.discovery = parts_.discovered->state();
+    return source;
+}
+
 HttpAnswer HttpPages::metrics(const std::string& accept, const std::string& told) const {
     const Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     MetricsText text("farcached_");
-    MetricsSource source{sample, parts_.server.nodes(), nodes, parts_.version};
-    if (parts_.discovered != nullptr) source.discovery = parts_.discovered->state();
-    write_metrics(text, source);
+    write_metrics(text, source_of(sample, nodes));
     text.number(MetricsText::Kind::gauge, "ready", "1: clients are served, as in /readyz", not_ready().empty() ? 1 : 0);
     text.number(MetricsText::Kind::counter, "http_unauthorized", "requests to --http that had no valid token and were refused",
                 parts_.http.unauthorized());
@@ -159,8 +162,7 @@ HttpAnswer HttpPages::status(const std::string& told) const {
     Sample sample = take_sample(parts_.embedded, parts_.server, parts_.watch);
     const std::vector<NodeNumbers> nodes = read_numbers(told);
     const http::Identity identity{"farcached", {}, parts_.version, http::tcp_port(parts_.server.ports())};
-    return {200, "application/json",
-            status_json({sample, parts_.server.nodes(), nodes, parts_.version}, identity, not_ready()), {}};
+    return {200, "application/json", status_json(source_of(sample, nodes), identity, not_ready()), {}};
 }
 
 // P2: reads counters, and takes the short lock of the set of nodes. Unlike a Sample it does not visit the embedded node.

@@ -28,6 +28,7 @@
 
 #include "daemon/farcached/server.h"
 #include "daemon/http/history.h"
+#include "daemon/stats/metrics.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"
 #include "process/http_listener.h"
@@ -90,6 +91,7 @@ class HttpPages {
     static void on_end(bufferevent*, short what, void* pages);
     static void on_late(evutil_socket_t, short, void* pages);
 
+    MetricsSource source_of(const Sample& sample, const std::vector<NodeNumbers>& told) const;
     process::HttpAnswer metrics(const std::string& accept, const std::string& told) const;
     process::HttpAnswer status(const std::string& told) const;
     http::HistoryReading read_history();

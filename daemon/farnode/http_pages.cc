@@ -103,6 +103,7 @@ std::string FarnodeHttp::status() const {
     out.add("uptime_s", uptime_s);
     out.add("connections", opened - std::min(opened, ended));
     out.add("connections_limit", uint32_t(parts_.facts.connections_max));
+    stats.each_of_right([&](const ServingRightRow& row, uint64_t value) { out.add(row.name, value); });
     out.add("requests", stats.total(&ServiceCounters::requests));
     out.add("gets", gets + reads);
     out.add("get_hits", stats.total(&ServiceCounters::get_hits) + reads);

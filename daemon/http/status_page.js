@@ -103,6 +103,17 @@ function unanswered(now, old) {
   return { count, share: percent(count, Math.max(of("requests"), of("gets") + of("sets"), count)) };
 }
 
+// Why the source of the list of nodes, or the registration of this node, limits the service.
+function membership(now) {
+  const source = now.discovery;
+  if (now.serving === 0) return ["not registered in etcd, requests are refused"];
+  if (now.right_left_ms === 0) return ["etcd does not answer, memory is not read one-sided"];
+  if (!source || source.up) return [];
+  return ["discovery is down, no list of nodes from " + source.source +
+    (source.answer_age_s === null ? "" : " for " + span(source.answer_age_s)) +
+    (source.last_error ? " (" + source.last_error + ")" : "") + ", the last list stays in use"];
+}
+
 // The state in one sentence: [class, word, reasons].
 function judge(now, old) {
   if (!now.ready) return ["bad", "down", [now.not_ready_reason]];
@@ -117,6 +128,7 @@ function judge(now, old) {
   const lost = unanswered(now, old);
   if (lost.count) reasons.push(lost.share + " of requests unanswered");
   if (now.accepting_connections === false) reasons.push("no new connections are accepted");
+  reasons.push(...membership(now));
   return reasons.length ? ["wait", "degraded", reasons] : ["good", "ready", []];
 }
 

@@ -333,6 +333,16 @@ void add_nodes(JsonText& out, const MetricsSource& source) {
     out.end(']');
 }
 
+void add_discovery(JsonText& out, const SourceState& state) {
+    out.begin("discovery", '{');
+    out.add("source", state.source);
+    out.add("up", state.up);
+    if (state.answer_age_s.has_value()) out.add("answer_age_s", *state.answer_age_s);
+    else out.add_null("answer_age_s");
+    out.add("last_error", state.last_error);
+    out.end('}');
+}
+
 void add_requests(JsonText& out, const Sample& s, const LinkTotals& links) {
     const ClassTotals classes = s.all_classes();
     out.add("requests", s.workers.requests);
@@ -375,6 +385,7 @@ std::string status_json(const MetricsSource& source, const http::Identity& ident
     out.add("connections", s.server.curr_connections);
     out.add("connections_limit", s.server.connections_max);
     out.add("accepting_connections", s.server.accepting_conns);
+    if (source.discovery.has_value()) add_discovery(out, *source.discovery);
     add_requests(out, s, links);
     add_reasons(out, s, links, nodes);
     out.begin("latency_bounds_us", '[');

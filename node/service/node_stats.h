@@ -205,10 +205,10 @@ class NodeStats {
 
     using Group = StatRow<void (NodeStats::*)(NodeSeconds now, std::string& text) const>;
     static std::span<const Group> groups();
-
-  private:
     // Of serving_right_rows; nothing without a limit.
     void each_of_right(FunctionRef<void(const ServingRightRow&, uint64_t)> visit) const;
+
+  private:
     void each_end(FunctionRef<void(const EndKind&, std::string_view reason, uint64_t count)> visit) const;
     void append_general(NodeSeconds now, std::string& text) const;
     void append_leases(NodeSeconds now, std::string& text) const;

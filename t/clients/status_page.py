@@ -21,9 +21,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "lib")]
+import dns_server  # noqa: E402
 from browser import Browser  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from daemon import run_binary  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
+from farnode import Farnode  # noqa: E402
 from http_get import get, http_args, http_env, http_port  # noqa: E402
 
 RATIO_AA = 4.5  # WCAG 2.1, 1.4.3: text to background
@@ -295,12 +298,39 @@ def farnode_page(work, browser):
         check_charts(browser, url, port, ["Hit ratio", "GETs one-sided"], "farnode")
 
 
+def membership_page(work, browser):
+    """A node whose etcd does not answer, and a farcached whose DNS server is gone."""
+    here, there = work.at("status-page", "found"), work.at("status-page", "member")
+    os.makedirs(here)
+    os.makedirs(there)
+    silent = Farnode("--tcp", "127.0.0.1:0", "-m", "16", "--name", "a", "--discover", "etcd://127.0.0.1:1/far", *http_args(),
+                     env=http_env(there))
+    with silent as node, dns_server.DnsServer() as dns:
+        page = browser.page("http://127.0.0.1:%d/" % http_port(there))
+        tap.ok(page.until(STATE + " === 'degraded: etcd does not answer, memory is not read one-sided'"),
+               "a node whose etcd is silent", page.value(STATE))
+        dns.serve(addresses={"nodes.test": ["127.0.0.1"]})
+        source = "dns+nodes.test:%d" % node.port
+        with Daemon("--discover", source, "-o", "discover_dns_server=" + dns.address(), *http_args(), env=http_env(here)):
+            page = browser.page("http://127.0.0.1:%d/" % http_port(here))
+            tap.ok(page.until(STATE + " === 'ready'"), "found by DNS", page.value(STATE))
+            dns.stop()
+            tap.ok(page.until(STATE + ".includes('discovery')"), "the DNS server ends", page.value(STATE))
+            tap.like(page.value(STATE), r"^degraded: discovery is down, no list of nodes from %s for \d+ s \(.+\), "
+                     r"the last list stays in use$" % re.escape(source), "the page has the reason")
+
+
 def status_page(work):
     os.makedirs(work.at("status-page"))
     with Browser(work.at("status-page")) as browser:
         embedded_page(work, browser)
         nodes_page(work, browser)
         farnode_page(work, browser)
+        if dns_server.program() is None or any(b"without " + name in run_binary("--version-full")[1]
+                                               for name in (b"c-ares", b"libcurl")):
+            tap.skip("pages of discovery", "dnsmasq is not installed, or the program does not know DNS or etcd")
+        else:
+            membership_page(work, browser)
 
 
 # -- The picture of README.md --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from cluster import Table, all_up, nodes_shown  # noqa: E402
 from daemon import deadline, is_sanitized, run_binary, test_program  # noqa: E402
 from etcd import Etcd, Relay, cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
+from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
+from http_get import get, http_args, http_env, http_port, value  # noqa: E402
 
 etcd_servers.skip_without()
 # A sanitizer makes system calls of its own.
@@ -128,7 +131,8 @@ def fleet(etcd, table):
                 ({"tcp": "127.0.0.1:%d" % n0.port}, 3, "east", 2), "with its address, weight, zone and ttl")
         tap.ok(lease != 0 and shown["incarnation"].isdigit() and shown["version"], "under a lease, with incarnation and version")
         source = etcd.source().replace("127.0.0.1", "localhost")
-        with starts_later(etcd, Daemon("--discover", source, "-o", options, threads=2)) as proxy, proxy.client() as client:
+        daemon = Daemon("--discover", source, "-o", options, "--admin", path_of("p"), *http_args(), env=http_env(FOLDER), threads=2)
+        with starts_later(etcd, daemon) as proxy, proxy.client() as client:
             tap.ok(until_nodes(proxy, ["n0"]), "a proxy finds it", nodes_shown(proxy))
             n1, n2 = node(etcd, "n1").start(), node(etcd, "n2").start()
             tap.ok(until_nodes(proxy, ["n0", "n1", "n2"]), "nodes join", nodes_shown(proxy))
@@ -182,11 +186,49 @@ def etcd_is_away(etcd, n0, proxy, client):
     away = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "down")
     tap.is_((away, client.get("kept"), set(nodes_shown(proxy))), ("down", b"value", {"n0"}),
             "while etcd is away the last list stays in use, and stats say so")
+    check_down(proxy)
     until(n0.stderr, lambda log: b"cannot keep its registration" in log)
     etcd.start()
     back = until(lambda: proxy.stats("discovery")["state"], lambda state: state == "up")
     tap.is_((back, client.get("kept")), ("up", b"value"), "etcd comes back with its data")
     tap.ok(until_keys(etcd, ["n0"]), "and the node is registered")
+    check_up()
+
+
+def up_metric():
+    return value(get(http_port(FOLDER), "/metrics")[2], "farcached_discovery_up")
+
+
+def finding(name):
+    """The text of what farctl doctor finds of the registration, or of the list of nodes."""
+    return {one["subject"]: one["text"] for one in json.loads(farctl("doctor", "--json", *at(name))[1])}.get("discovery", "")
+
+
+def check_down(proxy):
+    """What shows that etcd does not answer."""
+    tap.is_(up_metric(), 0, "the metric is 0")
+    source = proxy.stats("discovery")["source"]
+    line = r"(?m)^%s: discovery is down: no list of nodes from %s for \d+s \(.+\); the last list, of 1 node, stays in use$" % (
+        re.escape(path_of("p")), re.escape(source))
+    tap.like(farctl("status", *at("p"))[1], line, "farctl status has a line of it")
+    shown = asked("status", *at("p"))["proxies"][0]["discovery"]
+    tap.ok(shown["state"] == "down" and shown["source"] == source and shown["last_error"] and shown["answer_age_s"] >= 0,
+           "as JSON, too", shown)
+    code, out, _ = until(lambda: farctl("doctor", *at("p")), lambda told: "not read one-sided" in told[1])
+    tap.like(out, line.replace("(?m)^", r"(?m)^WRONG  discovery        ").replace("use$", "use, without later joins and leaves$") +
+             r"\n       remedy: check etcd, and ", "farctl doctor has a finding")
+    tap.like(out, r"(?m)^WRONG  discovery        n0: etcd does not answer it, so its memory is not read one-sided",
+             "and one for the node")
+    tap.is_(code, 1, "so its status is 1")
+    page = json.loads(get(http_port(FOLDER), "/status.json")[2])["discovery"]
+    tap.is_((page["source"], page["up"], bool(page["last_error"])), (source, False, True), "the status page has it, too")
+
+
+def check_up():
+    tap.is_(until(up_metric, lambda up: up == 1), 1, "the metric is 1 again")
+    tap.ok("discovery" not in farctl("status", *at("p"))[1], "farctl status has no such line")
+    tap.is_(until(lambda: finding("p"), lambda text: text.startswith("each")), "each source answers, and nodes are registered",
+            "farctl doctor finds nothing wrong")
 
 
 def etcd_forgets(etcd, n0, proxy, client):
@@ -207,14 +249,17 @@ def etcd_forgets(etcd, n0, proxy, client):
 def one_name(etcd):
     with node(etcd, "same") as first:
         tap.ok(until_keys(etcd, ["same"]), "a name is taken")
-        with node(etcd, "same") as second:
+        with node(etcd, "same", "--admin", path_of("n")) as second:
             until(second.stderr, lambda log: b"another process is registered as same" in log)
+            tap.is_(finding("n"), "same: it is not registered in etcd, and refuses requests for keys: gets miss, changes fail",
+                    "farctl doctor finds a node that is not registered")
+            tap.ok("\nsame: it is not registered in etcd, " in farctl("status", *at("n"))[1], "as does farctl status")
             tap.is_(json.loads(etcd.keys()["same"][0])["addresses"]["tcp"], "127.0.0.1:%d" % first.port,
                     "another node does not take it")
             first.stop()
-            at = until(lambda: [json.loads(v)["addresses"]["tcp"] for v, _ in etcd.keys().values()],
-                       lambda found: found == ["127.0.0.1:%d" % second.port])
-            tap.is_(at, ["127.0.0.1:%d" % second.port], "before it is free")
+            found = until(lambda: [json.loads(v)["addresses"]["tcp"] for v, _ in etcd.keys().values()],
+                          lambda places: places == ["127.0.0.1:%d" % second.port])
+            tap.is_(found, ["127.0.0.1:%d" % second.port], "before it is free")
 
 
 def warm(etcd, folder):
@@ -463,6 +508,7 @@ def main():
     table = Table()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         stack.callback(table.unlink)
+        stack.callback(shutil.rmtree, FOLDER, ignore_errors=True)
         with Etcd("--max-request-bytes", str(16 << 20)) as etcd:
             malformed(etcd)  # an etcd with a value that large cannot restart
         with Etcd() as etcd:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
@@ -28,6 +29,7 @@ class Fleet:
     def __init__(self, stack, etcd, prefix, faults=None):
         self.stack, self.faults, self.source = stack, faults, etcd.source(prefix=prefix)
         self.relay = stack.enter_context(Relay(etcd.port))
+        self.begun = {}  # {node: times before and after its start}
         self.nodes = {name: self.node(name) for name in "ab"}
         table = Table()
         stack.callback(table.unlink)
@@ -38,11 +40,15 @@ class Fleet:
         self.clients = {name: stack.enter_context(daemon.client()) for name, daemon in self.daemons.items()}
         for name in urls:
             self.until_list(name, "ab")
+        self.listed = time.time()  # all are connected
 
     def node(self, name):
         args = ("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", self.source, "--member-ttl", TTL,
                 "--zone", "zone-" + name)
-        return self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
+        before = time.time()
+        node = self.stack.enter_context(Farnode(*args, **faulty("farnode", self.faults)))
+        self.begun[name] = before, time.time()
+        return node
 
     def until_list(self, name, names):
         shown = until(lambda: nodes_shown(self.daemons[name]), lambda shown: set(shown) == set(names) and all_up(shown))
@@ -84,9 +90,26 @@ def check_members(fleet):
     tap.like(farctl("status", *at("new"))[1], r"(?m)^NODE .*ZONE$(?s:.*)^a .* zone-a$", "as a column")
     _, out, _ = farctl("members", *at("new", "old"))
     tap.ok(re.search(r"^farcached +\S+ +%d +2 .* behind$" % pids["old"], out, re.M) and out.count("behind") == 1, "as text", out)
+    check_since(fleet, out)
     listed = fleet.daemons["new"].stats("members")
     tap.is_((listed["source"], int(listed["epoch"]), listed["c:zone"], listed["c:state"]),
             (fleet.source, max(newest), "zone-c", "up"), "stats members: the list in use")
+
+
+def check_since(fleet, text):
+    """SINCE of farctl members: each node since its start, each proxy since it is connected, which was after the nodes' start."""
+    def found(pattern):
+        return [time.mktime(time.strptime(since, "%Y-%m-%d %H:%M:%S"))
+                for since in re.findall(pattern + r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) ", text, re.M)]
+    rounded = 2  # seconds: uptime and clock
+    for name, (before, after) in fleet.begun.items():
+        times = found(r"^%s +\S+ +zone-%s +\S+ +up +" % (name, name))
+        tap.ok(len(times) == 1 and before - rounded <= times[0] <= after + rounded, "node %s is up since its start" % name,
+               times, before, after)
+    times = found(r"^farcached +\S+ +\d+ +\d+ +")
+    begin = min(before for before, _ in fleet.begun.values())
+    tap.ok(len(times) == 2 and all(begin - rounded <= since <= fleet.listed + rounded for since in times),
+           "the proxies are connected since theirs", times, begin, fleet.listed)
 
 
 def joins(etcd):

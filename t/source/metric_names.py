@@ -9,13 +9,17 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
+import dns_server  # noqa: E402
 from cluster import Cluster  # noqa: E402
+from daemon import run_binary  # noqa: E402
 from expressions import contrib_expressions, labels_in, names_in  # noqa: E402
 from farcached import Daemon, has_tls, tap, until  # noqa: E402
 from http_get import get, http_args, http_env, http_port, samples, value  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = tempfile.mkdtemp(prefix="farcached-names-")
+HAS_ETCD = b"without libcurl" not in run_binary("--version-full")[1]
+HAS_DNS = b"without c-ares" not in run_binary("--version-full")[1] and dns_server.program() is not None
 BY_PROMETHEUS = {"instance", "job"}  # labels that a scrape adds
 # Prometheus' own names for what every process has.
 PROCESS = ["process_cpu_seconds_total", "process_max_fds", "process_open_fds", "process_resident_memory_bytes",
@@ -28,17 +32,31 @@ def folder():
 
 
 def texts():
-    """The exposition of a proxy, of its node, and of a farcached without nodes; with certificates, if the program knows them."""
+    """The expositions of a proxy, of its node, of a farcached without nodes, and of one with discovery. With certificates and etcd,
+    if the program knows them."""
     here, there, alone = folder(), folder(), folder()
+    silent_etcd = ["--discover", "etcd://127.0.0.1:1/far"] if HAS_ETCD else []
     peers = certificates.options_of_every_peer() if has_tls() else []
     clients = certificates.Authority("names").options() if has_tls() else []
     with Cluster("tcp", proxies=1, local_read=False, proxy_args=http_args() + peers, proxy_env=http_env(here),
-                 node_args=http_args() + peers, node_env=http_env(there)) as cluster:
-        cluster.proxies[0].client().set("key", "value")
+                 node_args=http_args() + peers + silent_etcd, node_env=http_env(there)) as cluster:
+        until(lambda: cluster.proxies[0].client().set("key", "value"), lambda said: said == "STORED")
         proxy = until(lambda: get(http_port(here), "/metrics")[2], lambda text: value(text, "farcached_node_told") == 1)
         node = get(http_port(there), "/metrics")[2]
     with Daemon("-m", "16", *http_args(), *clients, env=http_env(alone), threads=1):
-        return proxy, node, get(http_port(alone), "/metrics")[2]
+        return proxy, node, get(http_port(alone), "/metrics")[2], discovering()
+
+
+def discovering():
+    """The exposition of a farcached whose nodes are found by DNS; empty: there is no DNS server."""
+    if not HAS_DNS:
+        return ""
+    here = folder()
+    with dns_server.DnsServer() as dns:
+        dns.serve(addresses={"nodes.test": ["127.0.0.1"]})
+        with Daemon("--discover", "dns+nodes.test:1", "-o", "discover_dns_server=" + dns.address(), *http_args(), threads=1,
+                    env=http_env(here)):
+            return get(http_port(here), "/metrics")[2]
 
 
 def check_conventions(text, prefix):
@@ -62,8 +80,8 @@ def check_conventions(text, prefix):
 
 def check_expressions(expressions, known, what):
     tap.ok(len(expressions) > 10, "%s has expressions" % what)
-    if not has_tls():
-        expressions = [(where, words) for where, words in expressions if "certificate" not in words]
+    lacking = [word for word, has in (("certificate", has_tls()), ("discovery_", HAS_DNS), ("_serving", HAS_ETCD)) if not has]
+    expressions = [(where, words) for where, words in expressions if not any(word in words for word in lacking)]
     for where, expression in expressions:
         missing = sorted(name for name in names_in(expression) if name not in known)
         wrong = sorted("%s{%s}" % (name, label) for name, labels in labels_in(expression).items() if name in known
@@ -73,14 +91,16 @@ def check_expressions(expressions, known, what):
 
 def main():
     try:
-        proxy, node, alone = texts()
+        proxy, node, alone, discovers = texts()
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
     check_conventions(proxy, "farcached_")
     check_conventions(alone, "farcached_")
     check_conventions(node, "farnode_")
+    if discovers:
+        check_conventions(discovers, "farcached_")
     known = {}
-    for text in (proxy, node, alone):
+    for text in (proxy, node, alone, discovers):
         for name, labels in samples(text):
             known.setdefault(name, set()).update(label for label, _ in labels)
     for old in ("farcached_change_unavailable_total", "farcached_answers_unasked_total", "farnode_report_refused_stranger_total",

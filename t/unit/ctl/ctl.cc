@@ -235,6 +235,41 @@ void test_show() {
             "leases");
 }
 
+// The source of the list of nodes, and a node without a registration.
+void test_membership() {
+    Survey survey;
+    ProxyFacts& proxy = survey.proxies.emplace_back();
+    proxy.socket = "/p";
+    const auto shown = [](const char* state, const char* age_s, const char* error, const char* nodes) {
+        return stats({{"source", "etcd://e:2379/far"}, {"state", state}, {"nodes_in_use", nodes}, {"answer_age_s", age_s},
+                      {"last_error", error}});
+    };
+    const auto remark = [&] {
+        const std::string text = status_text(survey);
+        const size_t tables_end = text.rfind("\n\n");
+        return tables_end == text.npos ? "" : text.substr(tables_end + 2);
+    };
+    tap::is(remark(), "", "status without a source of the list");
+    tap::ok(json_of(survey)["proxies"][0]["discovery"].is_null(), "which is null");
+    proxy.discovery = shown("up", "1", "e: no answer in time", "3");
+    tap::is(remark(), "", "a source that answers again");
+    tap::ok(json_of(survey)["proxies"][0]["discovery"]["state"] == "up", "as JSON");
+    proxy.discovery = shown("down", "72", "e: no\nanswer", "3");
+    tap::is(remark(), "/p: discovery is down: no list of nodes from etcd://e:2379/far for 1m12s (e: no?answer); "
+                      "the last list, of 3 nodes, stays in use\n", "one that is down: since when, why, and the consequence");
+    tap::ok(json_of(survey)["proxies"][0]["discovery"]["answer_age_s"] == 72, "as JSON");
+    proxy.discovery = shown("down", "", "", "1");
+    tap::is(remark(), "/p: discovery is down: no list of nodes from etcd://e:2379/far; the last list, of 1 node, stays in use\n",
+            "what is not known is left out");
+    proxy.discovery = {};
+    NodeFacts& node = survey.nodes.emplace_back();
+    node.name = "a";
+    node.stats = stats({{"serving", "1"}, {"right_left_ms", "0"}});
+    tap::ok(status_text(survey).find("registered") == std::string::npos, "a node that serves");
+    node.stats = stats({{"serving", "0"}});
+    tap::is(remark(), "a: it is not registered in etcd, and refuses requests for keys\n", "one that does not");
+}
+
 void test_onesided() {
     const Stats before = stats({{"get_onesided", "10"}, {"get_index", "0"}, {"get_twosided", "10"}, {"get_reason_no_pointer", "10"},
                                 {"get_onesided_share", "0.500"}, {"lease_granted", "40"}, {"lease_denied", "500"}});
@@ -324,6 +359,7 @@ int main() {
     test_format();
     test_stats();
     test_show();
+    test_membership();
     test_onesided();
     test_json();
     test_rates();

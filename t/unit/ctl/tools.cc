@@ -358,6 +358,43 @@ void test_doctor() {
     tap::is(trouble(alone), "", "without a daemon the host is checked");
 }
 
+// The source of the list of nodes, and registrations.
+void test_discovery() {
+    const auto of = [](const char* source, const char* state, const char* serving, const char* right_ms) {
+        Case facts = healthy();
+        facts.survey.proxies.emplace_back().socket = "/p";
+        if (*source != '\0')
+            facts.survey.proxies[0].discovery = stats({{"source", source}, {"state", state}, {"nodes_in_use", "2"},
+                                                       {"answer_age_s", "9"}, {"last_error", "no answer in time"}});
+        if (*serving != '\0') facts.survey.nodes[0].stats.add("serving", serving);
+        if (*right_ms != '\0') facts.survey.nodes[0].stats.add("right_left_ms", right_ms);
+        return facts;
+    };
+    const auto found = [](const Case& facts) {
+        for (const Finding& one : findings_of(facts))
+            if (one.subject == "discovery") return one;
+        return Finding{Verdict::ok, "none", ""};
+    };
+    constexpr const char *etcd = "etcd://e:2379/far", *dns = "dns+nodes.test:11300";
+    tap::is(found(of("", "", "", "")).subject, "none", "without --discover there is no finding");
+    tap::is(found(of(dns, "up", "", "")).text, "each source answers", "a source that answers");
+    tap::is(found(of(etcd, "up", "1", "1500")).text, "each source answers, and nodes are registered", "and a registered node");
+    tap::is(found(of("", "", "1", "1500")).text, "nodes are registered", "a registered node alone");
+    for (const char* source : {etcd, dns}) {
+        const Case facts = of(source, "down", "1", "1500");
+        tap::is(trouble(facts), std::string("wrong discovery: /p: discovery is down: no list of nodes from ") + source +
+                " for 9s (no answer in time); the last list, of 2 nodes, stays in use, without later joins and leaves\n",
+                "a source that is down");
+        tap::ok(found(facts).remedy.starts_with(source == etcd ? "check etcd, " : "check the DNS server, "), "and its remedy");
+    }
+    tap::is(trouble(of("", "", "0", "0")),
+            "wrong discovery: a: it is not registered in etcd, and refuses requests for keys: gets miss, changes fail\n",
+            "a node that is not registered");
+    tap::is(trouble(of(etcd, "up", "1", "0")),
+            "wrong discovery: a: etcd does not answer it, so its memory is not read one-sided: each get is a request\n",
+            "a node whose right has ended");
+}
+
 // With more queue pairs than its device's contexts.
 void test_queue_pairs() {
     const auto warning = [](uint64_t links, uint64_t connections, const char* type, const char* address) {
@@ -470,6 +507,7 @@ int main() {
     test_plan();
     test_members();
     test_doctor();
+    test_discovery();
     test_queue_pairs();
     test_findings();
     test_machine();

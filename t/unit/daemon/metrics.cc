@@ -241,6 +241,12 @@ std::string metrics_of(fixture::Rig& rig, const std::vector<daemon::NodeNumbers>
     tap::ok(status.starts_with("{\"program\":\"farcached\",\"name\":\"\",\"version\":\"1.2.3\",\"host\":\"") &&
                 has(status, "\"port\":11211,\"pid\":") && has(status, "\"ready\":true"),
             "the page's numbers");
+    tap::ok(!has(status, "\"discovery\""), "without a source of the list of nodes");
+    daemon::MetricsSource down = source;
+    down.discovery = daemon::SourceState{.source = "dns+nodes.test:1", .last_error = "no answer", .answer_age_s = 7};
+    tap::ok(has(daemon::status_json(down, {"farcached", "", "1.2.3", 11211}, ""),
+                R"("discovery":{"source":"dns+nodes.test:1","up":false,"answer_age_s":7,"last_error":"no answer"})"),
+            "and with one that is down");
     MetricsText text("farcached_");
     daemon::write_metrics(text, source);
     return text.text(Format::prometheus);
