@@ -124,7 +124,8 @@ void EtcdRegistration::show_right() {
     if (show_right_ == nullptr) return;
     show_right_(right_, uint64_t(record_revision_));
     const uint64_t now_ns = boottime_ns();
-    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
+    const bool leaves = client_.is_interrupted() || record_revision_ == INT64_MAX;
+    const bool unread = !leaves && now_ns >= right_.reads_until_ns() && now_ns < right_.serves_until_ns();
     if (std::exchange(told_unread_, unread) == unread) return;
     if (unread)
         process::say(Level::warning,
