@@ -2,7 +2,10 @@
 """A fleet whose network is cut: etcd, three nodes and two proxies, each on a host of its own (t/lib/network.py).
 
 A client stores rising versions of keys through one proxy, and clients of both proxies read them. A read is stale if the store of a
-newer version was acknowledged before the read was sent.
+newer version was acknowledged before the read was sent. Items have one node, and then a copy at a second one.
+
+A node that cannot reach etcd executes requests, unless its --discover-fence is strict. So a proxy that reads the list without it later
+than the other one may read old values there until then, and not afterwards (docs/fleet.md).
 """
 import contextlib
 import os
@@ -32,18 +35,24 @@ KEYS = ["key-%d" % i for i in range(20)]
 
 
 class Fleet(contextlib.ExitStack):
+    def __init__(self, copies, fence="on"):
+        super().__init__()
+        self.copies, self.fence = copies, fence
+
     def __enter__(self):
         super().__enter__()
         self.hosts = self.enter_context(networks.Network("etcd", *NODES, *PROXIES))
         self.etcd = self.enter_context(Etcd(host=self.hosts.address("etcd"), on=self.hosts.on("etcd")))
         found = ("--discover", self.etcd.source())
-        self.nodes = {name: self.enter_context(HostedNode(self.hosts, name, *found, "--member-ttl", TTL)) for name in NODES}
+        self.nodes = {name: self.enter_context(HostedNode(self.hosts, name, *found, "--member-ttl", TTL, "--discover-fence",
+                                                         self.fence)) for name in NODES}
         until(self.etcd.keys, lambda keys: set(keys) == set(NODES))
         self.proxies = {}
         for name in PROXIES:
             listener = self.enter_context(listening())
             self.proxies[name] = self.enter_context(HostedProxy(self.hosts, name, listener, "-t", "1", *found, "-o",
-                                                                "node_timeout_ms=%d" % (500 * slow_factor())))
+                                                                "replicas=%d,node_timeout_ms=%d" %
+                                                                (self.copies, 500 * slow_factor())))
             self.until_list(name, NODES)
         return self
 
@@ -60,12 +69,12 @@ class Fleet(contextlib.ExitStack):
                    for name in PROXIES)
 
     @contextlib.contextmanager
-    def cut(self, one, other):
-        self.hosts.cut(one, other)
-        try:
+    def cut(self, *pairs):
+        with contextlib.ExitStack() as mends:
+            for pair in pairs:
+                self.hosts.cut(*pair)
+                mends.callback(self.hosts.mend, *pair)
             yield
-        finally:
-            self.hosts.mend(one, other)
 
 
 class Versions:
@@ -76,7 +85,7 @@ class Versions:
     def __init__(self, fleet, writer):
         self.acknowledged = {key: [] for key in KEYS}  # [(time, version)], rising
         self.over, self.wrong = threading.Event(), []
-        self.stale_s, self.hits = dict.fromkeys(PROXIES, 0.0), dict.fromkeys(PROXIES, 0)
+        self.stale, self.hits = [], dict.fromkeys(PROXIES, 0)  # [(when the read was sent, proxy, for how long stale)]
         self.threads = [threading.Thread(target=self.write, args=(fleet.proxies[writer],))]
         self.threads += [threading.Thread(target=self.read, args=(name, fleet.proxies[name])) for name in PROXIES]
 
@@ -117,9 +126,10 @@ class Versions:
                     self.hits[name] += 1
                     if not 0 < version <= self.last_of_all:
                         self.wrong.append((name, key, version))
-                    self.stale_s[name] = max(self.stale_s[name], self.stale(key, version, sent))
+                    if stale_s := self.age(key, version, sent):
+                        self.stale.append((sent, name, stale_s))
 
-    def stale(self, key, version, sent):
+    def age(self, key, version, sent):
         """For how long a newer version had been acknowledged when the read was sent; 0: there was none."""
         newer = [at for at, stored in self.acknowledged[key][-1000:] if stored > version and at < sent]
         return sent - newer[0] if newer else 0.0
@@ -135,28 +145,46 @@ def last_values(fleet, title):
         tap.is_({client.get(key) for client in (p, q) for key in KEYS}, {version}, title + ": and read")
 
 
-def cut(fleet, title, pair):
-    """A cut for longer than the time to live of a membership. Returns for how long reads were stale through each proxy."""
+def cut(fleet, title, *pairs):
+    """A cut for longer than the time to live of a membership. Returns the stale reads: (proxy, for how long)."""
+    leaves = fleet.fence == "on" and pairs == (("a", "etcd"),)
     with Versions(fleet, "q") as load:
         tap.ok(load.served(), title + ": before the cut")
-        with fleet.cut(*pair):
-            time.sleep(2 * TTL)
+        judged_from = 0.0
+        with fleet.cut(*pairs):
+            if leaves:
+                tap.ok(all(fleet.until_list(name, ("b", "c")) for name in PROXIES), title + ": the node leaves both lists")
+                judged_from = time.monotonic()
+            time.sleep(TTL if leaves else 2 * TTL)
             tap.ok(load.served(), title + ": keys are read and stored during the cut")
         tap.ok(fleet.until_used() and load.served(), title + ": mended, both proxies use all nodes")
     tap.is_(load.wrong, [], title + ": each value was stored")
+    early = [stale_s for sent, _, stale_s in load.stale if sent < judged_from]
+    if early:
+        tap.diag("%d reads were stale before both lists were without the node, for %.3f s at most" % (len(early), max(early)))
     last_values(fleet, title)
-    return load.stale_s
+    return [(name, stale_s) for sent, name, stale_s in load.stale if sent >= judged_from]
 
 
-FRESH = dict.fromkeys(PROXIES, 0.0)
+BOTH = (("a", "etcd"), ("p", "etcd"))
 
 
 def main():
-    with Fleet() as fleet:
-        tap.ok(fleet.until_used(), "both proxies use all nodes")
-        for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
-                            ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
-            tap.is_(cut(fleet, title, pair), FRESH, title + ": no read was stale")
+    for copies in (1, 2):
+        with Fleet(copies) as fleet:
+            tap.ok(fleet.until_used(), "replicas=%d: both proxies use all nodes" % copies)
+            for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
+                                ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
+                title = "replicas=%d, %s" % (copies, title)
+                tap.is_(cut(fleet, title, pair), [], title + ": no read was stale")
+            if copies == 1:
+                stale = cut(fleet, "a node and a proxy, both from etcd", *BOTH)
+                tap.is_({name for name, _ in stale}, {"p"}, "such a proxy reads old values there, as documented")
+        with Fleet(copies, "strict") as fleet:
+            tap.ok(fleet.until_used(), "replicas=%d, strict: both proxies use all nodes" % copies)
+            for title, pairs in (("a node and etcd", BOTH[:1]), ("a node and a proxy, both from etcd", BOTH)):
+                title = "replicas=%d, strict, %s" % (copies, title)
+                tap.is_(cut(fleet, title, *pairs), [], title + ": no read was stale")
     tap.done()
 
 
