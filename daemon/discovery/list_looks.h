@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ListLooks: a node's own looks at the list of nodes in etcd, for the changes that no proxy tells it of: those that were running have
-// ended, and those that started since do not know the list of before (ListEpoch, E5).
+// ListLooks: a node's own looks at the list of nodes in etcd, for the changes that no proxy tells it of: those that were running
+// have ended, and those that started since do not know the list of before (ListEpoch, E5).
 //
 // Pure; times are the caller's. Owner: an EtcdRegistration, in its thread.
 // K1  A look shows the number of records and the revision of the newest one. Each change of the list changes one of them. The node
-//     does not know the number before its first look, and takes what was written until then for a change.
-// K2  A change is reported after patience_ns. By then every proxy that sees etcd has told of it, or names an epoch that is not below
-//     the revision at which the change was seen (EtcdSource::question_ms).
+//     does not know the number before its first look: it takes what was written until then for a change.
+// K2  A change is reported after patience_ns. By then every proxy that sees etcd has told of it, or names an epoch that is not
+//     below the revision at which the change was seen (EtcdSource::question_ms).
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 A client stores rising versions of keys through one proxy, and clients of both proxies read them. A read is stale if the store of a
 newer version was acknowledged before the read was sent. Items have one node, and then a copy at a second one.
 
-A node that cannot reach etcd executes requests, unless its --discover-fence is strict. So a proxy that reads the list without it later
-than the other one may read old values there until then, and not afterwards (docs/fleet.md).
+A node that cannot reach etcd executes requests, unless its --discover-fence is strict. So a proxy that reads the list without it
+later than the other one may read old values there until then, and not afterwards (docs/fleet.md).
 """
 import contextlib
 import os

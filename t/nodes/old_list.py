@@ -168,7 +168,7 @@ def restarts(etcd):
 
 
 def untold(etcd):
-    """Node c joins while the only farcached that runs does not see it. One that starts afterwards does not know the list of before."""
+    """Node c joins while the only farcached that runs does not see it. One that starts then does not know the list of before."""
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, etcd, "/untold")
         old = fleet.clients["old"]
