@@ -2,7 +2,7 @@
 """A fleet whose network is cut: etcd, three nodes and two proxies, each on a host of its own (t/lib/network.py).
 
 A client stores rising versions of keys through one proxy, and clients of both proxies read them. A read is stale if the store of a
-newer version was acknowledged before the read was sent.
+newer version was acknowledged before the read was sent. Items have one node, and then a copy at a second one.
 """
 import contextlib
 import os
@@ -32,6 +32,10 @@ KEYS = ["key-%d" % i for i in range(20)]
 
 
 class Fleet(contextlib.ExitStack):
+    def __init__(self, copies):
+        super().__init__()
+        self.copies = copies
+
     def __enter__(self):
         super().__enter__()
         self.hosts = self.enter_context(networks.Network("etcd", *NODES, *PROXIES))
@@ -43,7 +47,8 @@ class Fleet(contextlib.ExitStack):
         for name in PROXIES:
             listener = self.enter_context(listening())
             self.proxies[name] = self.enter_context(HostedProxy(self.hosts, name, listener, "-t", "1", *found, "-o",
-                                                                "node_timeout_ms=%d" % (500 * slow_factor())))
+                                                                "replicas=%d,node_timeout_ms=%d" %
+                                                                (self.copies, 500 * slow_factor())))
             self.until_list(name, NODES)
         return self
 
@@ -152,11 +157,13 @@ FRESH = dict.fromkeys(PROXIES, 0.0)
 
 
 def main():
-    with Fleet() as fleet:
-        tap.ok(fleet.until_used(), "both proxies use all nodes")
-        for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
-                            ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
-            tap.is_(cut(fleet, title, pair), FRESH, title + ": no read was stale")
+    for copies in (1, 2):
+        with Fleet(copies) as fleet:
+            tap.ok(fleet.until_used(), "replicas=%d: both proxies use all nodes" % copies)
+            for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
+                                ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
+                title = "replicas=%d, %s" % (copies, title)
+                tap.is_(cut(fleet, title, pair), FRESH, title + ": no read was stale")
     tap.done()
 
 
