@@ -5,6 +5,7 @@ proxy serves its values after another node has acknowledged a change.
 """
 import contextlib
 import os
+import re
 import select
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
 from beside import FarnodeBeside  # noqa: E402
+from binary_client import BinaryClient, op  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
 from daemon import is_sanitized, run_binary  # noqa: E402
 from etcd import Etcd, Relay  # noqa: E402
@@ -41,13 +43,14 @@ def node(source, name, *args):
                    "--member-ttl", str(TTL), *args)
 
 
-def mapper(a, table, faults=None):
-    """A proxy that reads the memory of node a, and has the node in its list for ever."""
+def mapper(a, table, faults=None, mode=None):
+    """A proxy that reads the memory of node a, and has the node in its list for ever. mode: of -o, or its default."""
     address = "shm:" + str(a.path)
     if OVER_VERBS:
         port = next(port for kind, port in a.read_ports() if kind.startswith("VERBS"))
         address = "verbs:%s:%d" % (a.host if IS_BESIDE else os.environ["FARCACHED_RDMA_ADDRESS"], port)
     options = "node_timeout_ms=%d,pointer_miss=index,access_tracking=none,%s" % (1000 if IS_BESIDE else 300, table.options())
+    options += "," + mode if mode else ""
     return Daemon("--node", "a=" + address, "-o", options, threads=1, **faulty("farcached", faults))
 
 
@@ -88,6 +91,41 @@ def values(client, keys):
     return {client.get(key) for key in keys}
 
 
+def in_binary(proxy, keys):
+    with BinaryClient(proxy.client()) as b:
+        for key in keys:
+            b.send(op.GETKQ, key)
+        return {reply.value for reply in b.until_noop()}
+
+
+# Gets of several keys in one request or without a wait, by each command that reads one-sided.
+KINDS = {
+    "get": lambda proxy, client, keys: {value for _, _, value, _ in client.get_many(keys)},
+    "gets": lambda proxy, client, keys: {value for _, _, value, _ in client.get_many(keys, "gets")},
+    "mg": lambda proxy, client, keys: set(re.findall(rb"(?m)^VA \d+.*\r\n(.*)\r$", client.send(
+        *(b"mg %s v q\r\n" % key.encode() for key in keys), b"mn\r\n").until(b"MN\r\n"))),
+    "binary": lambda proxy, client, keys: in_binary(proxy, keys),
+}
+
+
+def by_kind(proxy, client, keys):
+    """{kind: the values found}"""
+    return {kind: look(proxy, client, keys) for kind, look in KINDS.items()}
+
+
+def all_are(value):
+    """Of by_kind(). None: misses."""
+    return dict.fromkeys(KINDS, set() if value is None else {value})
+
+
+def kinds_read_mapped(proxy, client, keys):
+    """Does the proxy answer all kinds from the node's memory?"""
+    def look():
+        before = one_sided(proxy)
+        return by_kind(proxy, client, keys) == all_are(b"old") and one_sided(proxy) - before == len(KINDS) * len(keys)
+    return until(look, bool)
+
+
 def follower(stack, etcd, table):
     """Starts node b, and a proxy that follows etcd."""
     stack.enter_context(node(etcd.source(), "b"))
@@ -101,20 +139,27 @@ def stands_still(etcd, a, table):
         writer = follower(stack, etcd, table)
         reader = stack.enter_context(mapper(a, table))
         broken = stack.enter_context(mapper(a, table, Faults("", "S17")))
-        w, r, x = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken))
+        pointers = stack.enter_context(mapper(a, table, mode="no_local_read"))
+        w, r, x, y = (stack.enter_context(proxy.client()) for proxy in (writer, reader, broken, pointers))
         tap.ok(registered(etcd, "b") and until_names(writer, {"a", "b"}), "two nodes are registered")
-        tap.ok(until_names(reader, {"a"}) and until_names(broken, {"a"}), "and one is connected")
+        tap.ok(all(until_names(proxy, {"a"}) for proxy in (reader, broken, pointers)), "and one is connected")
         tap.is_({w.set(key, "old") for key in KEYS}, {"STORED"}, "keys are stored")
         moved = [key for key in KEYS if r.get(key) == b"old"]
         tap.ok(moved and reads_mapped(reader, r, moved[0], b"old") and reads_mapped(broken, x, moved[0], b"old"),
                "those of node a are read in its memory", *moved)
+        some = moved[:3]
+        tap.ok(all(kinds_read_mapped(*one, some) for one in ((reader, r), (pointers, y), (broken, x))),
+               "by multi-gets, meta and binary gets, too, also without local_read")
         over = count(reader, "right_over")
         with a.stopped():
             tap.ok(until_names(writer, {"b"}), "a stands still for longer than its ttl, and its keys are at b")
             tap.is_({w.set(key, "new") for key in KEYS}, {"STORED"}, "which acknowledges new values")
             tap.is_(values(r, moved), {None}, "no old value is read in the memory of a")
+            tap.is_((by_kind(reader, r, some), by_kind(pointers, y, some)), (all_are(None), all_are(None)),
+                    "by multi-gets, meta and binary gets neither, also without local_read")
             tap.ok(count(reader, "right_over") > over, "because its right is over")
             tap.ok(b"old" in values(x, moved), "S17 broken: old values are read")
+            tap.is_(by_kind(broken, x, some), all_are(b"old"), "by each kind of get")
         seen = set()
 
         def back():
