@@ -99,7 +99,8 @@ constexpr CommandRow commands[] = {
      "before any read that begins after the reply",
      "The number of items is known when the nodes have freed their\n"
      "memory; farctl waits while they make progress within --timeout.\n"
-     "Items that had expired are not counted."},
+     "Items that had expired are not counted. With replicas=2 each\n"
+     "copy is counted as an item."},
     {Command::reload, "reload", "", 0, 0,
      "reload the files of the daemons; reports changes, those that\n"
      "need a restart, or errors", ""},

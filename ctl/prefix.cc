@@ -66,6 +66,12 @@ std::string token_of_this() { return std::to_string(getpid()) + "-" + std::to_st
 
 std::string count_command(const std::string& token, const std::string& prefix) { return "count_prefix " + token + " " + prefix; }
 
+bool has_copies(Server& server) {
+    const Or<Stats> settings = server.stats("settings");
+    const auto* rows = std::get_if<Stats>(&settings);
+    return rows != nullptr && rows->count("replicas") > 1;
+}
+
 }  // namespace
 
 PrefixTold prefix_told_of(const Stats& rows) {
@@ -110,7 +116,8 @@ PrefixResult prefix_result_of(const PrefixTold& now, const PrefixTold* before) {
 }
 
 std::string prefix_text(const PrefixResult& result, const std::string& prefix, bool is_count) {
-    const std::string items = result.items ? counted(*result.items, "item", "items") : "all items";
+    std::string items = result.items ? counted(*result.items, "item", "items") : "all items";
+    if (result.items && result.has_copies) items += ", copies included,";
     std::string text = (is_count ? "" : "deleted ") + items + " beginning with \"" + prefix + "\"";
     if (result.nodes != 0) text += " on " + std::to_string(result.nodes_done) + " of " + counted(result.nodes, "node", "nodes");
     if (is_count) text += "; nothing is deleted";
@@ -129,13 +136,14 @@ PrefixResult delete_prefix(Server& server, const std::string& prefix, uint32_t t
     const bool counts = std::holds_alternative<Stats>(rows);
     if (counts) before = prefix_told_of(std::get<Stats>(rows));
     std::optional<Failure> failure = server.order("delete_prefix " + prefix);
-    if (failure && !failure->refused) return {{}, 0, 0, 0, std::move(failure)};
+    if (failure && !failure->refused) return {{}, 0, 0, 0, /* has_copies= */ false, std::move(failure)};
     std::optional<Failure> uncounted;
     size_t running = 0;
     if (counts) uncounted = wait_for_nodes(server, look, &before, timeout_ms, now, running);
     PrefixResult result = prefix_result_of(now, &before);
     result.nodes_running = running;
     if (!counts || uncounted) result.items = std::nullopt;
+    result.has_copies = result.items && has_copies(server);
     if (!failure && result.nodes_done < result.nodes) {
         result.nodes_done = result.nodes;  // they confirmed, and cannot tell a number
         result.items = std::nullopt;
@@ -151,6 +159,7 @@ PrefixResult count_prefix(Server& server, const std::string& prefix, uint32_t ti
         wait_for_nodes(server, count_command(token_of_this(), prefix), nullptr, timeout_ms, now, running);
     PrefixResult result = prefix_result_of(now, nullptr);
     result.nodes_running = running;
+    result.has_copies = result.items && has_copies(server);
     result.failure = std::move(failure);
     const std::string undone = server.path() + ": " + std::to_string(result.nodes - result.nodes_done) + " of " +
                                counted(result.nodes, "node", "nodes");

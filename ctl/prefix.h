@@ -52,6 +52,7 @@ struct PrefixResult {
     std::optional<uint64_t> items;  // none: unknown
     size_t nodes = 0, nodes_done = 0;
     size_t nodes_running = 0;       // at the end of the wait
+    bool has_copies = false;        // replicas=2: items counts a copy, too
     std::optional<Failure> failure;
 };
 // The sum over the nodes that did it: with `before`, those whose delete is newer than that.

@@ -81,6 +81,10 @@ void test_prefix() {
                                                  {"b:state", "complete"}, {"b:order", "3"}, {"b:items", "111"}}));
     tap::is(prefix_text(prefix_result_of(now, &before), "x", false), "deleted 1111 items beginning with \"x\" on 2 of 2 nodes",
             "a delete by prefix");
+    PrefixResult both = prefix_result_of(now, &before);
+    both.has_copies = true;
+    tap::is(prefix_text(both, "x", false), "deleted 1111 items, copies included, beginning with \"x\" on 2 of 2 nodes",
+            "with replicas=2");
     const PrefixTold partly = prefix_told_of(stats({{"a:state", "complete"}, {"a:order", "7"}, {"a:items", "99"},
                                                     {"b:state", "complete"}, {"b:order", "3"}, {"b:items", "1"},
                                                         {"c:state", "unavailable"}}));
