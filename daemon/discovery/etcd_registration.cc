@@ -126,7 +126,8 @@ void EtcdRegistration::show_right() {
     show_right_(right_, uint64_t(record_revision_));
     const uint64_t now_ns = boottime_ns();
     const bool is_silent = items_.strict ? registered_ : now_ns < right_.serves_until_ns();
-    const bool unread = !client_.is_interrupted() && now_ns >= right_.reads_until_ns() && is_silent;
+    const bool leaves = client_.is_interrupted() || record_revision_ == INT64_MAX;
+    const bool unread = !leaves && now_ns >= right_.reads_until_ns() && is_silent;
     if (std::exchange(told_unread_, unread) == unread) return;
     if (unread)
         process::say(Level::warning,

@@ -19,6 +19,7 @@ import time
 import urllib.error
 import urllib.request
 
+import certificates
 from daemon import deadline, run_binary, tap, _die_with_parent
 from ports import HeldPort
 
@@ -41,10 +42,12 @@ def encoded(text):
 
 class Etcd:
     """One member. peers: of its cluster, {name: HeldPort}; its own name is in them, and it closes that port. tls: files of a
-    certificate and its key. host: its address. on: the beginning of its command, for a host of a Network."""
+    certificate and its key. authority: its issuer, with which ask() trusts it. host: its address. on: the beginning of its
+    command, for a host of a Network."""
 
-    def __init__(self, *args, name="m0", peers=None, tls=None, host="127.0.0.1", on=()):
+    def __init__(self, *args, name="m0", peers=None, tls=None, authority=None, host="127.0.0.1", on=()):
         self.name, self.args, self.tls, self.host, self.on = name, list(args), tls, host, list(on)
+        self.context = certificates.context(authority) if authority else None
         self.held = HeldPort()
         self.port = self.held.number
         self.peers = peers if peers is not None else {name: HeldPort()}
@@ -124,7 +127,7 @@ class Etcd:
         request = urllib.request.Request(self.url() + "/v3/" + path, json.dumps(body).encode())
         if self.token is not None:
             request.add_header("Authorization", self.token)
-        with urllib.request.urlopen(request, timeout=timeout or deadline()) as reply:
+        with urllib.request.urlopen(request, timeout=timeout or deadline(), context=self.context) as reply:
             return json.load(reply)
 
     def put(self, key, value, lease=0):
@@ -149,7 +152,20 @@ class Etcd:
         self.ask("lease/revoke", {"ID": str(lease)})
 
     def authenticate(self, user, password):
+        self.token = None  # etcd refuses an expired one here, too
         self.token = self.ask("auth/authenticate", {"name": user, "password": password})["token"]
+
+    def enable_auth(self, password, prefix="/far/"):
+        """From now on each request needs a user: root, far, which may write below the prefix, or reader, which may not."""
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        for user, role, kind in (("root", "root", None), ("far", "fleet", "READWRITE"), ("reader", "readers", "READ")):
+            self.ask("auth/user/add", {"name": user, "password": password})
+            if kind is not None:
+                self.ask("auth/role/add", {"name": role})
+                self.ask("auth/role/grant", {"name": role, "perm": {"permType": kind, "key": encoded(prefix),
+                                                                   "range_end": encoded(end)}})
+            self.ask("auth/user/grant", {"user": user, "role": role})
+        self.ask("auth/enable", {})
 
 
 def cluster(count, *args):
@@ -168,7 +184,8 @@ def write_weight(folder, name, weight):
 
 class Relay:
     """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
-    request for that path comes, before it is forwarded. close(), open(): connections are refused in between."""
+    request for that path comes, before it is forwarded. close(), open(): connections are refused in between. requests, replies: all
+    bytes of them."""
 
     def __init__(self, port):
         self.target = port
@@ -177,6 +194,7 @@ class Relay:
         self.budget = None
         self.cuts = 0
         self.closed = False
+        self.requests, self.replies = bytearray(), bytearray()
         self.path, self.call = None, None
         self.lock = threading.Lock()
         self.wake = os.pipe()
@@ -249,6 +267,7 @@ class Relay:
                 other, is_server = pairs[one]
                 try:
                     data = one.recv(65536)
+                    (self.replies if is_server else self.requests).extend(data)
                     if not is_server:
                         self.meet(data)
                     with self.lock:

@@ -443,14 +443,7 @@ def tokens(folder):
     with open(path, "w") as file:
         file.write("secret word\n")
     with Etcd("--auth-token-ttl", "1") as etcd:
-        for user in ("root", "far"):
-            etcd.ask("auth/user/add", {"name": user, "password": "secret word"})
-        etcd.ask("auth/role/add", {"name": "fleet"})
-        etcd.ask("auth/role/grant", {"name": "fleet", "perm": {"permType": "READWRITE", "key": etcd_servers.encoded("/far/"),
-                                                              "range_end": etcd_servers.encoded("/far0")}})
-        etcd.ask("auth/user/grant", {"user": "root", "role": "root"})
-        etcd.ask("auth/user/grant", {"user": "far", "role": "fleet"})
-        etcd.ask("auth/enable", {})
+        etcd.enable_auth("secret word")
         status, _, err = run_binary("--discover", etcd.source(), "--tcp", "127.0.0.1:0", "--discover-user", "far",
                                     "--discover-password-file", path, binary=farnode_binary())
         tap.ok(status != 0 and b"only its owner may (chmod 600), or" in err, "a password that others can read is refused", err)
