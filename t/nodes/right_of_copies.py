@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies that a farcached reads at the second node of their key, because it is in its zone (`zone`) or the key is very hot
-(`replica_reads`), and the serving right of that node (S17). Over RDMA (FARCACHED_OVER=tcp=verbs) these are one-sided READs, and the
-device of a node that stands still answers them.
+(`replica_reads`), and the serving right of that node (S17). They are read in mapped memory (`discover_shm`), or over RDMA
+(FARCACHED_OVER=tcp=verbs) by READs, which succeed while the node stands still.
 
 The farcached that read are cut off from etcd, and have the list with that node. Another one stores new values by the newer list.
 """
 import contextlib
 import os
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
@@ -25,14 +26,15 @@ ZONES = {"a": "east", "b": "west", "c": "west"}
 GETS_UNTIL_HOT = 40_000  # more than twice the 16,000 after which a worker looks which keys are very hot
 
 
-def node(source, name):
-    at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else ("--tcp", "127.0.0.1:0")
+def node(source, name, folder):
+    shm = "--tcp", "127.0.0.1:0", "--shm", os.path.join(folder, name + ".sock")
+    at = ("--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0") if OVER_VERBS else shm
     return Farnode(*at, "-m", "16", "-t", "1", "--name", name, "--zone", ZONES[name], "--discover", source, "--member-ttl", TTL)
 
 
 def daemon(source, table, options="", faults=None):
     options = "replicas=2,node_timeout_ms=%d,pointer_miss=index,access_tracking=none,%s%s%s" % (
-        400 * slow_factor(), table.options(), ",discover_channel=verbs" if OVER_VERBS else "", options)
+        400 * slow_factor(), table.options(), ",discover_channel=verbs" if OVER_VERBS else ",discover_shm", options)
     return Daemon("--discover", source, "-o", options, threads=1, **faulty("farcached", faults))
 
 
@@ -66,14 +68,14 @@ class Reader:
         return found
 
     def reads_copies(self, keys):
-        """Are copies read, and does an RDMA device read each one?"""
+        """Are copies read, and each one one-sided?"""
         def look():
-            names = ("replica_reads",), ("get_onesided", "get_index")
+            names = ("replica_reads",), ("get_local", "get_onesided", "get_index")
             before = [count(self.proxy, *one) for one in names]
             if self.values(keys) != {b"old"}:
                 return False
             copies, onesided = (count(self.proxy, *one) - at for one, at in zip(names, before))
-            return copies > 0 and (onesided >= copies if OVER_VERBS else onesided == 0)
+            return copies > 0 and onesided >= copies
         return until(look, bool)
 
 
@@ -85,7 +87,8 @@ def is_copied(proxy, keys):
 
 
 def stands_still(stack, etcd, relay, table):
-    nodes = {name: stack.enter_context(node(etcd.source(), name)) for name in ZONES}
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
+    nodes = {name: stack.enter_context(node(etcd.source(), name, folder)) for name in ZONES}
     until(etcd.keys, lambda keys: set(keys) == set(ZONES))
     writer = stack.enter_context(daemon(etcd.source(), table))
     source = "etcd://127.0.0.1:%d/far" % relay.port
@@ -102,7 +105,7 @@ def stands_still(stack, etcd, relay, table):
     of = {name: keys[:1] if reader.is_hot else keys for name, reader in readers.items()}
     readers["hot"].heat(keys[0])
     for name, reader in readers.items():
-        tap.ok(reader.reads_copies(of[name]), name + ": copies are read at a, one-sided where pointers allow", of[name])
+        tap.ok(reader.reads_copies(of[name]), name + ": copies are read at a, one-sided", of[name])
 
     def seen():
         return {name: reader.values(of[name]) for name, reader in readers.items() if name != "broken"}
@@ -118,7 +121,7 @@ def stands_still(stack, etcd, relay, table):
         tap.is_({name: set(nodes_shown(reader.proxy)) for name, reader in readers.items()}, dict.fromkeys(readers, set(ZONES)),
                 "the others have it in their lists")
         tap.ok(not is_old(seen()), "they read no old copy at a")  # the first nodes refuse the earlier list, or have the new values
-        if OVER_VERBS:
+        if OVER_VERBS:  # the connection ends later than the right
             tap.ok(all(count(readers[name].proxy, "right_over") > over[name] for name in ("near", "hot")),
                    "because its right is over")
             tap.ok(b"old" in readers["broken"].values(keys), "S17 broken: old copies are read")
