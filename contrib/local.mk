@@ -14,7 +14,7 @@ dist_grafana_DATA = contrib/grafana/farcached.json
 prometheusdir = $(examplesdir)/prometheus
 dist_prometheus_DATA = contrib/prometheus/farcached.rules.yml contrib/prometheus/prometheus.yml
 kubernetesdir = $(examplesdir)/kubernetes
-dist_kubernetes_DATA = contrib/kubernetes/farcached.yaml
+dist_kubernetes_DATA = contrib/kubernetes/farcached.yaml contrib/kubernetes/fleet.yaml
 
 # Units are made here, because they name where the programs are; what all have in common is written once.
 systemd_units = \

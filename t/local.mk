@@ -320,7 +320,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/discover_shm.py t/nodes/joins.py t/nodes/liar.py t/nodes/moved.py \
 	t/nodes/old_list.py t/nodes/partitions.py t/nodes/peer_tls.py \
 	t/nodes/replicas.py t/nodes/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py \
-	t/nodes/serving_right.py t/nodes/right_of_copies.py t/nodes/replicas_flush.py t/nodes/etcd_daemons.py \
+	t/nodes/serving_right.py t/nodes/right_of_copies.py t/nodes/replicas_flush.py t/nodes/etcd_daemons.py t/nodes/manifest.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/nodes/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
 

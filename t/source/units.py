@@ -56,7 +56,7 @@ def check_files(paths):
         tap.like(read(find(paths, "sysusers.d/farcached.conf")), r"(?m)^u %s - " % user, "the user %s is made" % user)
         tap.like(read(find(paths, "tmpfiles.d/farcached.conf")), r"(?m)^d /run/%s %s " % (user, mode), "and its folder of sockets")
     for name in ("farcached.toml", "farnode.toml", "grafana/farcached.json", "prometheus/farcached.rules.yml",
-                 "prometheus/prometheus.yml", "kubernetes/farcached.yaml"):
+                 "prometheus/prometheus.yml", "kubernetes/farcached.yaml", "kubernetes/fleet.yaml"):
         find(paths, "/examples/" + name)
     for name, path in units.items():
         tap.ok(not re.search(r"@\w+@", read(path)), "nothing is left to be filled in in " + name)
