@@ -65,10 +65,23 @@ class Faults:
     def __init__(self, plan, rule=""):
         self.environment = {"FARCACHED_FAULTS": plan, "FARCACHED_BREAK": rule}
 
+    def path(self, program):
+        return test_program("faulty/" + program)
+
+
+class Build:
+    """Used as Faults: the programs of another build's folder, as they are."""
+
+    def __init__(self, folder):
+        self.folder, self.environment = os.path.abspath(folder), {}
+
+    def path(self, program):
+        return os.path.join(self.folder, program)
+
 
 def faulty(program, faults):
-    """Arguments for a Daemon with these faults, if any."""
-    return {"binary": test_program("faulty/" + program), "env": dict(faults.environment)} if faults else {}
+    """Arguments for a Daemon with these faults, if any, or of another build."""
+    return {"binary": faults.path(program), "env": dict(faults.environment)} if faults else {}
 
 
 class Node:
@@ -377,7 +390,7 @@ class Cluster:
             self.tags.setdefault(self.node_of("{%d}" % tag), tag)
 
 
-def newest_version():
-    """The protocol version that this build's farcached and farnode speak with each other."""
-    with Cluster("tcp", proxies=1, threads=1) as c:
+def newest_version(faults=None):
+    """The protocol version that this build's farcached and farnode speak with each other, or others'."""
+    with Cluster("tcp", proxies=1, threads=1, faults=faults) as c:
         return int(nodes_shown(c.proxies[0])["n0"]["protocol_version"])

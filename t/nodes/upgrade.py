@@ -9,7 +9,8 @@ versions of farnode and farcached work together in every mix, until all are of t
 * A farcached of either version reads the memory of all nodes by pointers, in every mix.
 
 The load t/load/consistency runs through both farcached, or through the one that is not being restarted. Beside it each farcached
-has an Asker, which notes every request that fails. The older version is a fault of t/'s own build, as in versions.py.
+has an Asker, which notes every request that fails. The older version is a fault of t/'s own build, as in versions.py; with
+$FARCACHED_OLD_BUILD, the folder of an earlier build, its programs.
 """
 import collections
 import contextlib
@@ -21,7 +22,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
-from cluster import AWRY, Faults, faulty, newest_version, nodes_shown, until_up  # noqa: E402
+from cluster import AWRY, Build, Faults, faulty, newest_version, nodes_shown, until_up  # noqa: E402
 from daemon import TimedOut, deadline, select_nothing  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from etcd_fleet import KEYS, Fleet, burst  # noqa: E402
@@ -29,14 +30,17 @@ from farcached import Closed, Daemon, tap, until  # noqa: E402
 
 etcd_servers.skip_without()
 NEWEST = newest_version()
-OLD = NEWEST - 1
+OLD_BUILD = Build(os.environ["FARCACHED_OLD_BUILD"]) if "FARCACHED_OLD_BUILD" in os.environ else None
+OLD = newest_version(OLD_BUILD) if OLD_BUILD else NEWEST - 1
 VERSION_WITH_COPIES = 9  # the first one whose nodes have copies
 PASSES = 100  # of each Asker between two steps
 DOCUMENTED, MISS = "SERVER_ERROR unavailable", "a miss"  # while the list of nodes changes
 
 
 def build_of(version):
-    return None if version == NEWEST else Faults("speaks=%d" % version)
+    if version == NEWEST:
+        return None
+    return OLD_BUILD if OLD_BUILD and version == OLD else Faults("speaks=%d" % version)
 
 
 class Asker(threading.Thread):
