@@ -32,6 +32,7 @@ etcd_servers.skip_without()
 NEWEST = newest_version()
 OLD_BUILD = Build(os.environ["FARCACHED_OLD_BUILD"]) if "FARCACHED_OLD_BUILD" in os.environ else None
 OLD = newest_version(OLD_BUILD) if OLD_BUILD else NEWEST - 1
+assert OLD < NEWEST, "the other build is no older one: it speaks version %d, too" % OLD
 VERSION_WITH_COPIES = 9  # the first one whose nodes have copies
 PASSES = 100  # of each Asker between two steps
 DOCUMENTED, MISS = "SERVER_ERROR unavailable", "a miss"  # while the list of nodes changes
