@@ -133,7 +133,8 @@ def mixed(etcd):
             read = both.mapped_reads()
             stored = until(both.wrong, lambda wrong: wrong == [])  # a node that registers refuses for a moment
             tap.is_(stored, [], how + ": each farcached reads what the other one stores")
-            tap.ok(both.mapped_reads() > read, how + ": in mapped memory")
+            used = until(lambda: both.wrong() == [] and both.mapped_reads() > read, bool)  # a right ends on a busy machine
+            tap.ok(used, how + ": in mapped memory")
             tap.is_(both.homes(), homes, how + ": by the same node")
         tap.ok(b"is not read in mapped memory" not in both.mapped.stderr(), "a restart is no failure of the socket")
 
