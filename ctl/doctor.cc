@@ -243,7 +243,8 @@ void check_discovery(const Case& facts, Findings& to) {
             const std::string trouble = registration_trouble(node);
             if (!trouble.empty())
                 wrong(to, subject, trouble + ": gets miss, changes fail",
-                      "see its log: etcd refuses it, its record is gone, or another process has its name");
+                      "see its log: etcd refuses it, its record is gone, another process has its name, or etcd does not answer it "
+                      "(--discover-fence strict)");
             else if (is_member(node) && node.stats.count("right_left_ms") == 0)
                 wrong(to, subject,
                       node.name + ": etcd does not answer it, so its memory is not read one-sided: each get is a request",

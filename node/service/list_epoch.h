@@ -17,8 +17,8 @@
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
 //     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
-// E5  If no proxy tells of a change, because none was running that knew the list before it, the node sees it in etcd by itself
-//     (daemon/discovery/list_looks.h). It does not know which keys are its own then, as in E3.
+// E5  No proxy tells of a change if none was running that knew the list before it. The node sees such a change in etcd by itself
+//     once a proxy uses a list that has it (daemon/discovery/list_looks.h). It does not know which keys are its own then, as in E3.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class ListEpoch {
     void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
         if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
-        // Of keys that take too long to describe nothing is told but "none", whatever they are.
+        // A proxy tells "none" of any keys that take too long to describe.
         const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
         if (same && epoch > other_) began_ = std::min(began_, epoch);
         if (epoch < newest()) {

@@ -174,6 +174,17 @@ def cluster(count, *args):
     return [Etcd(*args, name=name, peers=peers) for name in peers]
 
 
+def running_cluster(stack, count):
+    """Members of one cluster, which has a leader. They end with the stack."""
+    members = cluster(count)
+    for member in members:
+        stack.callback(member.__exit__)
+        member.launch()
+    for member in members:
+        member.wait()
+    return members
+
+
 def write_weight(folder, name, weight):
     """The path of a configuration file of the farnode with that name. SIGHUP makes it live."""
     path = os.path.join(folder, name + ".toml")

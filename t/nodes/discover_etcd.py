@@ -20,7 +20,7 @@ import certificates  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
 from daemon import deadline, is_sanitized, run_binary, test_program  # noqa: E402
-from etcd import Etcd, Relay, cluster  # noqa: E402
+from etcd import Etcd, Relay, running_cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
@@ -415,13 +415,8 @@ def put_again(member, name):
 
 
 def quorum():
-    members = cluster(3)
     with contextlib.ExitStack() as stack:
-        for member in members:
-            stack.callback(member.__exit__)
-            member.launch()
-        for member in members:
-            member.wait()
+        members = running_cluster(stack, 3)
         members[0].put("/far/nodes/a", record("a"))
         with Lister(members[0].source(*members[1:])) as lister:
             tap.ok(lister.until(["a"]), "a list of three etcd")

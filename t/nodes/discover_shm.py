@@ -123,12 +123,12 @@ def mixed(etcd):
         homes = both.homes()
         tap.ok(homes[0] == homes[1] and set(homes[0].values()) == {"a", "b"}, "both send a key to the same node")
         for number, how in ((signal.SIGTERM, "restarted"), (signal.SIGKILL, "killed and started")):
-            before = identity(path_of("a"))
+            before = json.loads(etcd.keys()["a"][0])["incarnation"]
             a.expect_exit = 0 if number == signal.SIGTERM else -number
             a.stop(number)
             a = stack.enter_context(node(etcd, "a", "--shm", path_of("a"), port=port))
-            incarnation = until(lambda: etcd.keys().get("a"), lambda at: at and identity(path_of("a")) in at[0].decode())
-            tap.ok(identity(path_of("a")) != before or incarnation, "a is %s at its path" % how)
+            found = until(lambda: etcd.keys().get("a"), lambda at: at and json.loads(at[0])["incarnation"] != before)
+            tap.is_(found and json.loads(found[0])["shm_socket"], identity(path_of("a")), "a is %s at its path" % how)
             tap.is_(until_links(both.mapped, {"a": "2", "b": None}), {"a": "2", "b": None}, how + ": it is mapped again")
             read = both.mapped_reads()
             stored = until(both.wrong, lambda wrong: wrong == [])  # a node that registers refuses for a moment

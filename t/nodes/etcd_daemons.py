@@ -14,7 +14,7 @@ import certificates  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import all_up, nodes_shown  # noqa: E402
 from daemon import is_sanitized  # noqa: E402
-from etcd import Etcd, Relay, cluster  # noqa: E402
+from etcd import Etcd, Relay, running_cluster  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 from ports import HeldPort  # noqa: E402
@@ -141,13 +141,8 @@ def compacted(etcd):
 
 
 def quorum():
-    members = cluster(3)
     with contextlib.ExitStack() as stack:
-        for member in members:
-            stack.callback(member.__exit__)
-            member.launch()
-        for member in members:
-            member.wait()
+        members = running_cluster(stack, 3)
         source = members[0].source(*members[1:])
 
         def registered():
@@ -159,7 +154,7 @@ def quorum():
         proxy = stack.enter_context(daemon(source))
         client = stack.enter_context(proxy.client())
         tap.ok(until_nodes(proxy, "a") and stored(client, "first"), "a node registers in three etcd")
-        changes = proxy.stats("discovery")["changes"]
+        changes, lease = proxy.stats("discovery")["changes"], members[0].keys()["a"][1]
         members[1].kill()
         members[2].kill()
         left = until(lambda: proxy.stats("node a")["right_left_ms"], lambda left: left == "0")
@@ -171,11 +166,13 @@ def quorum():
         for member in members:
             member.wait()
         tap.is_(until(registered, bool), {"a"}, "a majority is back: the node keeps or regains its registration")
+        is_kept = members[0].keys()["a"][1] == lease  # on a busy machine the lease may end first
         left = until(lambda: proxy.stats("node a")["right_left_ms"], lambda left: left != "0")
         tap.ok(left != "0" and until_state(proxy, "up") and until_nodes(proxy, "a"), "and its right", left)
         tap.ok(not values(client) - {b"second", None}, "no value is old")  # after the end of its lease it has dropped them
         tap.ok(stored(client, "third") and values(client) == {b"third"}, "and it stores")
-        tap.is_(proxy.stats("discovery")["changes"], changes, "farcached never lost it")
+        now = proxy.stats("discovery")["changes"]
+        tap.ok(now == changes or not is_kept, "farcached never lost it, if its lease did not end", now, changes)
 
 
 def peers(pid):
@@ -191,10 +188,11 @@ def peers(pid):
 
 def advertised(etcd):
     """A node that listens at all addresses, and is reached by the one that it names."""
-    port = HeldPort()
-    port.close()
-    address = "127.0.0.2:%d" % port.number
-    with node(etcd.source(), "a", "--insecure", "--advertise", "tcp:" + address, at=("--tcp", "0.0.0.0:%d" % port.number)):
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(contextlib.closing(HeldPort()))
+        address = "127.0.0.2:%d" % port.number
+        stack.enter_context(node(etcd.source(), "a", "--insecure", "--advertise", "tcp:" + address,
+                                 at=("--tcp", "0.0.0.0:%d" % port.number)))
         until(etcd.keys, lambda keys: set(keys) == {"a"})
         tap.is_(json.loads(etcd.keys()["a"][0])["addresses"], {"tcp": address}, "--advertise: this address is registered, no other")
         with daemon(etcd.source()) as proxy, proxy.client() as client:
