@@ -24,7 +24,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/password_file.cc \
 	daemon/discovery/password_file.h \
 	daemon/discovery/shown.h \
-	daemon/discovery/list_looks.h \
 	daemon/discovery/registration_right.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \

@@ -2,6 +2,8 @@
 #include "protocol/owned_keys.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 
 #include "base/out_buffer.h"
 #include "protocol/wire.h"
@@ -11,28 +13,45 @@ namespace farcached::protocol {
 namespace {
 
 struct ListRecord {
+    enum class Kind : uint8_t { list, unmoved, tail };
+
     uint8_t hash;  // KeyHash
     char tag_open, tag_close;
-    uint8_t unmoved;  // 1: KeptKeys::unmoved; 0: one of the lists
+    Kind kind;
     uint32_t modulus, remainder, arcs;  // as in OwnedKeys
 };
 static_assert(sizeof(ListRecord) == 16);
 
+struct TailRecord {
+    uint8_t reserved[3];
+    ListRecord::Kind kind;
+    uint32_t first;     // 0 or 1
+    uint64_t identity;  // as in KeptKeys
+};
+static_assert(sizeof(TailRecord) == kept_tail_bytes && kept_tail_bytes == sizeof(ListRecord));
+static_assert(offsetof(TailRecord, kind) == offsetof(ListRecord, kind));
+
 bool is_plausible(const ListRecord& record) {
-    if (record.hash == 0 || record.hash >= key_hash_names.size() || record.unmoved > 1) return false;
+    if (record.hash == 0 || record.hash >= key_hash_names.size() || record.kind > ListRecord::Kind::unmoved) return false;
     if ((record.tag_open == 0) != (record.tag_close == 0)) return false;
     if (record.modulus == 0) return record.remainder == 0;
     return record.remainder < record.modulus && record.arcs == 0;
+}
+
+bool take_tail(const ListRecord& record, KeptKeys& kept) {
+    const auto tail = std::bit_cast<TailRecord>(record);
+    kept.first = tail.first != 0;
+    kept.identity = tail.identity;
+    const bool is_whole = tail.first <= 1 && (kept.first || kept.identity != 0) && kept.unmoved.has_value() == (kept.identity != 0);
+    return is_whole && std::ranges::all_of(tail.reserved, [](uint8_t byte) { return byte == 0; });
 }
 
 struct EpochsRecord {
     uint64_t since, last, next;  // as in KeptKeys; behind the ListRecord of `unmoved`
 };
 
-bool take_list(wire::Cursor& at, OwnedKeys& keys, std::optional<EpochsRecord>& epochs) {
-    ListRecord record;
-    if (!at.take(record) || !is_plausible(record)) return false;
-    if (record.unmoved != 0 && !at.take(epochs.emplace())) return false;
+// Behind its record.
+bool take_arcs(wire::Cursor& at, const ListRecord& record, OwnedKeys& keys) {
     if (record.arcs > at.left() / sizeof(OwnedKeys::Arc)) return false;
     keys.place = {KeyHash(record.hash), record.tag_open, record.tag_close};
     keys.modulus = record.modulus;
@@ -44,6 +63,15 @@ bool take_list(wire::Cursor& at, OwnedKeys& keys, std::optional<EpochsRecord>& e
         next = uint64_t(arc.last) + 1;
     }
     return true;
+}
+
+bool take_unmoved(wire::Cursor& at, const ListRecord& record, KeptKeys& kept) {
+    EpochsRecord epochs;
+    if (kept.unmoved.has_value() || !at.take(epochs)) return false;
+    kept.since = epochs.since;
+    kept.last = epochs.last;
+    kept.next = epochs.next;
+    return take_arcs(at, record, kept.unmoved.emplace());
 }
 
 using Arcs = std::vector<OwnedKeys::Arc>;
@@ -96,36 +124,40 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
 
 std::string kept_text(const KeptKeys& kept) {
     OutBuffer out;
-    const auto append = [&](const OwnedKeys& list, bool unmoved) {
-        wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, unmoved, list.modulus,
+    const auto append = [&](const OwnedKeys& list, ListRecord::Kind kind) {
+        wire::append(out, ListRecord{uint8_t(list.place.hash), list.place.tag_open, list.place.tag_close, kind, list.modulus,
                                      list.remainder, uint32_t(list.arcs.size())});
-        if (unmoved) wire::append(out, EpochsRecord{kept.since, kept.last, kept.next});
+        if (kind == ListRecord::Kind::unmoved) wire::append(out, EpochsRecord{kept.since, kept.last, kept.next});
         for (const OwnedKeys::Arc& arc : list.arcs) wire::append(out, arc);
     };
-    for (const OwnedKeys& list : kept.lists) append(list, /* unmoved= */ false);
-    if (kept.unmoved.has_value()) append(*kept.unmoved, /* unmoved= */ true);
+    for (const OwnedKeys& list : kept.lists) append(list, ListRecord::Kind::list);
+    if (kept.unmoved.has_value()) append(*kept.unmoved, ListRecord::Kind::unmoved);
+    if (kept.first || kept.identity != 0) wire::append(out, TailRecord{{}, ListRecord::Kind::tail, kept.first, kept.identity});
     return std::string(out.own());
 }
 
 std::optional<KeptKeys> parse_kept(std::string_view text) {
-    if (!hashkit_error().empty()) return {};
     KeptKeys kept;
     for (wire::Cursor at(text); at.left() != 0;) {
-        OwnedKeys list;
-        std::optional<EpochsRecord> epochs;
-        if (!take_list(at, list, epochs) || !has_hash(list.place.hash)) return {};
-        if (epochs.has_value() ? kept.unmoved.has_value() : kept.lists.size() == KeptKeys::lists_max) return {};
-        if (!epochs.has_value()) {
-            kept.lists.push_back(std::move(list));
-            continue;
+        ListRecord record;
+        if (!at.take(record)) return {};
+        if (record.kind == ListRecord::Kind::tail) {
+            if (at.left() != 0 || !take_tail(record, kept)) return {};
+            break;
         }
-        kept.unmoved = std::move(list);
-        kept.since = epochs->since;
-        kept.last = epochs->last;
-        kept.next = epochs->next;
+        if (!is_plausible(record)) return {};
+        const bool is_list = record.kind == ListRecord::Kind::list;
+        if (is_list && (kept.lists.size() == KeptKeys::lists_max || kept.unmoved.has_value())) return {};
+        if (!(is_list ? take_arcs(at, record, kept.lists.emplace_back()) : take_unmoved(at, record, kept))) return {};
     }
-    if (kept.lists.empty()) return {};
+    if (kept.lists.empty() || (kept.first && kept.lists.size() != 1)) return {};
     return kept;
+}
+
+bool can_tell(const KeptKeys& kept) {
+    if (!hashkit_error().empty()) return false;
+    const auto has = [](const OwnedKeys& keys) { return has_hash(keys.place.hash); };
+    return std::ranges::all_of(kept.lists, has) && (!kept.unmoved.has_value() || has(*kept.unmoved));
 }
 
 }  // namespace farcached::protocol

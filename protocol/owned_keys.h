@@ -6,6 +6,7 @@
 // O2  Text from a proxy is never trusted (S10): what is not whole and plausible is refused.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,7 +33,8 @@ struct OwnedKeys {
     bool operator==(const OwnedKeys&) const = default;
 };
 
-// The keys that a node keeps: those that each of the lists, the former one and then the new one, gives it.
+// The keys that a node keeps: those that each of the lists, the former one and then the new one, gives it. A proxy that starts
+// knows no former one (`first`).
 struct KeptKeys {
     static constexpr size_t lists_max = 2;
 
@@ -44,6 +46,10 @@ struct KeptKeys {
     uint64_t since = 0, last = 0;
     uint64_t next = 0;  // the first one of the new list
 
+    bool first = false;  // from version_with_first_list on
+    // With `unmoved`: a hash of the node's keys and of their nodes by the new list, the same from all proxies. 0: not told.
+    uint64_t identity = 0;
+
     bool keeps(std::string_view key) const;
     bool keeps_all() const;
     bool operator==(const KeptKeys&) const = default;
@@ -54,7 +60,11 @@ struct KeptKeys {
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other);
 
 std::string kept_text(const KeptKeys& kept);
-// nullopt: it is damaged, or names a hash function that this process does not have.
+// Of the end of a text with an identity, or that is `first`. A node before version_with_first_list gets the text without it.
+constexpr size_t kept_tail_bytes = 16;
+// nullopt: it is damaged.
 std::optional<KeptKeys> parse_kept(std::string_view text);
+// False: the keys are by a hash function that this process does not have.
+bool can_tell(const KeptKeys& kept);
 
 }  // namespace farcached::protocol

@@ -103,13 +103,12 @@ t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nod
 	t/lib/tap.h
 
 few_parts = t/unit/daemon/discovery t/unit/daemon/etcd t/unit/protocol/handshake t/unit/protocol/auth t/unit/protocol/owned_keys \
-	t/unit/daemon/registration_right t/unit/daemon/list_looks t/unit/daemon/cluster_view t/unit/base/secret \
+	t/unit/daemon/registration_right t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
 check_PROGRAMS += $(few_parts) t/nodes/list_nodes
 TESTS += $(few_parts)
 t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
 t_unit_daemon_registration_right_SOURCES = t/unit/daemon/registration_right.cc t/lib/tap.h
-t_unit_daemon_list_looks_SOURCES = t/unit/daemon/list_looks.cc t/lib/tap.h
 t_unit_daemon_etcd_SOURCES = t/unit/daemon/etcd.cc t/lib/tap.h
 t_nodes_list_nodes_SOURCES = t/nodes/list_nodes.cc
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h

@@ -91,7 +91,7 @@ uint32_t EtcdRegistration::retry_ms() const {
 uint32_t EtcdRegistration::step() {
     if (lease_.id != 0 && registered_) {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
-        if (!look_at_record() || !look_at_list()) return retry_ms();
+        if (!look_at_record()) return retry_ms();
         renew_right();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
@@ -199,7 +199,6 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
-    looks_.begin(*done, found->cluster);
     empty_since_ = 0;
     registered_ = was_registered_ = true;
     renew_right();
@@ -241,19 +240,6 @@ bool EtcdRegistration::look_at_record() {
                                    "discovery: the record of this process was deleted in etcd; it registers again" :
                                    "discovery: the record of this process was replaced in etcd; it registers again");
     return false;
-}
-
-// False: etcd does not tell.
-bool EtcdRegistration::look_at_list() {
-    if (items_.list_changed == nullptr) return true;
-    const EtcdClient::Reply reply = ask("kv/range", newest_request(keys_));
-    if (const auto* failure = std::get_if<EtcdFailure>(&reply)) return failed(*failure);
-    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
-    if (!found.has_value()) return failed(unreadable(client_.endpoint()));
-    const uint64_t now_ns = boottime_ns();
-    looks_.look(*found, now_ns);
-    while (const auto change = looks_.take(now_ns)) items_.list_changed(change->before, change->seen);
-    return true;
 }
 
 // M9. If it fails, or another writer was first, the next look at the record tries again.

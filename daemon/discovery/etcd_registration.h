@@ -18,7 +18,6 @@
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
 //     that had weight 0 drops its items before it gets keys again: others had them meanwhile.
-// M10 A node looks at the list, too: at changes of which no proxy tells it (list_looks.h).
 #pragma once
 
 #include <atomic>
@@ -30,7 +29,6 @@
 #include "base/recorder.h"
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/etcd_messages.h"
-#include "daemon/discovery/list_looks.h"
 #include "daemon/discovery/member.h"
 #include "daemon/discovery/registration_right.h"
 #include "process/log.h"
@@ -47,8 +45,6 @@ class EtcdRegistration {
         // etcd has this revision, and was asked after the last call. empty_since: the record has weight 0 since that one; 0: it has
         // another weight.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
-        // The list of nodes changed after the first revision, and not after the second one, some time ago (ListLooks).
-        std::function<void(uint64_t before, uint64_t seen)> list_changed = nullptr;
         bool strict = false;  // RegistrationRight, R6
     };
     // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
@@ -75,7 +71,6 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
-    bool look_at_list();
     void put_weight(const EtcdKey& record);
     void weight_changed(uint32_t weight, int64_t revision);
     void leave();
@@ -96,7 +91,6 @@ class EtcdRegistration {
     std::atomic<uint32_t> weight_;  // as wanted
     EtcdClient client_;
     RegistrationRight right_;
-    ListLooks looks_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};
     bool was_registered_ = false;  // ever

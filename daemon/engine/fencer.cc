@@ -124,9 +124,12 @@ void ask_moved(const LinkPeer& peer, const Kept& kept, const NodeOptions& option
     if (reads_only) return;
     constexpr size_t head_bytes_max = 1024;
     protocol::FlushOp op;
+    const bool knows_first = welcome.version >= protocol::version_with_first_list;
+    const std::string_view text = std::string_view(kept.text).substr(0, knows_first ? kept.text.size() : kept.older_bytes);
     const bool is_old = welcome.version < protocol::version_with_right;
-    if (is_old && !kept.nothing) return;
-    if (!is_old && kept.text.size() + head_bytes_max <= welcome.frame_bytes_max) op.kept = kept.text;
+    const bool fits = !is_old && text.size() + head_bytes_max <= welcome.frame_bytes_max;
+    if (kept.first ? !knows_first || !fits : is_old && !kept.nothing) return;
+    if (fits) op.kept = text;
     ask(op);
 }
 

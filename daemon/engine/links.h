@@ -164,9 +164,9 @@ class Links {
     bool waits_to_move(std::string_view key, bool changes) const;
     bool may_be_elsewhere(std::string_view key) const;
     template <class Is>
-    bool any_moved_from(std::string_view key, Is&& is) const;
+    bool any_moved_from(std::string_view key, bool and_unknown, Is&& is) const;
     template <class Is>
-    bool any_pair_moved_from(std::string_view key, Is&& is) const;
+    bool any_pair_moved_from(std::string_view key, bool and_unknown, Is&& is) const;
     bool copies_wait_to_move(std::string_view key) const;
     LinkPeer* second_of(std::string_view key);
     LinkPeer* find_near_copy(std::string_view key);

@@ -10,12 +10,13 @@ namespace farcached::daemon {
 
 // Has the key other nodes than before, or in another order, and is one of all these as asked?
 template <class Is>
-bool Links::any_pair_moved_from(std::string_view key, Is&& is) const {
+bool Links::any_pair_moved_from(std::string_view key, bool and_unknown, Is&& is) const {
     if constexpr (broken::build)
         if (broken::s19_move_early) return false;
     const proxy::Placement& placement = *set_->placement;
     const proxy::NodePair now = placement.pair_of(key);
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
+        if (places.unknown && !and_unknown) return false;
         const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
         if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
         if (is(*list_[now.first]) || is(*list_[now.second])) return true;
@@ -24,12 +25,12 @@ bool Links::any_pair_moved_from(std::string_view key, Is&& is) const {
 }
 
 bool Links::copies_wait_to_move(std::string_view key) const {
-    return any_pair_moved_from(key, [](const LinkPeer& peer) { return peer.moves(); });
+    return any_pair_moved_from(key, /* and_unknown= */ true, [](const LinkPeer& peer) { return peer.moves(); });
 }
 
 bool Links::copies_may_be_elsewhere(std::string_view key) const {
     return fencer_->anything_moves() && has_copies() &&
-           any_pair_moved_from(key, [](const LinkPeer& peer) { return peer.loses_moved(); });
+           any_pair_moved_from(key, /* and_unknown= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
 }
 
 LinkPeer* Links::second_of(std::string_view key) {

@@ -454,9 +454,6 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
             node.looked(revision, process::node_now());
             if (server.list().newest() < empty_since) server.list().kept(empty_since, nullptr);  // no proxy has sent it
         };
-        items.list_changed = [&server](uint64_t before, uint64_t seen) {
-            if (server.list().newest() <= before) server.list().kept(seen, nullptr);  // E5
-        };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
             const bool is_new = server.list().registered(revision);
             if (is_new && revision < uint64_t(INT64_MAX)) node.joined(revision, process::node_now());

@@ -297,7 +297,8 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
 void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
-        if (fence.kept != nullptr) fence.stale.become_all();  // two changes, and the node has not answered yet
+        // Two changes, and the node has not answered yet. A change keeps no more than the first list did.
+        if (fence.kept != nullptr && !fence.kept->first) fence.stale.become_all();
         fence.kept = std::move(kept);
     }
     const bool is_used = fence.shown.state == FenceState::in_use || waits(fence);
@@ -305,6 +306,12 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
+}
+
+void Fences::tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept {
+    std::lock_guard hold(lock_);
+    fence.kept = std::move(kept);
+    enter(fence, FenceState::moving);
 }
 
 bool Fences::moves(const Fence& fence) const {

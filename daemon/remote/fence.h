@@ -32,6 +32,8 @@
 //     every worker has taken the set. A request for a key that moved waits if its present node or its former one is `moving`, until
 //     no node with a connection is. If the former node is in the set and has no connection, it may still serve others
 //     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
+//     Nodes of the first set of etcd are `moving`, too: lists before it are not known, so each key may have been at any of them
+//     (ListEpoch, E5). A node without a connection makes no key unavailable then. It deletes once it has one.
 #pragma once
 
 #include <array>
@@ -99,6 +101,8 @@ struct Kept {
     std::string text;  // of protocol::KeptKeys: first the former list's keys, then the new one's; empty: it is not known
     bool nothing = false;
     SharedEpoch epoch = nullptr;  // of the new list
+    bool first = false;           // there is no former one
+    size_t older_bytes = 0;       // of the text, for a node before version_with_first_list
 };
 
 // Items to delete at a node: of these keys, or all (flush).
@@ -187,6 +191,8 @@ class Fences {
     bool knows(const Fence& own, const Guest& guest) const;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
+    // Of a node of the first set, before any worker uses it.
+    void tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
     bool moves(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }

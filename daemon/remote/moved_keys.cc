@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/broken.h"
+#include "base/hash.h"
 #include "base/node_clock.h"
 #include "conf/addresses.h"
 #include "daemon/remote/nodes.h"
@@ -21,11 +23,15 @@ using KeptKeys = std::shared_ptr<const Kept>;
 
 // nullptr of a list: any node may have any key. Nothing is kept then, and the node does not learn which keys are its own.
 KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has, const SharedEpoch& epoch) {
-    if (had == nullptr || has == nullptr) return std::make_shared<const Kept>(Kept{"", true, epoch});
+    const auto kept = [&](std::string text, bool nothing) {
+        const size_t bytes = text.size();
+        return std::make_shared<const Kept>(Kept{std::move(text), nothing, epoch, false, bytes});
+    };
+    if (had == nullptr || has == nullptr) return kept("", true);
     std::string text = protocol::kept_text({{*had, *has}});
-    if (text.size() <= protocol::kept_bytes_max) return std::make_shared<const Kept>(Kept{std::move(text), had->none(), epoch});
+    if (text.size() <= protocol::kept_bytes_max) return kept(std::move(text), had->none());
     const protocol::OwnedKeys none{.place = has->place};  // it deletes all, and refuses all requests of older lists
-    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none, none}}), true, epoch});
+    return kept(protocol::kept_text({{none, none}}), true);
 }
 
 using OwnedKeys = protocol::OwnedKeys;
@@ -56,6 +62,11 @@ bool was_gone_between(const NodeSet& last, const NodeSet& next) {
 // What the nodes of a list keep of the list before, where items have copies.
 class PairChange {
   public:
+    struct Homes {
+        const OneNode *first, *second;
+        bool has(const OneNode* node) const { return node == first || node == second; }
+        bool operator==(const Homes&) const = default;
+    };
     PairChange(const NodeSet& last, const NodeSet& next) : last_(last), next_(next), nodes_(next.members.size()) {
         for (Node& node : nodes_) node.kept.place = node.unmoved.place = next.placement->place();
         if (last.placement->place() != next.placement->place() || last.placement->points().empty()) return;
@@ -74,15 +85,12 @@ class PairChange {
     struct Node {
         OwnedKeys kept, unmoved;
         bool changed = false;
+        uint64_t identity = 1;  // KeptKeys::identity
+        Homes last = {};        // of the last arc; not the node's: none
     };
     const Node& at(size_t place) const { return nodes_[place]; }
 
   private:
-    struct Homes {
-        const OneNode *first, *second;
-        bool has(const OneNode* node) const { return node == first || node == second; }
-        bool operator==(const Homes&) const = default;
-    };
     static Homes homes(const NodeSet& set, uint32_t spot) {
         if (set.placement->size() == 1) return {set.members[0].one.get(), nullptr};
         const proxy::NodePair pair = set.placement->pair_at(spot);
@@ -94,10 +102,21 @@ class PairChange {
         else
             keys.arcs.push_back(arc);
     }
+    // Arcs that the former list alone divides have no effect.
+    static void identify(Node& node, uint32_t begin, const Homes& homes) {
+        if (std::exchange(node.last, homes) == homes) return;
+        node.identity = hash_bytes(&begin, sizeof begin, node.identity);
+        for (const OneNode* const home : {homes.first, homes.second}) {
+            const std::string name = home == nullptr ? std::string() : home->name;
+            node.identity = hash_bytes(name.c_str(), name.size() + 1, node.identity);
+        }
+        node.identity |= 1;  // never 0
+    }
     void add(OwnedKeys::Arc arc) {
         const Homes had = homes(last_, arc.last), has = homes(next_, arc.last);
         for (size_t i = 0; i < nodes_.size(); i++) {
             const OneNode* const node = next_.members[i].one.get();
+            identify(nodes_[i], arc.first, has.has(node) ? has : Homes());
             if (!had.has(node) && !has.has(node)) continue;
             if (had != has) nodes_[i].changed = true;
             if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
@@ -111,13 +130,23 @@ class PairChange {
 };
 
 KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSet& next) {
-    const uint64_t ended = epoch_now(last.epoch);
-    const SharedEpoch& epoch = next.epoch;
-    std::string text = protocol::kept_text({{node.kept}, node.unmoved, last.since, ended, next.since});
-    if (text.size() <= protocol::kept_bytes_max)
-        return std::make_shared<const Kept>(Kept{std::move(text), node.kept.none(), epoch});
-    const OwnedKeys none{.place = node.kept.place};
-    return std::make_shared<const Kept>(Kept{protocol::kept_text({{none}, none, last.since, ended, next.since}), true, epoch});
+    protocol::KeptKeys keys{{node.kept}, node.unmoved, last.since, epoch_now(last.epoch), next.since, false, node.identity};
+    std::string text = protocol::kept_text(keys);
+    if (text.size() > protocol::kept_bytes_max) {
+        keys.lists = {{.place = node.kept.place}};
+        keys.unmoved = keys.lists[0];
+        text = protocol::kept_text(keys);
+    }
+    const size_t older_bytes = text.size() - protocol::kept_tail_bytes;
+    return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), next.epoch, false, older_bytes});
+}
+
+// nullptr: it takes too long to tell.
+KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
+    keys.first = true;
+    std::string text = protocol::kept_text(keys);
+    if (text.size() > protocol::kept_bytes_max) return nullptr;
+    return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), set.epoch, true});
 }
 
 }  // namespace
@@ -139,6 +168,24 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }
     return changes;
+}
+
+std::vector<std::shared_ptr<const Kept>> MovedKeys::first(const NodeSet& set) {
+    std::vector<std::shared_ptr<const Kept>> kept;
+    if constexpr (broken::build)
+        if (broken::s17_skip_first_list) return kept;
+    if (set.epoch == nullptr) return kept;
+    if (!set.options.copies) {
+        for (OwnedKeys& own : owned_of(set)) kept.push_back(first_of({{std::move(own)}}, set));
+    } else if (!set.placement->points().empty()) {
+        const PairChange pairs(set, set);
+        for (size_t i = 0; i < set.members.size(); i++) {
+            const PairChange::Node& node = pairs.at(i);
+            const OwnedKeys none{.place = node.kept.place};
+            kept.push_back(first_of({{node.kept}, none, set.since, 0, set.since, true, node.identity}, set));
+        }
+    }
+    return kept;
 }
 
 std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {

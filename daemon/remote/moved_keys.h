@@ -8,6 +8,7 @@
 //     uses it while another one uses the former home of its keys.
 // V4  A node whose host has other addresses now (conf::NodeSpec::addresses) keeps nothing. It may be the process of before, and the
 //     deletes of the former node that are not done yet are forgotten.
+// V5  The first list of etcd is told, too (ListEpoch, E5). Keys that take too long to describe are not: they would all be deleted.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,8 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
+    // Of each member of the first set: it keeps its own keys (V5). Empty: nobody knows which, or the set has no epoch.
+    static std::vector<std::shared_ptr<const Kept>> first(const NodeSet& set);
     // Leaves out of the set the changes from before other options than its own placed the keys.
     void forget_changes(const NodeSet& last, NodeSet& next);
 

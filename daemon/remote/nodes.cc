@@ -199,6 +199,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     for (uint32_t ms = 0; ms < settle_ms && !is_settled(); ms++) usleep(1000);
     const auto set = std::make_shared<NodeSet>(*prepared);  // all that can fail comes first
     std::vector<MovedKeys::Change> changes;
+    std::vector<std::shared_ptr<const Kept>> first;
     if (const std::shared_ptr<const NodeSet> last = this->set(); last != nullptr) {
         {
             std::lock_guard hold(lock_);
@@ -207,9 +208,15 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         moved_.forget_changes(*last, *set);
         set->former = former_places(*last, moves(*last));
+    } else if (first = MovedKeys::first(*set); !first.empty()) {
+        set->former = former_places(*set, /* moves= */ false);
+        set->former[0].placement = nullptr;
+        set->former[0].unknown = true;
     }
     refill(set->options, !set->changes.empty());
     std::lock_guard hold(lock_);
+    for (size_t i = 0; i < first.size(); i++)
+        if (first[i] != nullptr) fences_.tell_first(set->members[i].one->fence, std::move(first[i]));
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
     for (const NodeSet::Member& member : set->members) {

@@ -153,6 +153,7 @@ struct FormerPlaces {
     std::vector<std::shared_ptr<OneNode>> nodes;
 
     bool copies = false;                             // each key has two nodes
+    bool unknown = false;                            // the set is the first one (Fences, F7)
 
     // Were these the key's nodes, in this order?
     bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {

@@ -374,17 +374,22 @@ bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
 // False: all items are to go, as this process cannot tell which keys these are, or too many lists wait for a sweep.
 bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     auto kept = protocol::parse_kept(text);
+    ListEpoch& list = connection_.shared.list;
     const bool has_epoch = connection_.epoch != 0 && connection_.shared.right.is_limited();
-    if (!kept.has_value()) {
-        if (has_epoch) connection_.shared.list.kept(connection_.epoch, nullptr);
+    const bool tells = kept.has_value() && protocol::can_tell(*kept);
+    const bool is_first = kept.has_value() && kept->first;
+    if (!tells && !is_first) {
+        if (has_epoch) list.kept(connection_.epoch, nullptr);
         return false;
     }
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
-    if (has_epoch) connection_.shared.list.kept(began, keys);
+    const bool is_known = is_first && (!tells || !has_epoch);  // nothing tells what other proxies had
+    const bool deletes = !is_known && (!has_epoch || list.kept(began, keys));
     const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
-    if (!keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
+    if (deletes && !keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
+    list.deleted(keys);
     turn.replies.add(protocol::DoneReply(), reply_to(tag));
     return true;
 }
@@ -401,6 +406,7 @@ void Execution::walk() {
         refused = true;
     }
     const RequestId id = walk.id;
+    if (!refused && walk.under_way.kept != nullptr) connection_.shared.list.deleted(walk.under_way.kept);
     walks_.pop_front();
     Turn turn = turn_of(id.sequence, now);
     if (refused)

@@ -17,8 +17,10 @@
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
 //     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
-// E5  No proxy tells of a change if none was running that knew the list before it. The node sees such a change in etcd by itself
-//     once a proxy uses a list that has it (daemon/discovery/list_looks.h). It does not know which keys are its own then, as in E3.
+// E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it tells its first list,
+//     too (`first`). If that is the last one that was told, and the node has deleted what it does not keep, there is nothing to
+//     do. Otherwise it is a change: the node executes requests of earlier epochs for its own keys alone, or, where items have
+//     copies, for none. So no list is used before its nodes know it.
 #pragma once
 
 #include <algorithm>
@@ -44,32 +46,30 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
+        follow(nullptr);
         began_ = other_ = revision;
-        oldest_ = 0;
+        oldest_ = known_ = 0;
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
         return true;
     }
-    // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which.
-    void kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
+    // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which. False: it has deleted the
+    // others before (E5); else deleted() follows.
+    bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
-        if (keys != nullptr && keys->unmoved.has_value()) return changed(epoch, std::move(keys));
-        // A proxy tells "none" of any keys that take too long to describe.
-        const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
-        if (same && epoch > other_) began_ = std::min(began_, epoch);
-        if (epoch < newest()) {
-            if (!same && epoch > other_) other_ = epoch;
-            if (!same && epoch >= began_) began_ = newest();
-            return;
-        }
-        if (!same) {
-            other_ = newest();
-            began_ = epoch;
-        }
-        forget_changes(epoch);
-        own_.reset();
-        if (keys != nullptr) own_ = {keys, &keys->lists.back()};
-        epoch_.store(epoch, std::memory_order_release);
+        const bool knows = keys != nullptr && keys->first && has_deleted_ && is_last(*keys);
+        if (keys == nullptr || !keys->unmoved.has_value())
+            take_own(epoch, std::move(keys));
+        else if (knows)
+            known_ = std::max(known_, epoch);
+        else
+            changed(epoch, std::move(keys));
+        return !knows;
+    }
+    // The node has deleted all items that these do not keep.
+    void deleted(const std::shared_ptr<const protocol::KeptKeys>& keys) {
+        std::lock_guard hold(lock_);
+        if (keys == last_) has_deleted_ = true;
     }
     // E4. named: as in is_old().
     bool has_had_keys_since(uint64_t named) const {
@@ -101,7 +101,39 @@ class ListEpoch {
         std::shared_ptr<const protocol::KeptKeys> keys;
     };
 
+    // Of a list as new as any that was told.
+    void follow(std::shared_ptr<const protocol::KeptKeys> keys) {
+        has_deleted_ = has_deleted_ && keys != nullptr && is_last(*keys);
+        last_ = std::move(keys);
+    }
+    bool is_last(const protocol::KeptKeys& keys) const {
+        if (last_ == nullptr || last_->unmoved.has_value() != keys.unmoved.has_value()) return false;
+        if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
+        return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();
+    }
+    void take_own(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
+        // A proxy tells "none" of any keys that take too long to describe.
+        const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
+        if (same && epoch > other_) began_ = std::min(began_, epoch);
+        if (epoch < newest()) {
+            if (!same && epoch > other_) other_ = epoch;
+            if (!same && epoch >= began_) began_ = newest();
+            return;
+        }
+        if (!same) {
+            other_ = newest();
+            began_ = epoch;
+        }
+        follow(keys);
+        forget_changes(epoch);
+        own_.reset();
+        if (keys != nullptr) own_ = {keys, &keys->lists.back()};
+        epoch_.store(epoch, std::memory_order_release);
+    }
+    // With copies. Another list from before known_ is no longer the list at known_.
     void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
+        if (epoch < known_ && !is_last(*keys)) epoch = known_;
+        else if (epoch >= newest()) follow(keys);
         const uint64_t known = newest();
         began_ = other_ = std::max(epoch, known);
         if (own_ != nullptr || keys->since > known) forget_changes(keys->since);  // what changed before that is not known
@@ -130,6 +162,10 @@ class ListEpoch {
     uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
+    // E5: what the newest list told last; nullptr: not known. With copies: the newest epoch at which a proxy told it again.
+    std::shared_ptr<const protocol::KeptKeys> last_;
+    bool has_deleted_ = false;
+    uint64_t known_ = 0;
 };
 
 }  // namespace farcached::node

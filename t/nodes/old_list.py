@@ -182,12 +182,74 @@ def untold(etcd):
         with fleet.daemons["new"].client() as new:
             said = {until(lambda key=key: new.set(key, "two"), lambda said: said == "STORED") for key in KEYS}
             tap.is_(said, {"STORED"}, "a node joins, and a farcached that starts then stores all keys")
-            seen = until(lambda: {old.get(key) for key in KEYS}, lambda seen: b"one" not in seen)
-            tap.ok(b"one" not in seen, "the nodes see by themselves that the list has changed, and old values end", seen)
-            tap.ok("STORED" not in answers(old, KEYS, "three"), "and so do changes by the old list")
+            homes = {key: fleet.daemons["new"].stats("route " + key)["node"] for key in KEYS}
+            moved, kept = ([key for key in KEYS if (homes[key] == "c") == at_c] for at_c in (True, False))
+            tap.is_({old.get(key) for key in moved}, {None}, "it has told the nodes its list: keys that moved miss by the old one")
+            tap.is_(answers(old, moved, "three"), {"SERVER_ERROR"}, "and are not changed")
+            tap.is_({old.get(key) for key in kept}, {b"two"}, "other keys are read")
             tap.is_({new.get(key) for key in KEYS}, {b"two"}, "nothing is lost")
         fleet.relay.open()
         tap.is_({fleet.stored("old", key, "four") for key in KEYS}, {"STORED"}, "with the new list it stores again")
+
+
+class Farcached:
+    """One at a time."""
+
+    def __init__(self, stack, etcd, prefix, replicas, faults=None):
+        self.stack, self.source, self.replicas = stack, etcd.source(prefix=prefix), replicas
+        self.faults = faulty("farcached", faults)
+        self.table = Table()
+        stack.callback(self.table.unlink)
+
+    @contextlib.contextmanager
+    def running(self, names):
+        with Daemon("--discover", self.source, "-o", "replicas=%d,%s" % (self.replicas, self.table.options()), threads=2,
+                    **self.faults) as daemon, daemon.client() as client:
+            shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and all_up(shown))
+            assert set(shown) == set(names), shown
+            yield daemon, client
+
+
+def store_all(client, value):
+    said = {until(lambda key=key: client.set(key, value), lambda said: said == "STORED") for key in KEYS}
+    assert said == {"STORED"}, said
+
+
+def no_one_stays(etcd, prefix, replicas, faults=None):
+    """No farcached runs while nodes join, nor while they leave. Returns the values that the last one reads."""
+    with contextlib.ExitStack() as stack:
+        proxies = Farcached(stack, etcd, prefix, replicas, faults)
+        node = lambda name: stack.enter_context(Farnode(  # noqa: E731
+            "--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", proxies.source, "--member-ttl", TTL))
+        nodes = {name: node(name) for name in "abc"}
+        with proxies.running("abc") as (_, client):
+            store_all(client, "one")
+        nodes.update({name: node(name) for name in "def"})  # several: with copies some keys have two other nodes
+        with proxies.running("abcdef") as (_, client):
+            store_all(client, "two")
+        for name in "def":
+            nodes[name].stop()
+        with proxies.running("abc") as (daemon, client):
+            values = [client.get(key) for key in KEYS]
+            if faults is not None:
+                return values
+            store_all(client, "three")
+            passes = [int(daemon.stats("node " + name)["cmd_keep"]) for name in "abc"]
+        with proxies.running("abc") as (daemon, client):
+            tap.is_({client.get(key) for key in KEYS}, {b"three"}, "a farcached with the list of before finds all values")
+            again = [int(daemon.stats("node " + name)["cmd_keep"]) for name in "abc"]
+            tap.is_([now - then for now, then in zip(again, passes)], [1, 1, 1], "and each node is told once")
+        return values
+
+
+def between(etcd):
+    for replicas in (1, 2):
+        title = "replicas %d: " % replicas
+        values = no_one_stays(etcd, "/between-%d" % replicas, replicas)
+        tap.ok(b"one" not in values, title + "no value from before a list that only ended farcached have used is read", values)
+        tap.ok(b"two" in values, title + "the others are kept", values)
+        values = no_one_stays(etcd, "/told-%d" % replicas, replicas, Faults("", "S17_FIRST"))
+        tap.ok(b"one" in values, title + "S17_FIRST broken: such a value is read", values)
 
 
 def is_broken(etcd):
@@ -213,6 +275,7 @@ def main():
         joins(etcd)
         restarts(etcd)
         untold(etcd)
+        between(etcd)
         tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")
     tap.done()
 

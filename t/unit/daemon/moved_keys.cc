@@ -157,6 +157,41 @@ uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<Moved
     return wrong;
 }
 
+// What a farcached that starts tells is what one tells that was there before.
+uint64_t check_first(const NodeSet& last, const NodeSet& next) {
+    MovedKeys moved;
+    const std::vector<MovedKeys::Change> changes = moved.change(last, next);
+    const auto had = MovedKeys::first(last), has = MovedKeys::first(next);
+    CHECK(had.size() == last.members.size() && has.size() == next.members.size());
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < has.size(); i++) {
+        const auto first = protocol::parse_kept(has[i]->text);
+        CHECK(first.has_value() && first->first);
+        wrong += first->identity == 0 || !first->unmoved->none() || first->next != next.since;
+        const auto was = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one);
+        const auto before = was == last.members.end() ? std::nullopt : protocol::parse_kept(had[size_t(was - last.members.begin())]->text);
+        if (changes[i].kept != nullptr) {
+            const auto change = protocol::parse_kept(changes[i].kept->text);
+            wrong += change->first || change->identity != first->identity;
+            const std::string older = changes[i].kept->text.substr(0, changes[i].kept->older_bytes);
+            wrong += !protocol::parse_kept(older).has_value() || protocol::parse_kept(older)->identity != 0;
+        } else if (before.has_value()) {
+            wrong += before->identity != first->identity;
+        }
+        bool moves = false;
+        for (int n = 0; n < 2000; n++) {
+            const std::string key = "key-" + std::to_string(n);
+            const auto pair = pair_of(next, key), former = pair_of(last, key);
+            const OneNode* const node = next.members[i].one.get();
+            const bool is = pair.first == node || pair.second == node;
+            wrong += first->keeps(key) != is;
+            moves |= (is || former.first == node || former.second == node) && pair != former;
+        }
+        if (moves && before.has_value()) wrong += before->identity == first->identity;
+    }
+    return wrong;
+}
+
 void against_the_ring() {
     const One a = one("a"), b = one("b"), c = one("c"), d = one("d"), e = one("e");
     const struct {
@@ -172,6 +207,7 @@ void against_the_ring() {
             const NodeSet last = set_of(one_case.last, 20, {distribution, {}, ""});
             const NodeSet next = set_of(one_case.next, 30, {distribution, {}, ""});
             tap::is(check(last, next, moved.change(last, next)), 0u, one_case.what);
+            tap::is(check_first(last, next), 0u, "  and a farcached that starts tells the same");
         }
     for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted}) {
         MovedKeys moved;
@@ -180,6 +216,37 @@ void against_the_ring() {
         tap::is(check(last, next, moved.change(last, next)), 0u, "a weight changes");
         tap::is(check(next, last, moved.change(next, last)), 0u, "and is as before");
     }
+}
+
+void first_lists() {
+    const NodeSet plain = [] {
+        NodeSet set = set_of({one("a"), one("b"), one("c")}, 20, {}, {1, 1, 0});
+        set.options.copies = false;
+        return set;
+    }();
+    const auto told = MovedKeys::first(plain);
+    uint64_t wrong = 0;
+    for (int n = 0; n < 2000 && told.size() == 3; n++) {
+        const std::string key = "key-" + std::to_string(n);
+        for (size_t i = 0; i < 3; i++) {
+            const auto keys = protocol::parse_kept(told[i]->text);
+            wrong += keys->keeps(key) != (i == plain.placement->node_of(key, 0)) || keys->unmoved.has_value() || !keys->first;
+        }
+    }
+    tap::ok(told.size() == 3 && wrong == 0, "the first list tells each node its own keys");
+    NodeSet other = plain;
+    other.epoch = nullptr;
+    tap::ok(MovedKeys::first(other).empty(), "but not a list without epochs");
+    const NodeSet by_chance = set_of({one("a"), one("b")}, 20, {Distribution::random, {}, ""});
+    tap::ok(MovedKeys::first(by_chance).empty(), "nor where any node may have a key");
+    std::vector<One> many;
+    std::vector<uint32_t> weights;
+    for (int i = 0; i < 20; i++) many.push_back(one("n" + std::to_string(i))), weights.push_back(i == 0 ? 1000 : 1);
+    NodeSet unequal = set_of(many, 20, {Distribution::ketama_weighted, {}, ""}, weights);
+    unequal.options.copies = false;
+    const auto some = MovedKeys::first(unequal);
+    const auto fits = [](const auto& kept) { return kept == nullptr || kept->text.size() <= protocol::kept_bytes_max; };
+    tap::ok(some.size() == many.size() && std::ranges::all_of(some, fits), "keys that take too long to describe are not told");
 }
 
 // Lists that follow each other, at random. An address that an earlier list had keeps nothing when it comes back.
@@ -293,6 +360,7 @@ int main() {
     changes();
     without_keys();
     against_the_ring();
+    first_lists();
     at_random();
     special();
     other_addresses();

@@ -3,6 +3,7 @@
 // several proxies that miss some, against the lists themselves.
 #include <array>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -118,6 +119,70 @@ void same_keys() {
     tap::ok(list.has_had_keys_since(80) && !list.has_had_keys_since(79), "\"none\" may stand for any keys");
 }
 
+// E5: first lists.
+std::shared_ptr<const KeptKeys> first(bool keeps) {
+    KeptKeys keys{{all_or_none(keeps)}};
+    keys.first = true;
+    return std::make_shared<const KeptKeys>(keys);
+}
+
+std::shared_ptr<const KeptKeys> with_copies(uint64_t identity, uint64_t since = 0, uint64_t last = 0, bool keeps = true) {
+    KeptKeys keys{{all_or_none(true)}, all_or_none(keeps && since != 0), since, last};
+    keys.first = since == 0;
+    keys.identity = identity;
+    return std::make_shared<const KeptKeys>(keys);
+}
+
+void first_lists() {
+    node::ListEpoch list;
+    list.registered(10);
+    const auto begun = first(true);
+    tap::ok(list.kept(20, begun), "a node that has registered knows no list: it deletes what the first one does not keep");
+    tap::ok(list.kept(21, first(true)), "as long as it has not done that, another proxy waits for it, too");
+    tap::ok(list.kept(22, first(true)), "and a third one");
+    list.deleted(begun);
+    tap::ok(list.kept(23, first(true)), "the end of what an earlier one asked for does not count");
+    const auto last = first(true);
+    list.kept(24, last);
+    list.deleted(last);
+    tap::ok(!list.kept(25, first(true)) && !list.kept(3, first(true)), "then the same list is known");
+    tap::is(seen(list, 24) + seen(list, 25), "----", "and requests are executed as before");
+    tap::is(list.newest(), uint64_t(25), "but one of a list in between is known as old");
+    const auto change = without_copies(false);
+    tap::ok(list.kept(30, change) && list.kept(31, without_copies(false)), "a change is always followed");
+    list.deleted(change);
+    tap::ok(list.kept(40, first(false)), "\"none\" may stand for any keys");
+    tap::ok(list.kept(50, first(true)), "another first list is a change");
+    tap::is(seen(list, 49), "--", "by which it executes requests of before for its own keys");
+    list.kept(60, first(false));
+    tap::is(seen(list, 59) + seen(list, 60), "wr--", "and no others");
+    list.registered(70);
+    tap::ok(list.kept(80, first(true)), "and so after another registration");
+}
+
+void first_lists_with_copies() {
+    node::ListEpoch list;
+    list.registered(10);
+    const auto begun = with_copies(7);
+    tap::ok(list.kept(20, begun), "with copies: a node knows no list");
+    tap::is(seen(list, 15) + seen(list, 20), "wr--", "nothing of before is executed");
+    list.deleted(begun);
+    tap::ok(!list.kept(50, with_copies(7)), "the same one is known then");
+    tap::is(seen(list, 20) + seen(list, 49), "----", "and has no effect on requests");
+    list.kept(30, with_copies(8, 20, 25, true));
+    tap::is(seen(list, 30) + seen(list, 49) + seen(list, 50), "w-w---", "a late list from before that one is not written by");
+    tap::ok(!list.kept(55, with_copies(7)), "and does not replace it");
+    const auto change = with_copies(9, 50, 58, true);
+    tap::ok(list.kept(60, change), "a change");
+    list.deleted(change);
+    tap::ok(!list.kept(61, with_copies(9)) && list.kept(62, with_copies(7)), "is known, and the list of before is not any more");
+    tap::is(seen(list, 61) + seen(list, 62), "wr--", "it is a change");
+    list.kept(70, with_copies(0, 62, 65, true));
+    tap::ok(list.kept(75, with_copies(0)), "a proxy of before names no identity");
+    list.kept(80, first(true));
+    tap::ok(list.kept(85, with_copies(0)), "lists without copies are others");
+}
+
 // ---- histories at random --------------------------------------------------------------------------------
 
 const std::array<std::string, 3> keys = {"a", "b", "c"};
@@ -224,6 +289,112 @@ void told_by_one() {
     tap::is(wrong, 0u, "of a history without gaps exactly the keys whose nodes a later list has changed are refused");
 }
 
+// Proxies come and go. Each tells its first list and each change, some of them late, and some end before the node has deleted what
+// is not kept. Whatever a proxy writes or reads after that is by the homes of the newest list.
+class Fleet {
+  public:
+    Fleet(unsigned seed, bool copies) : random_(seed), lists_(random_, 8), copies_(copies) {
+        for (size_t i = 2; i < lists_.all.size(); i++)
+            if (random_() % 3 == 0) lists_.all[i].homes = lists_.all[i - 2].homes;  // a node was gone for a moment
+        list_.registered(1);
+        for (int step = 0; step < 14; step++) {
+            this->step(proxies_[random_() % proxies_.size()]);
+            use();
+        }
+    }
+    uint64_t wrong = 0, stale = 0, served = 0, refused = 0, known = 0;
+
+  private:
+    struct User {
+        size_t at;
+        uint64_t since, last;
+    };
+    uint64_t between(uint64_t low, uint64_t high) { return low + random_() % (high - low + 1); }
+    std::shared_ptr<const KeptKeys> keys_of(const User& proxy, size_t next, bool is_first) const {
+        KeptKeys told = *lists_.unmoved(proxy.at, next, proxy.since, proxy.last);
+        const auto& homes = lists_.all[next].homes;
+        if (is_first) told.unmoved->arcs.clear();
+        told.identity = 1 + homes[0] + 3 * homes[1] + 9 * homes[2];
+        if (!copies_) {
+            told = {{own(next)}};
+            if (!is_first) told.lists.insert(told.lists.begin(), own(proxy.at));
+        }
+        told.first = is_first;
+        return std::make_shared<const KeptKeys>(told);
+    }
+    // Of node 0.
+    OwnedKeys own(size_t at) const {
+        OwnedKeys keys_of_node;
+        std::vector<uint32_t> spots;
+        for (size_t k = 0; k < keys.size(); k++)
+            if (lists_.all[at].homes[k] == 0) spots.push_back(KeyPlace().of(keys[k]));
+        std::ranges::sort(spots);
+        for (uint32_t spot : spots) keys_of_node.arcs.push_back({spot, spot});
+        return keys_of_node;
+    }
+    void step(std::optional<User>& proxy) {
+        if (proxy.has_value() && random_() % 4 == 0) return proxy.reset();
+        const bool starts = !proxy.has_value();
+        const size_t next = starts ? random_() % lists_.all.size() : proxy->at + 1 + random_() % 2;
+        if (next >= lists_.all.size()) return;
+        const uint64_t epoch = between(lists_.all[next].first, lists_.last(next));
+        if (starts)
+            proxy = User{next, epoch, 0};
+        else
+            proxy->last = between(std::max(proxy->last, proxy->since), lists_.last(proxy->at));
+        const auto told = keys_of(*proxy, next, starts);
+        const bool deletes = list_.kept(epoch, told);
+        known += starts && !deletes;
+        newest_ = std::max(newest_, next);
+        if (deletes && random_() % 3 == 0) return proxy.reset();
+        if (deletes) {
+            for (size_t k = 0; k < keys.size(); k++)
+                if (!copies_ && !told->keeps(keys[k])) items_[k] = 0;
+            list_.deleted(told);
+        }
+        proxy = {next, epoch, epoch};
+    }
+    // Each proxy reads each key, and writes some. Other nodes are not in this test: what they execute is by the newest homes.
+    void use() {
+        const auto& now = lists_.all[newest_].homes;
+        for (const auto& one : proxies_)
+            for (size_t k = 0; k < keys.size() && one.has_value(); k++) {
+                const unsigned home = lists_.all[one->at].homes[k];
+                if (!copies_ && home != 0) {
+                    if (home == now[k] && random_() % 2 == 0) latest_[k]++;
+                    continue;
+                }
+                const bool moved = list_.moved_away(one->since, keys[k], /* reads= */ false);
+                (moved ? refused : served)++;
+                wrong += !moved && home != now[k];
+                if (copies_ || moved) continue;
+                stale += items_[k] != 0 && items_[k] != latest_[k];
+                if (random_() % 2 == 0) items_[k] = ++latest_[k];
+            }
+    }
+
+    std::mt19937 random_;
+    Lists lists_;
+    const bool copies_;
+    node::ListEpoch list_;
+    std::vector<std::optional<User>> proxies_{3};
+    size_t newest_ = 0;
+    std::array<uint64_t, keys.size()> items_{}, latest_{};  // values; 0: none
+};
+
+void with_first_lists(bool copies) {
+    uint64_t wrong = 0, stale = 0, served = 0, refused = 0, known = 0;
+    for (unsigned seed = 1; seed <= 4000; seed++) {
+        const Fleet fleet(seed, copies);
+        wrong += fleet.wrong, stale += fleet.stale, served += fleet.served, refused += fleet.refused, known += fleet.known;
+    }
+    tap::note("%llu served, %llu refused, %llu known", static_cast<unsigned long long>(served),
+              static_cast<unsigned long long>(refused), static_cast<unsigned long long>(known));
+    tap::is(wrong, 0u, copies ? "first lists and changes at random, with copies" : "first lists and changes at random");
+    if (!copies) tap::is(stale, 0u, "and no old value is read");
+    tap::ok(known != 0 && served > refused / 2, "some are known, and requests are executed");
+}
+
 }  // namespace
 
 int main() {
@@ -236,5 +407,9 @@ int main() {
     same_keys();
     told_by_several();
     told_by_one();
+    first_lists();
+    first_lists_with_copies();
+    with_first_lists(/* copies= */ false);
+    with_first_lists(/* copies= */ true);
     return tap::done();
 }

@@ -85,8 +85,8 @@ void greetings() {
         tap::ok(proxy.service.close_wanted(), "  and the connection ends");
         tap::is(served.counters.refusals[size_t(reason)].get(), 1u, "  which is counted");
     };
-    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 12",
-            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 12; });
+    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 13",
+            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 13; });
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
     {

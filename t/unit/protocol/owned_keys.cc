@@ -67,6 +67,35 @@ void unmoved() {
     tap::ok(parse_kept(kept_text(kept)) == kept, "no key may be unmoved");
 }
 
+// A node of before gets the text without its end.
+void tails() {
+    KeptKeys first = some();
+    first.lists.resize(1);
+    first.first = true;
+    const std::string text = kept_text(first), older = text.substr(0, text.size() - kept_tail_bytes);
+    tap::ok(parse_kept(text) == first, "the first list is read as it was written");
+    first.first = false;
+    tap::ok(parse_kept(older) == first, "and without its end, as a list");
+    KeptKeys changed = some();
+    changed.unmoved = changed.lists[0];
+    const std::string before = kept_text(changed);
+    changed.identity = UINT64_C(0x123456789a);
+    tap::ok(parse_kept(kept_text(changed)) == changed, "so is an identity");
+    tap::is(kept_text(changed).substr(0, before.size()), before, "which is at the end");
+    const std::string end = text.substr(older.size());
+    tap::ok(!parse_kept(end).has_value() && !parse_kept(text + end).has_value(), "an end is refused alone, and twice");
+    tap::ok(!parse_kept(kept_text(some()) + end).has_value(), "and behind two lists: a proxy that starts knows one");
+    tap::ok(!parse_kept(text.substr(0, text.size() - 1)).has_value(), "and a part of one");
+    const auto with = [&](size_t at, char byte) {
+        std::string damaged = text;
+        damaged[older.size() + at] = byte;
+        return parse_kept(damaged).has_value();
+    };
+    tap::ok(!with(0, 1) && !with(2, 1) && !with(3, 3), "another kind of end");
+    tap::ok(!with(4, 0) && !with(4, 2), "one that tells nothing, or too much");
+    tap::ok(!with(8, 1), "and an identity without `unmoved`");
+}
+
 void keeps() {
     KeptKeys kept;
     tap::ok(kept.keeps("k"), "without a list all is kept");
@@ -107,6 +136,7 @@ void by_both() {
 int main() {
     whole_and_damaged();
     unmoved();
+    tails();
     keeps();
     by_both();
     return tap::done();
