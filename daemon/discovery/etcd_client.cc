@@ -299,7 +299,7 @@ EtcdClient::Event EtcdClient::next(std::string& line, uint32_t wait_ms) {
         if (take_line(line)) return Event::line;
         if (watch_->over) break;
         const uint64_t now_ns = boottime_ns();
-        if (now_ns >= end_ns) return Event::timeout;
+        if (nudged_.exchange(false) || now_ns >= end_ns) return Event::timeout;
         run(uint32_t((end_ns - now_ns + client_ms_ns - 1) / client_ms_ns));
     }
     why_ = watch_->problem();
@@ -321,6 +321,11 @@ void EtcdClient::interrupt() {
     (void)curl_multi_wakeup(curl_->multi);
 }
 
+void EtcdClient::nudge() {
+    nudged_ = true;
+    (void)curl_multi_wakeup(curl_->multi);
+}
+
 #else  // no libcurl
 
 struct EtcdClient::Curl {};
@@ -336,6 +341,7 @@ void EtcdClient::end_watch() {}
 EtcdClient::Event EtcdClient::next(std::string&, uint32_t) { return Event::ended; }
 bool EtcdClient::pause(uint32_t) { return false; }
 void EtcdClient::interrupt() { interrupted_ = true; }
+void EtcdClient::nudge() {}
 
 #endif
 

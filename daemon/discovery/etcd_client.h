@@ -65,7 +65,7 @@ class EtcdClient {
     void watch(const std::string& body);
     void end_watch();
     enum class Event : uint8_t { line, ended, timeout, interrupted };
-    // Waits for the next line of the watch. ended: why() says the reason.
+    // Waits for the next line of the watch, until nudge() at most. ended: why() says the reason.
     Event next(std::string& line, uint32_t wait_ms);
     const std::string& why() const { return why_; }
 
@@ -74,6 +74,7 @@ class EtcdClient {
     // Waits without a watch. False: interrupted.
     bool pause(uint32_t ms);
     void interrupt();
+    void nudge();
     void resume() { interrupted_ = false; }
     // From now on, each request gets that time, at most two endpoints are tried, and all requests end within total_ms.
     void hurry(uint32_t request_ms, uint32_t total_ms);
@@ -106,7 +107,7 @@ class EtcdClient {
     std::function<void()> often_;
     std::string token_;
     std::string why_;
-    std::atomic<bool> interrupted_{false};
+    std::atomic<bool> interrupted_{false}, nudged_{false};
 };
 
 }  // namespace farcached::daemon

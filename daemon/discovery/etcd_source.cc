@@ -109,7 +109,7 @@ EtcdSource::Next EtcdSource::watch() {
     asked_ns_ = boottime_ns();
     for (std::string line;;) {
         const uint64_t now_ns = boottime_ns();
-        uint64_t until_ns = asked_ns_ + question_ms * source_ms_ns;
+        uint64_t until_ns = question_at_ns();
         if (const std::optional<uint64_t> leaves_ns = book_.next_ns()) until_ns = std::min(until_ns, *leaves_ns);
         const uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / source_ms_ns + 1 : 0;
         Next next = Next::go_on;
@@ -119,7 +119,7 @@ EtcdSource::Next EtcdSource::watch() {
             case EtcdClient::Event::line: next = take_line(line); break;
             case EtcdClient::Event::timeout: break;
         }
-        if (next == Next::go_on && boottime_ns() >= asked_ns_ + question_ms * source_ms_ns) next = question(behind);
+        if (next == Next::go_on && boottime_ns() >= question_at_ns()) next = question(behind);
         if (next != Next::go_on) return next;
         if (client_.moves() != moves) return Next::range;  // the watch is at an endpoint that did not answer
         publish();
@@ -142,8 +142,15 @@ EtcdSource::Next EtcdSource::take_line(const std::string& line) {
     return Next::go_on;
 }
 
+void EtcdSource::ask_soon() {
+    if (!asks_soon_.exchange(true)) client_.nudge();
+}
+
+uint64_t EtcdSource::question_at_ns() const { return asked_ns_ + (asks_soon_ ? soon_ms : question_ms) * source_ms_ns; }
+
 // H2. behind: did the last one show a change that the watch had not told?
 EtcdSource::Next EtcdSource::question(bool& behind) {
+    const bool was_soon = asks_soon_.exchange(false);
     const EtcdClient::Reply reply = client_.ask("kv/range", newest_request(nodes_));
     asked_ns_ = boottime_ns();
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
@@ -161,6 +168,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool was_behind = std::exchange(behind, newest > book_.newest() || range->count != book_.keys());
     if (lost_history || (behind && was_behind)) return Next::range;
     if (!behind) book_.is_complete(range->revision);
+    else if (was_soon) asks_soon_ = true;  // the watch tells it meanwhile, or the next question finds it
     publish();  // a change that the watch has told, so that the list before it does not get the newer epoch
     confirm();
     return Next::go_on;

@@ -3,11 +3,12 @@
 //
 //   range -> a list -> watch from the next revision -> a list for each change
 //
-// Owner: main. Threads: its own; latest() and state() may be called by any.
+// Owner: main. Threads: its own; latest(), state() and ask_soon() may be called by any.
 // H1  However a watch ends (a lost connection, history that etcd has compacted, an unreadable line), the next step is a range: no
 //     change is lost.
 // H2  While etcd is away, or answers nothing usable, the last list stays. A question every few seconds shows that etcd still has
-//     a leader, and that the watch has told all changes, deletions too.
+//     a leader, and that the watch has told all changes, deletions too. The next one comes sooner if a node refused a request
+//     because of its older list.
 // H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 #pragma once
 
@@ -31,7 +32,7 @@ namespace farcached::daemon {
 
 class EtcdSource final : public Source {
   public:
-    static constexpr uint32_t question_ms = 3000;
+    static constexpr uint32_t question_ms = 3000, soon_ms = 100;
 
     // The thread calls it for each list, and when the list's last change in etcd has another revision (MemberBook::last_change).
     using Listed = std::function<void(const std::vector<FoundNode>& found, int64_t last_change)>;
@@ -44,6 +45,7 @@ class EtcdSource final : public Source {
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }
     SourceState state() const override;
+    void ask_soon() override;
 
   private:
     void run();
@@ -54,6 +56,7 @@ class EtcdSource final : public Source {
     Next watch();
     Next take_line(const std::string& line);
     Next question(bool& behind);
+    uint64_t question_at_ns() const;
     void publish();
     void confirm();
     void failed(const std::string& why);
@@ -71,6 +74,7 @@ class EtcdSource final : public Source {
     uint64_t asked_ns_ = 0;      // the last question
     process::LimitedLines member_lines_;
     std::atomic<uint64_t> skipped_{0};
+    std::atomic<bool> asks_soon_{false};
     Recorder recorder_{"discovery"};
     std::thread thread_;
 };

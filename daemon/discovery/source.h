@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Source: a directory that lists the nodes (--discover), such as DNS. It looks them up on a thread of its own, again and again.
 //
-// Owner: main, which makes it after the process has forked. Any thread may call latest() and state().
+// Owner: main, which makes it after the process has forked. Any thread may call the others.
 // V1  A list is complete: it comes from one answer, or from answers that all succeeded. An empty or failed answer is counted and
 //     logged; it leaves the last list in place.
 // V2  A list does not change. The next one has a greater revision, and differs in its nodes, whose order does not count.
@@ -62,6 +62,8 @@ class Source {
     // The newest list; nullptr: none yet.
     virtual std::shared_ptr<const Found> latest() const = 0;
     virtual SourceState state() const = 0;
+    // A node knows a newer list than latest(): asks for it now, where the source has an order.
+    virtual void ask_soon() {}
 };
 
 // Starts the thread. changed: called by it after latest() returns another list, the first included; does not throw.

@@ -66,6 +66,7 @@ class Links::TicketSink final : public proxy::ReplySink {
     void failed(Ticket ticket, const proxy::Failed& failed) override {
         if (links_.ask_copy_instead(ticket, failed)) return;
         const bool is_old = failed.refusal == protocol::RequestRefusal::old_list;
+        if (is_old) links_.shared_.nodes.list_is_old();
         pool_.unavailable(ticket, is_old ? list_is_old : proxy::ask_failure_name(failed.why));
     }
 
@@ -86,6 +87,7 @@ struct Links::Gather {
         }
         void failed(Ticket ticket, const proxy::Failed& failed) override {
             is_old = failed.refusal == protocol::RequestRefusal::old_list;
+            if (is_old) links_.shared_.nodes.list_is_old();
             links_.gathered(ticket);
         }
 

@@ -53,6 +53,7 @@ class Discovered {
     void refuse(const Found& found, const std::vector<std::string>& reasons);
 
     SourceState state() const { return source_->state(); }
+    void ask_soon() { source_->ask_soon(); }
     // nullptr: none yet.
     std::shared_ptr<const Found> list_in_use() const;
     ListInUse in_use() const;

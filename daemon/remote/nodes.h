@@ -223,6 +223,8 @@ class Nodes final : public NodesView {
     void tell(WatchLog& watch) { watch_ = &watch; }
     // Sets what wakes all workers, before any starts.
     void wake_with(std::function<void()> wake) { wake_workers_ = std::move(wake); }
+    // Sets what looks for a newer list of nodes, before any starts.
+    void look_with(std::function<void()> look) { look_for_list_ = std::move(look); }
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
@@ -259,6 +261,10 @@ class Nodes final : public NodesView {
     };
     void went_down(OneNode& node, const Loss& loss) noexcept;
     Fences& fences() { return fences_; }
+    // A node has refused a request, because it knows a newer list.
+    void list_is_old() const {
+        if (look_for_list_) look_for_list_();
+    }
     // Of all workers: one could not note an item without a copy.
     void want_pass() { wants_pass_.store(true, std::memory_order_relaxed); }
     bool take_wanted_pass() { return wants_pass_.load(std::memory_order_relaxed) && wants_pass_.exchange(false); }
@@ -316,6 +322,7 @@ class Nodes final : public NodesView {
 
     WatchLog* watch_ = nullptr;
     std::function<void()> wake_workers_;  // empty: there are none
+    std::function<void()> look_for_list_; // empty: the list is static
     uint64_t item_bytes_max_ = 0;
     const fabric::PeerTls* tls_ = nullptr;
     bool authenticates_ = false;  // both ends withhold their memory until the other has proved its key

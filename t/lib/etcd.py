@@ -195,8 +195,8 @@ def write_weight(folder, name, weight):
 
 class Relay:
     """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
-    request for that path comes, before it is forwarded. close(), open(): connections are refused in between. requests, replies: all
-    bytes of them."""
+    request for that path comes, before it is forwarded. close(), open(): connections are refused in between. silence_watches: nothing
+    is told by watches. requests, replies: all bytes of them."""
 
     def __init__(self, port):
         self.target = port
@@ -204,7 +204,7 @@ class Relay:
         self.port = self.listener.getsockname()[1]
         self.budget = None
         self.cuts = 0
-        self.closed = False
+        self.closed = self.silence_watches = False
         self.requests, self.replies = bytearray(), bytearray()
         self.path, self.call = None, None
         self.lock = threading.Lock()
@@ -247,10 +247,12 @@ class Relay:
 
     def run(self):
         pairs = {}  # socket -> (its other end, is it the server's)
+        watches = set()  # the servers' sockets
 
         def drop(one):
             other = pairs.pop(one)[0]
             pairs.pop(other, None)
+            watches.difference_update((one, other))
             one.close()
             other.close()
 
@@ -281,6 +283,10 @@ class Relay:
                     (self.replies if is_server else self.requests).extend(data)
                     if not is_server:
                         self.meet(data)
+                        if b"/watch HTTP" in data:
+                            watches.add(other)
+                    elif data and one in watches and self.silence_watches:
+                        continue
                     with self.lock:
                         if data and is_server and self.budget is not None:
                             data, self.budget = data[:self.budget], self.budget - len(data)

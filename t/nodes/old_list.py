@@ -19,6 +19,7 @@ from farnode import Farnode  # noqa: E402
 
 etcd_servers.skip_without()
 TTL = 5 if is_sanitized() else 2  # seconds
+QUESTION_S = 3  # EtcdSource::question_ms
 KEYS = ["key-%d" % i for i in range(60)]
 CHANGES = ["set %s 0 0 300000\r\n" + "x" * 300_000, "delete %s", "incr %s 1", "mg %s N60 v", "gat 60 %s"]  # a value in pieces, ...
 
@@ -192,6 +193,26 @@ def untold(etcd):
         tap.is_({fleet.stored("old", key, "four") for key in KEYS}, {"STORED"}, "with the new list it stores again")
 
 
+def silent_watch(etcd):
+    """Nodes join, and the watch of proxy `old` does not tell it. A refused change is the reason to look."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/silent")
+        old, new, relay = fleet.clients["old"], fleet.clients["new"], fleet.relay
+        tap.is_({fleet.stored("old", key, "one") for key in KEYS}, {"STORED"}, "keys are stored at two nodes")
+        relay.silence_watches = True
+        questions, begun, names = relay.requests.count(b"/kv/range HTTP"), time.monotonic(), "cde"
+        for at, name in enumerate(names):
+            fleet.nodes[name] = fleet.node(name)
+            fleet.until_list("new", "ab" + names[:at + 1])
+            assert {fleet.stored("new", key, "two") for key in KEYS} == {"STORED"}
+            values = {fleet.stored("old", key, name) for key in KEYS}, {new.get(key) for key in KEYS}
+            tap.is_(values, ({"STORED"}, {name.encode()}), "a silent watch: in the end all keys are stored, by the list with " + name)
+        took, asked = time.monotonic() - begun, relay.requests.count(b"/kv/range HTTP") - questions
+        without = int(took / QUESTION_S) + 1 + len(names)  # and a range for each node
+        tap.ok(asked > without, "because a farcached whose request is refused asks etcd at once", took, asked)
+        relay.silence_watches = False
+
+
 class Farcached:
     """One at a time."""
 
@@ -275,6 +296,7 @@ def main():
         joins(etcd)
         restarts(etcd)
         untold(etcd)
+        silent_watch(etcd)
         between(etcd)
         tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")
     tap.done()
