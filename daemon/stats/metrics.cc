@@ -178,6 +178,8 @@ void write_link(Rows& rows, const NodeShown& shown, const NodeTotals& totals) {
     rows.plain(gauge, "node_weight", "its share of the keys, relative to the other nodes", shown.weight);
     rows.plain(gauge, "node_links", "configured connections", shown.links);
     rows.plain(gauge, "node_links_up", "of these, those that are up", shown.links_up);
+    if (shown.links_shm.has_value())
+        rows.plain(gauge, "node_links_shm", "of these, those over its Unix socket on this host", *shown.links_shm);
     rows.stats(totals.local);
     const LinkTotals& link = totals.link;
     rows.stats<proxy::LinkCells>(link);

@@ -284,6 +284,7 @@ void test_nodes_counters() {
     fixture::FakeNodes nodes;
     nodes.add("a", 1);
     nodes.add("b\"c", 2);
+    nodes.nodes[1].shown.links_shm = 1;
     rig.server.behind = &nodes;
     Values values;
     fill_link(nodes.nodes[0].links[0], values);
@@ -296,7 +297,7 @@ void test_nodes_counters() {
     const std::string text = metrics_of(rig, numbers);
     values.expect_in(text, "every counter of connections to nodes is there");
     for (const char* part : {"farcached_node_items{node=\"a\"} 1\n", "farcached_node_told{node=\"a\"} 1\n",
-                             "farcached_node_told{node=\"b\\\"c\"} 0\n",
+                             "farcached_node_told{node=\"b\\\"c\"} 0\n", "farcached_node_links_shm{node=\"b\\\"c\"} 1\n",
                              "farcached_node_lease_denied_total{node=\"a\",reason=\"young\"}",
                              "farcached_reads_invalid_total{node=\"a\",reason=\"crc\"}",
                              "farcached_gets_not_one_sided_total{node=\"a\",reason=\"grown\"}",
@@ -304,6 +305,7 @@ void test_nodes_counters() {
                              "farcached_request_duration_seconds_count{op=\"get\",path=\"index\"} 0\n"})
         tap::ok(has(text, part), part);
     tap::ok(!has(text, "op=\"set\",path=\"one_sided\""), "no store is one-sided");
+    tap::ok(!has(text, "farcached_node_links_shm{node=\"a\"}"), "a node without a socket here has no connections over it");
     MetricsText own("farnode_");
     teller.stats.append_metrics(100, own);
     const std::string farnode = own.text(Format::openmetrics);
