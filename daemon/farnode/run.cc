@@ -17,6 +17,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -430,8 +431,10 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     member.name = facts.name;
     member.tcp = addresses.tcp;
     member.verbs = addresses.verbs;
-    if (const std::string& path = settings.node.shm_path; path.starts_with('/')) member.shm_socket = socket_identity(path);
-    if (!member.shm_socket.empty()) member.shm = settings.node.shm_path;
+    std::error_code none;
+    if (settings.node.shm_path.starts_with('/')) member.shm = std::filesystem::canonical(settings.node.shm_path, none).string();
+    member.shm_socket = socket_identity(member.shm);
+    if (member.shm_socket.empty()) member.shm.clear();
     member.weight = settings.node.weight;
     member.zone = settings.node.zone;
     member.incarnation = node.view().header->incarnation;
