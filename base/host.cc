@@ -2,7 +2,10 @@
 #include "base/host.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +26,27 @@ std::optional<uint8_t> hex_digit(char c) {
     if (c >= '0' && c <= '9') return uint8_t(c - '0');
     if (c >= 'a' && c <= 'f') return uint8_t(c - 'a' + 10);
     return {};
+}
+
+std::string identity_text(dev_t device, uint64_t inode) {
+    const std::string boot = boot_name();
+    return boot.empty() ? boot : boot + ":" + std::to_string(device) + ":" + std::to_string(inode);
+}
+
+// A descriptor that names the file and does not open it; -1: none.
+int find_cached(const char* path) {
+    constexpr int tries = 4;  // another process that renames or mounts something can make one fail
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_CACHED | RESOLVE_NO_SYMLINKS;  // the time of access of a link may be due
+    for (int i = 0; i < tries; i++) {
+        const int file = int(syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+        if (file >= 0) return file;
+        const bool is_unknown = errno == ENOSYS || errno == EINVAL || errno == EPERM;  // to an older kernel, or a filter
+        if (is_unknown) return open(path, O_PATH | O_CLOEXEC);
+        if (errno != EAGAIN) return -1;
+    }
+    return -1;
 }
 
 }  // namespace
@@ -73,8 +97,17 @@ std::string boot_name() {
 std::string socket_identity(const std::string& path) {
     struct stat at{};
     if (stat(path.c_str(), &at) != 0 || !S_ISSOCK(at.st_mode)) return {};
-    const std::string boot = boot_name();
-    return boot.empty() ? boot : boot + ":" + std::to_string(at.st_dev) + ":" + std::to_string(at.st_ino);
+    return identity_text(at.st_dev, at.st_ino);
+}
+
+std::string cached_socket_identity(const std::string& path) {
+    const int file = find_cached(path.c_str());
+    if (file < 0) return {};
+    struct statx at{};
+    const int failed = statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &at);
+    close(file);
+    if (failed != 0 || !S_ISSOCK(at.stx_mode)) return {};
+    return identity_text(makedev(at.stx_dev_major, at.stx_dev_minor), at.stx_ino);
 }
 
 }  // namespace farcached

@@ -225,6 +225,15 @@ void check_nodes(const Case& facts, Findings& to) {
     });
 }
 
+// Of a registration_trouble().
+const char* remedy_of_registration(const NodeFacts& node) {
+    const auto is_silent = node.stats.number("etcd_silent");
+    if (is_silent == 1u)
+        return "check etcd, and that the host of the node reaches it; or, if it has --discover-fence strict, restart it with on";
+    if (is_silent == 0u) return "see its log: etcd refuses it, its record is gone, or another process has its name";
+    return "see its log; farctl doctor at its own --admin socket tells the two apart";
+}
+
 void check_discovery(const Case& facts, Findings& to) {
     constexpr const char* subject = "discovery";
     const bool has_source = std::ranges::any_of(facts.survey.proxies, [](const ProxyFacts& one) { return !one.discovery.empty(); });
@@ -242,9 +251,7 @@ void check_discovery(const Case& facts, Findings& to) {
         for (const NodeFacts& node : facts.survey.nodes) {
             const std::string trouble = registration_trouble(node);
             if (!trouble.empty())
-                wrong(to, subject, trouble + ": gets miss, changes fail",
-                      "see its log: etcd refuses it, its record is gone, another process has its name, or etcd does not answer it "
-                      "(--discover-fence strict)");
+                wrong(to, subject, trouble + ": gets miss, changes fail", remedy_of_registration(node));
             else if (is_member(node) && node.stats.count("right_left_ms") == 0)
                 wrong(to, subject,
                       node.name + ": etcd does not answer it, so its memory is not read one-sided: each get is a request",

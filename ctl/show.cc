@@ -138,7 +138,10 @@ std::string discovery_trouble(const ProxyFacts& proxy) {
 
 std::string registration_trouble(const NodeFacts& node) {
     if (node.stats.number("serving") != 0u) return {};
-    return node.name + ": it is not registered in etcd, and refuses requests for keys";
+    const auto is_silent = node.stats.number("etcd_silent");
+    if (is_silent == 1u) return node.name + ": etcd does not answer it, so it refuses requests for keys";
+    if (is_silent == 0u) return node.name + ": it is not registered in etcd, and refuses requests for keys";
+    return node.name + ": it is not registered in etcd, or etcd does not answer it, and it refuses requests for keys";
 }
 
 std::string status_text(const Survey& survey, Look look, const std::vector<std::string>& warnings) {

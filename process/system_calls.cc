@@ -48,9 +48,9 @@ constexpr const char* always[] = {
     // files: a reload reads its file, libraries load name services, shared memory is made
     "access", "chdir", "close", "close_range", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fchmod", "fcntl", "fcntl64",
     "flock", "fstat", "fstat64", "fstatat64", "fstatfs", "fstatfs64", "fsync", "ftruncate", "ftruncate64", "getcwd", "getdents",
-    "getdents64", "linkat", "lseek", "_llseek", "lstat", "lstat64", "memfd_create", "newfstatat", "open", "openat", "pread64",
-    "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "rename", "renameat",
-    "renameat2", "stat", "stat64", "statfs", "statfs64", "statx", "umask", "unlink", "unlinkat", "write", "writev",
+    "getdents64", "linkat", "lseek", "_llseek", "lstat", "lstat64", "memfd_create", "newfstatat", "open", "openat", "openat2",
+    "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "rename",
+    "renameat", "renameat2", "stat", "stat64", "statfs", "statfs64", "statx", "umask", "unlink", "unlinkat", "write", "writev",
     // memory
     "brk", "fallocate", "get_mempolicy", "madvise", "mbind", "mincore", "mlock", "mlock2", "mremap", "msync", "munlock",
     "munmap",

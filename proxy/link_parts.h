@@ -29,6 +29,8 @@ struct Down {
 };
 
 // Shortcut: a way to a node that make_channel (node_link.h) prefers to the node's address. Another node may listen there by now.
+// make_channel looks its path up in the kernel's cache alone. The connect() that follows looks it up again, and can wait if the
+// node's own socket is on a file system that stops answering at that moment.
 // Owner: the link's owner; make_channel fills it in.
 struct Shortcut {
     bool taken = false;        // by the last channel

@@ -68,8 +68,9 @@ t_unit_protocol_binary_parse_SOURCES = t/unit/protocol/binary_parse.cc t/unit/pr
 t_unit_daemon_binary_engine_SOURCES = t/unit/daemon/binary_engine.cc t/unit/daemon/binary_fixture.h \
 	t/unit/protocol/binary_packets.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h t/lib/tap.h
 
-check_PROGRAMS += t/unit/proxy/placement t/unit/base/nearest
-TESTS += t/unit/proxy/placement t/unit/base/nearest
+check_PROGRAMS += t/unit/proxy/placement t/unit/base/nearest t/unit/base/host
+TESTS += t/unit/proxy/placement t/unit/base/nearest t/unit/base/host
+t_unit_base_host_SOURCES = t/unit/base/host.cc t/lib/tap.h
 t_unit_base_nearest_SOURCES = t/unit/base/nearest.cc t/lib/tap.h
 t_unit_proxy_placement_SOURCES = t/unit/proxy/placement.cc t/lib/tap.h
 t_unit_proxy_placement_LDADD = $(LDADD) $(LIBMEMCACHED_LIBS)
@@ -331,7 +332,7 @@ EXTRA_DIST += $(test_scripts)
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules, and the fuzz targets, which
 # `make fuzz` runs for longer. ThreadSanitizer has nothing to find in programs of one thread (t/source/tidy.py looks for
 # threads), and slows them down most.
-one_thread_programs = t/unit/base/loaded_library t/unit/base/nearest t/unit/bench/bench t/unit/bench/buffer \
+one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/nearest t/unit/bench/bench t/unit/bench/buffer \
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
 	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \

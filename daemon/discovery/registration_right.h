@@ -28,6 +28,8 @@ class RegistrationRight {
   public:
     // A stop of the process that is shorter is not noticed. Between two calls of runs() it passes much less.
     static constexpr uint64_t runs_ns = 1'000'000'000;
+    // Etcd counts as silent for so long after a request without an answer. The next one ends earlier, also with many endpoints.
+    static constexpr uint64_t silence_ns = 60'000'000'000;
 
     // has_items: of a former run.
     explicit RegistrationRight(bool has_items, bool strict = false)
@@ -44,6 +46,7 @@ class RegistrationRight {
     }
     // etcd did not answer.
     void failed(uint64_t now_ns) {
+        silent_until_ns_ = now_ns + silence_ns;
         if (standing_ == Standing::waits || strict_) return;
         const bool serves = standing_ == Standing::serves && now_ns < serves_until_ns();
         if (!serves && ++failures_ < failures_enough) return;
@@ -56,13 +59,14 @@ class RegistrationRight {
     void refused() {
         goes_on_ = false;
         failures_ = 0;
-        alive_until_ns_ = 0;
+        alive_until_ns_ = silent_until_ns_ = 0;
     }
     // The record is there, under a lease whose request left then.
     void registered(uint64_t sent_ns, uint64_t ttl_ns) {
         standing_ = Standing::serves;
         goes_on_ = true;
         failures_ = 0;
+        silent_until_ns_ = 0;
         reads_until_ns_ = sent_ns + ttl_ns - ttl_ns / rate_error;
     }
     // The record or its lease is gone, or the node is about to drop its items.
@@ -70,7 +74,7 @@ class RegistrationRight {
         standing_ = Standing::lost;
         goes_on_ = false;
         failures_ = 0;
-        reads_until_ns_ = alive_until_ns_ = 0;
+        reads_until_ns_ = alive_until_ns_ = silent_until_ns_ = 0;
     }
     // Without an answer of etcd, the node that lost its registration drops its items (R4).
     bool must_drop() const { return standing_ == Standing::lost && failures_ >= failures_enough; }
@@ -88,6 +92,8 @@ class RegistrationRight {
         reads_until_ns_ = 0;
     }
 
+    // For statistics: etcd does not answer.
+    bool is_silent(uint64_t now_ns) const { return now_ns < silent_until_ns_; }
     uint64_t reads_until_ns() const { return reads_until_ns_; }
     uint64_t serves_until_ns() const { return std::max(reads_until_ns_, alive_until_ns_); }
 
@@ -105,7 +111,8 @@ class RegistrationRight {
     bool goes_on_ = false;   // R2
     uint32_t failures_ = 0;  // in a row, while no request is executed
     uint64_t reads_until_ns_ = 0;
-    uint64_t alive_until_ns_ = 0;  // R2, R3
+    uint64_t alive_until_ns_ = 0;   // R2, R3
+    uint64_t silent_until_ns_ = 0;  // ends by itself: this object learns of no answer that changes no right
 };
 
 }  // namespace farcached::daemon

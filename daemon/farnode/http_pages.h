@@ -19,6 +19,7 @@
 #include <string>
 
 #include "base/node_clock.h"
+#include "daemon/farnode/etcd_silence.h"
 #include "daemon/http/history.h"
 #include "node/service/connection.h"
 #include "node/service/node_stats.h"
@@ -33,6 +34,7 @@ class FarnodeHttp {
     struct Parts {
         const Node& node;
         const NodeStats& stats;
+        const EtcdSilence& silence;
         const NodeFacts& facts;
         NodeReading (*clock)();
         process::HttpServers& http;

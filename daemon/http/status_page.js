@@ -106,6 +106,7 @@ function unanswered(now, old) {
 // Why the source of the list of nodes, or the registration of this node, limits the service.
 function membership(now) {
   const source = now.discovery;
+  if (now.serving === 0 && now.etcd_silent === 1) return ["etcd does not answer, requests are refused"];
   if (now.serving === 0) return ["not registered in etcd, requests are refused"];
   if (now.right_left_ms === 0) return ["etcd does not answer, memory is not read one-sided"];
   if (!source || source.up) return [];

@@ -90,7 +90,8 @@ Result<std::unique_ptr<fabric::Channel>> Nodes::connect_shm(const std::string& p
 }
 
 // Empty: the next channel goes to the node's address. In another container the path may lead to nothing, or to another node's
-// socket; the identity shows that before the greeting does.
+// socket; the identity shows that before the greeting does. The path is etcd's and this thread a worker's, so no file
+// system is asked for it.
 std::string Nodes::take_shortcut(OneNode& node, proxy::Shortcut& shortcut) {
     SharedSocket socket;
     {
@@ -99,7 +100,7 @@ std::string Nodes::take_shortcut(OneNode& node, proxy::Shortcut& shortcut) {
     }
     shortcut.taken = false;
     if (socket == nullptr || shortcut.failed) return {};
-    if (socket_identity(socket->path) != socket->identity) {
+    if (cached_socket_identity(socket->path) != socket->identity) {
         shortcut_failed(node, "its socket is not at " + socket->path + " here");
         return {};
     }

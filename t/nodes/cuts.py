@@ -9,6 +9,7 @@ later than the other one may read old values there until then, and not afterward
 """
 import contextlib
 import os
+import shutil
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ import network as networks  # noqa: E402
 from cluster import nodes_shown  # noqa: E402
 from daemon import is_sanitized, slow_factor  # noqa: E402
 from etcd import Etcd  # noqa: E402
+from farctl import FOLDER, at, farctl, path_of  # noqa: E402
 from farcached import tap, until  # noqa: E402
 from hosted import HostedNode, HostedProxy  # noqa: E402
 from service import listening  # noqa: E402
@@ -32,6 +34,7 @@ if is_sanitized():
 TTL = int(2 * slow_factor())  # seconds
 NODES, PROXIES = ("a", "b", "c"), ("p", "q")
 KEYS = ["key-%d" % i for i in range(20)]
+SILENT = "a: etcd does not answer it, so it refuses requests for keys\n"
 
 
 class Fleet(contextlib.ExitStack):
@@ -45,7 +48,7 @@ class Fleet(contextlib.ExitStack):
         self.etcd = self.enter_context(Etcd(host=self.hosts.address("etcd"), on=self.hosts.on("etcd")))
         found = ("--discover", self.etcd.source())
         self.nodes = {name: self.enter_context(HostedNode(self.hosts, name, *found, "--member-ttl", TTL, "--discover-fence",
-                                                         self.fence)) for name in NODES}
+                                                         self.fence, "--admin", path_of(name))) for name in NODES}
         until(self.etcd.keys, lambda keys: set(keys) == set(NODES))
         self.proxies = {}
         for name in PROXIES:
@@ -157,6 +160,9 @@ def cut(fleet, title, *pairs):
                 judged_from = time.monotonic()
             time.sleep(TTL if leaves else 2 * TTL)
             tap.ok(load.served(), title + ": keys are read and stored during the cut")
+            if fleet.fence == "strict":
+                shown = until(lambda: farctl("status", *at("a"))[1], lambda text: SILENT in text)
+                tap.ok(SILENT in shown, title + ": farctl status names the silence of etcd as the cause", shown)
         tap.ok(fleet.until_used() and load.served(), title + ": mended, both proxies use all nodes")
     tap.is_(load.wrong, [], title + ": each value was stored")
     early = [stale_s for sent, _, stale_s in load.stale if sent < judged_from]
@@ -188,4 +194,7 @@ def main():
     tap.done()
 
 
-main()
+try:
+    main()
+finally:
+    shutil.rmtree(FOLDER, ignore_errors=True)

@@ -266,8 +266,13 @@ void test_membership() {
     node.name = "a";
     node.stats = stats({{"serving", "1"}, {"right_left_ms", "0"}});
     tap::ok(status_text(survey).find("registered") == std::string::npos, "a node that serves");
-    node.stats = stats({{"serving", "0"}});
+    node.stats = stats({{"serving", "0"}, {"etcd_silent", "0"}});
     tap::is(remark(), "a: it is not registered in etcd, and refuses requests for keys\n", "one that does not");
+    node.stats = stats({{"serving", "0"}, {"etcd_silent", "1"}});
+    tap::is(remark(), "a: etcd does not answer it, so it refuses requests for keys\n", "because etcd is silent");
+    node.stats = stats({{"serving", "0"}});
+    tap::is(remark(), "a: it is not registered in etcd, or etcd does not answer it, and it refuses requests for keys\n",
+            "through a proxy, or of an older version: one of the two");
 }
 
 void test_onesided() {

@@ -391,9 +391,21 @@ void test_discovery() {
                 "a source that is down");
         tap::ok(found(facts).remedy.starts_with(source == etcd ? "check etcd, " : "check the DNS server, "), "and its remedy");
     }
-    tap::is(trouble(of("", "", "0", "0")),
-            "wrong discovery: a: it is not registered in etcd, and refuses requests for keys: gets miss, changes fail\n",
-            "a node that is not registered");
+    struct Refusing {
+        const char *etcd_silent, *text, *remedy;
+    };
+    constexpr Refusing refusing[] = {
+        {"0", "it is not registered in etcd, and refuses requests for keys", "see its log: etcd refuses it, "},
+        {"1", "etcd does not answer it, so it refuses requests for keys", "check etcd, "},
+        {"", "it is not registered in etcd, or etcd does not answer it, and it refuses requests for keys", "see its log; farctl "},
+    };
+    for (const Refusing& one : refusing) {
+        Case facts = of("", "", "0", "0");
+        if (*one.etcd_silent != '\0') facts.survey.nodes[0].stats.add("etcd_silent", one.etcd_silent);
+        tap::is(trouble(facts), std::string("wrong discovery: a: ") + one.text + ": gets miss, changes fail\n",
+                "a node that refuses requests");
+        tap::ok(found(facts).remedy.starts_with(one.remedy), "and its remedy");
+    }
     tap::is(trouble(of(etcd, "up", "1", "0")),
             "wrong discovery: a: etcd does not answer it, so its memory is not read one-sided: each get is a request\n",
             "a node whose right has ended");

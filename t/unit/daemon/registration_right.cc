@@ -75,6 +75,26 @@ void strict() {
     tap::is(right.serves_until_ns(), 0u, "a node that leaves serves no more");
 }
 
+// For statistics.
+void silence() {
+    RegistrationRight right(/* has_items= */ true, /* strict= */ true);
+    tap::ok(!right.is_silent(100 * second), "before the first request etcd is not silent");
+    right.failed(100 * second);
+    tap::ok(right.is_silent(100 * second) && right.is_silent(130 * second), "after one without an answer it is");
+    right.failed(140 * second);
+    tap::ok(right.is_silent(190 * second), "and after the next one");
+    tap::ok(!right.is_silent(200 * second), "until none fails");
+    right.failed(210 * second);
+    right.refused();
+    tap::ok(!right.is_silent(211 * second), "a refusal is no silence");
+    right.failed(212 * second);
+    right.registered(213 * second, ttl);
+    tap::ok(!right.is_silent(213 * second), "nor is a registration");
+    right.failed(214 * second);
+    right.lost();
+    tap::ok(!right.is_silent(215 * second), "nor the loss of one, which etcd told");
+}
+
 // A request to etcd may take longer than the lease: to several endpoints, each with an authentication.
 void slow_requests() {
     RegistrationRight right(/* has_items= */ false);
@@ -170,6 +190,7 @@ int main() {
     member();
     etcd_away();
     strict();
+    silence();
     slow_requests();
     stood_still();
     refused();

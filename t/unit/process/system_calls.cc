@@ -3,6 +3,7 @@
 // neither may. A process cannot remove its filter. So all checks run in one process, and the filter with rdma and that
 // without take two.
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/ioctl.h>
@@ -101,6 +102,12 @@ std::vector<Try> allowed() {
          }},
         {"a signal to itself", 0, [] { return none(kill(getpid(), 0)); }},
         {"a TCP socket", 0, [] { return none(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }},
+        {"openat2", 0, [] {
+             open_how how{};
+             how.flags = O_PATH | O_CLOEXEC;
+             const long file = syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how);
+             return file < 0 && errno == ENOSYS ? 0 : file;  // before Linux 5.6
+         }},
         {"memory", 0, [] { return mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1L : 0L; }},
         {"code of a library", 0, [] {
              const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
