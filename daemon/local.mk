@@ -112,7 +112,6 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farcached/udp_sockets.h \
 	daemon/farnode/admin.cc \
 	daemon/farnode/admin.h \
-	daemon/farnode/etcd_silence.h \
 	daemon/farnode/http_pages.cc \
 	daemon/farnode/http_pages.h \
 	daemon/farnode/loop.cc \

@@ -54,9 +54,8 @@ struct FarnodeAdmin::Connection {
 };
 
 FarnodeAdmin::FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket,
-                           const NodeStats& stats, const EtcdSilence& silence, const process::Reloader& reloader,
-                           NodeReading (*clock)())
-    : base_(base), socket_(std::move(socket)), stats_(stats), silence_(silence), reloader_(reloader), clock_(clock) {
+                           const NodeStats& stats, const process::Reloader& reloader, NodeReading (*clock)())
+    : base_(base), socket_(std::move(socket)), stats_(stats), reloader_(reloader), clock_(clock) {
     socket_->open(base_, [this](int fd) { enter(fd); });
 }
 
@@ -173,10 +172,7 @@ void FarnodeAdmin::append_stats(std::string_view group, std::string& out) const 
         return;
     }
     if (group == "groups") text.append(config_group).append(" 1\n");
-    if (group.empty() || group == "general") {
-        if (const auto silent = silence_.number()) text.append(EtcdSilence::name).append(*silent != 0 ? " 1\n" : " 0\n");
-        text += "log_lines_lost " + std::to_string(process::log_lines_lost()) + "\n";
-    }
+    if (group.empty() || group == "general") text += "log_lines_lost " + std::to_string(process::log_lines_lost()) + "\n";
     std::string_view rest = text;
     while (!rest.empty()) {
         const size_t end = rest.find('\n');

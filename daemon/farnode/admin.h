@@ -22,7 +22,6 @@
 #include <string_view>
 
 #include "base/node_clock.h"
-#include "daemon/farnode/etcd_silence.h"
 #include "node/service/node_stats.h"
 #include "process/admin_socket.h"
 #include "process/log.h"
@@ -32,9 +31,9 @@ namespace farcached::node {
 
 class FarnodeAdmin {
   public:
-    // `base`, `stats`, `silence` and `reloader` outlive this. This is made before the loop runs and destroyed after it.
+    // `base`, `stats` and `reloader` outlive this. This is made before the loop runs and destroyed after it.
     FarnodeAdmin(event_base* base, std::unique_ptr<process::AdminSocket> socket, const NodeStats& stats,
-                 const EtcdSilence& silence, const process::Reloader& reloader, NodeReading (*clock)());
+                 const process::Reloader& reloader, NodeReading (*clock)());
     ~FarnodeAdmin();
     FarnodeAdmin(const FarnodeAdmin&) = delete;
     FarnodeAdmin& operator=(const FarnodeAdmin&) = delete;
@@ -55,7 +54,6 @@ class FarnodeAdmin {
     event_base* const base_;
     const std::unique_ptr<process::AdminSocket> socket_;
     const NodeStats& stats_;
-    const EtcdSilence& silence_;
     const process::Reloader& reloader_;
     NodeReading (*const clock_)();
     std::list<Connection> connections_;

@@ -81,8 +81,6 @@ HttpAnswer FarnodeHttp::metrics(const std::string& accept) const {
     text.number(MetricsText::Kind::counter, "log_lines_lost", "lines for stderr that were lost", process::log_lines_lost());
     text.number(MetricsText::Kind::counter, "http_unauthorized", "requests to --http that had no valid token and were refused",
                 parts_.http.unauthorized());
-    if (const auto silent = parts_.silence.number())
-        text.number(MetricsText::Kind::gauge, EtcdSilence::name, EtcdSilence::help, *silent);
     parts_.stats.append_metrics(parts_.clock().seconds, text);
     const MetricsText::Format format = MetricsText::negotiate(accept);
     return {200, MetricsText::content_type(format), text.text(format), {{"Vary", "Accept"}}};
@@ -106,7 +104,6 @@ std::string FarnodeHttp::status() const {
     out.add("connections", opened - std::min(opened, ended));
     out.add("connections_limit", uint32_t(parts_.facts.connections_max));
     stats.each_of_right([&](const ServingRightRow& row, uint64_t value) { out.add(row.name, value); });
-    if (const auto silent = parts_.silence.number()) out.add(EtcdSilence::name, *silent);
     out.add("requests", stats.total(&ServiceCounters::requests));
     out.add("gets", gets + reads);
     out.add("get_hits", stats.total(&ServiceCounters::get_hits) + reads);

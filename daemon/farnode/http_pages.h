@@ -19,7 +19,6 @@
 #include <string>
 
 #include "base/node_clock.h"
-#include "daemon/farnode/etcd_silence.h"
 #include "daemon/http/history.h"
 #include "node/service/connection.h"
 #include "node/service/node_stats.h"
@@ -34,7 +33,6 @@ class FarnodeHttp {
     struct Parts {
         const Node& node;
         const NodeStats& stats;
-        const EtcdSilence& silence;
         const NodeFacts& facts;
         NodeReading (*clock)();
         process::HttpServers& http;

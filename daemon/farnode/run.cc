@@ -284,7 +284,7 @@ NodeFacts facts_of(const conf::Settings& settings, const TcpListeners& listeners
 // "3 connections of proxies, 41200 items in 12 of 64 MB".
 std::string right_text(const FarnodeServer& server) {
     const uint64_t now_ns = boottime_ns();
-    if (!server.right().serves(now_ns) && server.silence().is_silent()) return "; etcd does not answer: requests are refused";
+    if (!server.right().serves(now_ns) && server.right().is_silent()) return "; etcd does not answer: requests are refused";
     if (!server.right().serves(now_ns)) return "; not registered in etcd: requests are refused";
     return server.right().left_ms(now_ns) == 0u ? "; etcd does not answer: memory is not read one-sided" : "";
 }
@@ -462,7 +462,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
             const bool is_new = server.list().registered(revision);
             if (is_new && revision < uint64_t(INT64_MAX)) node.joined(revision, process::node_now());
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
-            server.silence().set(right.is_silent(boottime_ns()));
+            server.right().set_silent(right.is_silent(boottime_ns()));
         };
     }
     auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, etcd->url.nodes(), std::move(member), std::move(items),
@@ -524,8 +524,7 @@ void serve(process::Reloader& reloader, Files& files, TcpListeners listeners, Ad
     if (flush_at != 0) server->schedule_flush(flush_at, process::node_now());
     if (admin != nullptr) server->add_admin(std::move(admin), reloader);
     if (http.listen())
-        pages = std::make_unique<FarnodeHttp>(
-            FarnodeHttp::Parts{node, stats, server->silence(), facts, process::node_reading, http, tcp_port});
+        pages = std::make_unique<FarnodeHttp>(FarnodeHttp::Parts{node, stats, facts, process::node_reading, http, tcp_port});
     if (files.keys != nullptr) server->use_keys(files.keys);
     server->start();
     crawler.start();

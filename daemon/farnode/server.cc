@@ -65,7 +65,7 @@ void FarnodeServer::add(std::unique_ptr<fabric::ChannelListener> listener,
 }
 
 void FarnodeServer::add_admin(std::unique_ptr<process::AdminSocket> socket, const process::Reloader& reloader) {
-    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, silence_, reloader, shared_.clock);
+    admin_ = std::make_unique<FarnodeAdmin>(base_.get(), std::move(socket), stats_, reloader, shared_.clock);
 }
 
 void FarnodeServer::change(uint32_t greeting_ms, double report_share, uint64_t memory_bytes) {

@@ -14,7 +14,6 @@
 #include "base/result.h"
 #include "conf/settings.h"
 #include "daemon/farnode/admin.h"
-#include "daemon/farnode/etcd_silence.h"
 #include "daemon/farnode/loop.h"
 #include "fabric/channel.h"
 #include "fabric/owner.h"
@@ -60,8 +59,6 @@ class FarnodeServer {
     // Of this node as a member of a fleet (S17).
     ServingRight& right() { return shared_.right; }
     const ServingRight& right() const { return shared_.right; }
-    EtcdSilence& silence() { return silence_; }
-    const EtcdSilence& silence() const { return silence_; }
     ListEpoch& list() { return shared_.list; }
     // After start(): the serving threads, which the supervisor watches until stop().
     std::vector<process::Watched> watched();
@@ -97,7 +94,6 @@ class FarnodeServer {
 
     FlushSchedule flushes_;
     ServiceShared shared_;
-    EtcdSilence silence_;
     const NodeFacts& facts_;
     const NodeStats& stats_;
     EventBase base_;

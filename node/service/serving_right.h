@@ -3,7 +3,7 @@
 // the membership of a fleet (daemon/discovery/registration_right.h). Without membership it has no end.
 //
 // Owner: the ServiceShared of all connections. Threads: any may read; limit() comes before any connection, and one thread calls
-// set().
+// set() and set_silent().
 //
 // V1  Each reply and pong has the rest of the right to be read. Proxies read by pointers, by the index and in mapped memory only
 //     while it runs. So leases may be longer than the right, and one reply renews all of a connection. A sublease of a value on
@@ -32,6 +32,10 @@ class alignas(64) ServingRight {
         serves_until_ns_.store(serves_until_ns, std::memory_order_release);
     }
 
+    // etcd does not answer: why the right ends. Else it has no record of the node, or refuses it.
+    void set_silent(bool is_silent) { is_silent_.store(is_silent, std::memory_order_relaxed); }
+    bool is_silent() const { return is_silent_.load(std::memory_order_relaxed); }
+
     bool is_limited() const { return until_ns_.load(std::memory_order_acquire) != UINT64_MAX; }
     // Are requests executed?
     bool serves(uint64_t now_ns) const { return now_ns < serves_until_ns_.load(std::memory_order_acquire); }
@@ -46,6 +50,7 @@ class alignas(64) ServingRight {
   private:
     std::atomic<uint64_t> until_ns_{UINT64_MAX};  // of one-sided reads
     std::atomic<uint64_t> serves_until_ns_{UINT64_MAX};
+    std::atomic<bool> is_silent_{false};
 };
 
 // At a time on CLOCK_BOOTTIME; shown while is_limited(). epoch: ListEpoch::newest().
@@ -56,8 +61,10 @@ struct ServingRightNow {
 };
 using ServingRightRow = StatRow<uint64_t (*)(const ServingRightNow&)>;
 inline constexpr ServingRightRow serving_right_rows[] = {
-    {"serving", "1: the node executes requests; 0: it refuses them, as it is not registered in etcd",
+    {"serving", "1: the node executes requests; 0: it refuses them, as it is not registered in etcd, or etcd does not answer it",
      [](const ServingRightNow& at) { return uint64_t(at.right.serves(at.now_ns)); }, StatKind::gauge},
+    {"etcd_silent", "1: etcd does not answer the node",
+     [](const ServingRightNow& at) { return uint64_t(at.right.is_silent()); }, StatKind::gauge},
     {"right_left_ms", "milliseconds left of the right to read the node's memory one-sided",
      [](const ServingRightNow& at) { return uint64_t(at.right.left_ms(at.now_ns).value_or(0)); }, StatKind::gauge},
     {"list_epoch", "newest epoch of a list of nodes that the node knows of: a revision of etcd",

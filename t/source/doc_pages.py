@@ -37,8 +37,7 @@ daemon/stats/worker_counters.h daemon/stats/stats.cc
 daemon/engine/engine.cc daemon/discovery/shown.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
 daemon/session/datagrams.cc daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
-daemon/farnode/admin.cc daemon/farnode/etcd_silence.h daemon/farnode/http_pages.cc
-daemon/http/history.cc daemon/http/shared_pages.cc
+daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
 node/disk/disk_statistics.h node/peer/peer_statistics.h node/service/node_metrics.cc node/service/node_stats.cc
 node/service/node_stats.h node/service/service_counters.h node/service/serving_right.h node/service/proxy_book.h
 daemon/stats/members_shown.h
