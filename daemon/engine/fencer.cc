@@ -172,7 +172,8 @@ void Fencer::one_ended(proxy::Ticket ticket, bool done) noexcept {
     Work& work = at->second;
     work.done = work.done && done;
     if (--work.unanswered != 0) return;
-    if (!work.done) shared_.nodes.fence_failed(*work.node);
+    const bool first = work.kill.kept != nullptr && work.kill.kept->first;  // the node is used all the same
+    if (!work.done && !first) shared_.nodes.fence_failed(*work.node);
     fences().killed(work.node->fence, std::move(work.kill), work.done, shared_.now());
     works_.erase(at);
     unsettled_ = true;

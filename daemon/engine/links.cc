@@ -222,42 +222,6 @@ LinkPeer* Links::choose(std::string_view key) {
     return peer != nullptr || !set_->options.failover ? peer : choose_elsewhere(spot);
 }
 
-// Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
-// changes: with copies a mutation concerns both nodes.
-bool Links::waits_to_move(std::string_view key, bool changes) const {
-    if (changes && has_copies()) return copies_wait_to_move(key);
-    return any_moved_from(key, /* and_unknown= */ true, [](const LinkPeer& own, const LinkPeer* former) {
-        return own.moves() || (former != nullptr && former->moves());
-    });
-}
-
-// Has the key's former home no connection, so that others may still use the key there (F7)?
-bool Links::may_be_elsewhere(std::string_view key) const {
-    return any_moved_from(key, /* and_unknown= */ false,
-                          [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
-}
-
-// Of the key's present home and each former one, if that is another; nullptr: it is no longer in the set. and_unknown: with the first
-// set any node may be a former one.
-template <class Is>
-bool Links::any_moved_from(std::string_view key, bool and_unknown, Is&& is) const {
-    if constexpr (broken::build)
-        if (broken::s19_move_early) return false;
-    if (set_->placement->is_by_chance()) return false;
-    const LinkPeer& own = *list_[set_->placement->size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
-    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.unknown && !and_unknown) return false;
-        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
-        bool listed = false;
-        for (const auto& peer : list_) {
-            if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
-            listed = true;
-            if (is(own, peer.get())) return true;
-        }
-        return !listed && is(own, nullptr);
-    });
-}
-
 // The first node of the walk that is not out of use, unless it has stale guests (S19).
 LinkPeer* Links::choose_elsewhere(uint32_t spot) {
     const proxy::Placement& placement = *set_->placement;

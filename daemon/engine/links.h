@@ -164,10 +164,10 @@ class Links {
     bool waits_to_move(std::string_view key, bool changes) const;
     bool may_be_elsewhere(std::string_view key) const;
     template <class Is>
-    bool any_moved_from(std::string_view key, bool and_unknown, Is&& is) const;
+    bool any_moved_from(std::string_view key, bool changes, Is&& is) const;
     template <class Is>
-    bool any_pair_moved_from(std::string_view key, bool and_unknown, Is&& is) const;
-    bool copies_wait_to_move(std::string_view key) const;
+    bool any_pair_moved_from(std::string_view key, bool changes, Is&& is) const;
+    bool copies_wait_to_move(std::string_view key, bool changes) const;
     LinkPeer* second_of(std::string_view key);
     LinkPeer* find_near_copy(std::string_view key);
     std::optional<FormerHome> find_former_home(std::string_view key);

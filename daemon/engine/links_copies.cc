@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Links for copies of items (Replicas): the second node of a key, and both nodes of former lists. Also for items that
-// move from node to node (MovedItems).
+// The part of Links for copies of items (Replicas): the second node of a key, and both nodes of former lists. Also for keys that
+// move from node to node (Fences, F7 and F8; MovedItems).
 #include <algorithm>
 
 #include "base/broken.h"
@@ -8,15 +8,51 @@
 
 namespace farcached::daemon {
 
+// Of the key's present home and each former one, if that is another; nullptr: it is no longer in the set. For a mutation by the
+// first set any node is a former one (Fences, F8).
+template <class Is>
+bool Links::any_moved_from(std::string_view key, bool changes, Is&& is) const {
+    if constexpr (broken::build)
+        if (broken::s19_move_early) return false;
+    if (set_->placement->is_by_chance()) return false;
+    const LinkPeer& own = *list_[set_->placement->size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
+    return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
+        if (places.unknown && !changes) return false;
+        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
+        bool listed = false;
+        for (const auto& peer : list_) {
+            if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
+            listed = true;
+            if (is(own, peer.get())) return true;
+        }
+        return !listed && is(own, nullptr);
+    });
+}
+
+// Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
+// changes: with copies a mutation concerns both nodes.
+bool Links::waits_to_move(std::string_view key, bool changes) const {
+    if (changes && has_copies()) return copies_wait_to_move(key, changes);
+    return any_moved_from(key, changes, [](const LinkPeer& own, const LinkPeer* former) {
+        return own.moves() || (former != nullptr && former->moves());
+    });
+}
+
+// Has the key's former home no connection, so that others may still use the key there (F7)?
+bool Links::may_be_elsewhere(std::string_view key) const {
+    return any_moved_from(key, /* changes= */ false,
+                          [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
+}
+
 // Has the key other nodes than before, or in another order, and is one of all these as asked?
 template <class Is>
-bool Links::any_pair_moved_from(std::string_view key, bool and_unknown, Is&& is) const {
+bool Links::any_pair_moved_from(std::string_view key, bool changes, Is&& is) const {
     if constexpr (broken::build)
         if (broken::s19_move_early) return false;
     const proxy::Placement& placement = *set_->placement;
     const proxy::NodePair now = placement.pair_of(key);
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.unknown && !and_unknown) return false;
+        if (places.unknown && !changes) return false;
         const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
         if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
         if (is(*list_[now.first]) || is(*list_[now.second])) return true;
@@ -24,13 +60,13 @@ bool Links::any_pair_moved_from(std::string_view key, bool and_unknown, Is&& is)
     });
 }
 
-bool Links::copies_wait_to_move(std::string_view key) const {
-    return any_pair_moved_from(key, /* and_unknown= */ true, [](const LinkPeer& peer) { return peer.moves(); });
+bool Links::copies_wait_to_move(std::string_view key, bool changes) const {
+    return any_pair_moved_from(key, changes, [](const LinkPeer& peer) { return peer.moves(); });
 }
 
 bool Links::copies_may_be_elsewhere(std::string_view key) const {
     return fencer_->anything_moves() && has_copies() &&
-           any_pair_moved_from(key, /* and_unknown= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
+           any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
 }
 
 LinkPeer* Links::second_of(std::string_view key) {
@@ -40,7 +76,7 @@ LinkPeer* Links::second_of(std::string_view key) {
 LinkPeer* Links::choose_to_read(std::string_view key, bool plain) {
     LinkPeer* const peer = choose(key);
     if (!has_copies() || (peer != nullptr && !(plain && peer->is_quiet() && keeps_copy(key)))) [[likely]] return peer;
-    if (fencer_->anything_moves() && (copies_wait_to_move(key) || copies_may_be_elsewhere(key))) return peer;
+    if (fencer_->anything_moves() && (copies_wait_to_move(key, /* changes= */ false) || copies_may_be_elsewhere(key))) return peer;
     LinkPeer* const second = second_of(key);
     return peer == nullptr || (second != nullptr && second->replies()) ? second : peer;
 }

@@ -181,7 +181,8 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
                 return put_out(fence);
             if constexpr (broken::build)
                 if (broken::s19_keep_moved) fence.kept.reset();
-            if (fence.killing || fence.kept != nullptr || !fence.stale.empty() || !all_took(fence.state_since)) return false;
+            if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
+            if (fence.kept != nullptr && !fence.kept->first) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -217,8 +218,10 @@ uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
     const bool waits = !seen.up && fence.shown.state != FenceState::leaving;
     const uint64_t soon_ns = std::max(now_ns + (waits ? look_again_down_ns : look_again_ns), fence.retry_at_ns);
     if (fence.shown.state == FenceState::out && seen.busy) return now_ns + look_again_ns;
+    const bool first = fence.kept != nullptr && fence.kept->first;
+    if (first && seen.deletes && !seen.up) return std::min(soon_ns, std::max(fence.first_until_ns, now_ns + look_again_ns));
     if (fence.shown.state == FenceState::out) return wants_out(fence, seen.drained) ? UINT64_MAX : soon_ns;
-    if (fence.shown.state != FenceState::in_use) return soon_ns;
+    if (fence.shown.state != FenceState::in_use || fence.kept != nullptr) return soon_ns;
     if (!fence.tainted) return UINT64_MAX;
     return fence.guests.all() ? std::max(fence.guests_until_ns, soon_ns) : soon_ns;
 }
@@ -240,11 +243,11 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
     Attended attended{generation_.load(std::memory_order_relaxed)};
     attended.changed = attended.generation != before;
     for (Seen& seen : nodes) {
-        const Fence& fence = *seen.fence;
+        Fence& fence = *seen.fence;
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         seen.takes_guests = !fence.tainted;
-        seen.deletes = deletes(fence);
+        seen.deletes = deletes(fence) && !is_told_later(fence, now_ns);
         seen.lost = wants_out(fence, /* drained= */ false);
         const uint64_t again_ns = again_at_ns(seen, now_ns);
         attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
@@ -297,9 +300,11 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
 void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
-        // Two changes, and the node has not answered yet. A change keeps no more than the first list did.
+        // Two lists, and the node has not answered yet. What a change keeps is in the first list, too.
         if (fence.kept != nullptr && !fence.kept->first) fence.stale.become_all();
         fence.kept = std::move(kept);
+        fence.first_until_ns = 0;
+        fence.first_refused = false;
     }
     const bool is_used = fence.shown.state == FenceState::in_use || waits(fence);
     if (joins && is_used) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
@@ -311,12 +316,21 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
 void Fences::tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     fence.kept = std::move(kept);
-    enter(fence, FenceState::moving);
+    generation_.fetch_add(1, std::memory_order_release);
+}
+
+bool Fences::is_told_later(Fence& fence, uint64_t now_ns) const {
+    if (fence.kept == nullptr || !fence.kept->first) return false;
+    if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
+    if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
+    const auto is_up = [](Fence::Link link) { return link == Fence::Link::up; };
+    return now_ns >= fence.first_until_ns && std::ranges::none_of(fence.links, is_up);
 }
 
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
-    return deletes(fence) || fence.shown.state == FenceState::moving;
+    const bool first = fence.kept != nullptr && fence.kept->first;
+    return (deletes(fence) && !(first && fence.first_refused)) || fence.shown.state == FenceState::moving;
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
@@ -326,6 +340,7 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
     if (kill.what == Kill::What::moved) {
         if (done && fence.kept == kill.kept) fence.kept.reset();
         if (done) return;
+        if (fence.kept == kill.kept && kill.kept->first) fence.first_refused = true;
     }
     if (done) {
         fence.shown.killed += kill.keys.size();

@@ -32,8 +32,9 @@
 //     every worker has taken the set. A request for a key that moved waits if its present node or its former one is `moving`, until
 //     no node with a connection is. If the former node is in the set and has no connection, it may still serve others
 //     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
-//     Nodes of the first set of etcd are `moving`, too: lists before it are not known, so each key may have been at any of them
-//     (ListEpoch, E5). A node without a connection makes no key unavailable then. It deletes once it has one.
+// F8  With etcd the nodes of the first set are told of it, too, and those that join (Kept::first; ListEpoch, E5). Lists before it
+//     are not known: each key may have been at any node. So all mutations wait until the nodes have replied, but not for one that
+//     has lost its connection, has none first_wait_ns after it was to be told, or refuses. Such a node is told later.
 #pragma once
 
 #include <array>
@@ -134,6 +135,8 @@ class Fence {
     GuestMarks known;             // guests of its keys, by their gutter's `run` (F6)
     KeySet stale, guests;
     std::shared_ptr<const Kept> kept;         // F7: not deleted yet are all items but these; nullptr: nothing
+    uint64_t first_until_ns = 0;              // F8: without a connection requests wait until then; 0: not begun
+    bool first_refused = false;               // F8: the node was asked, and nothing waits for it any more
     bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
@@ -157,7 +160,7 @@ class Fences {
         // Set by attend():
         FenceState state = FenceState::in_use;
         bool takes_guests = true;
-        bool deletes = false;                // items of keys that moved away may still be there (F7)
+        bool deletes = false;                // items of keys that moved away may still be there (F7), and requests wait for that
         bool lost = false;                   // a worker has no connection
         bool rejoined = false;               // in use again, by this call
         Kill kill = {};                      // to be done by this worker; killed() ends it
@@ -179,6 +182,8 @@ class Fences {
     // Changes whenever workers are to attend.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     void change() noexcept;
+    static constexpr uint64_t first_wait_ns = 100'000'000;
+
     // At the end of a tick. The worker follows the states before its next request. Its first call makes others wait for it,
     // until leave().
     Attended attend(uint32_t worker, std::span<Seen> nodes, bool failover, uint64_t now_ns) noexcept;
@@ -191,7 +196,7 @@ class Fences {
     bool knows(const Fence& own, const Guest& guest) const;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
-    // Of a node of the first set, before any worker uses it.
+    // Of a node of the first set, before any worker uses it (F8).
     void tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
     bool moves(const Fence& fence) const;
@@ -209,6 +214,8 @@ class Fences {
     static bool deletes(const Fence& fence) {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
+    // F8: does nothing wait for the node, though it is to be told?
+    bool is_told_later(Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
     bool enter(Fence& fence, FenceState next);

@@ -36,12 +36,6 @@ KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has,
 
 using OwnedKeys = protocol::OwnedKeys;
 
-OwnedKeys all_keys(const KeyPlace& place) {
-    OwnedKeys all{.place = place};
-    all.arcs = {{0, UINT32_MAX}};
-    return all;
-}
-
 std::vector<std::string> addresses_of(const OneNode& node) {
     return node.found_at.empty() ? std::vector<std::string>{node.address} : node.found_at;
 }
@@ -69,24 +63,18 @@ class PairChange {
     };
     PairChange(const NodeSet& last, const NodeSet& next) : last_(last), next_(next), nodes_(next.members.size()) {
         for (Node& node : nodes_) node.kept.place = node.unmoved.place = next.placement->place();
+        if (next.placement->points().empty()) return;
+        identify();
         if (last.placement->place() != next.placement->place() || last.placement->points().empty()) return;
-        std::vector<uint32_t> ends = last.placement->points(), more = next.placement->points();
-        ends.insert(ends.end(), more.begin(), more.end());
-        ends.push_back(UINT32_MAX);
-        std::ranges::sort(ends);
-        ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-        uint32_t first = 0;
-        for (const uint32_t end : ends) {
-            add({first, end});
-            first = end + 1;
-        }
+        std::vector<uint32_t> points = last.placement->points(), more = next.placement->points();
+        points.insert(points.end(), more.begin(), more.end());
+        each_arc(std::move(points), [this](OwnedKeys::Arc arc) { add(arc); });
     }
 
     struct Node {
         OwnedKeys kept, unmoved;
         bool changed = false;
-        uint64_t identity = 1;  // KeptKeys::identity
-        Homes last = {};        // of the last arc; not the node's: none
+        uint64_t identity = 1;
     };
     const Node& at(size_t place) const { return nodes_[place]; }
 
@@ -102,21 +90,43 @@ class PairChange {
         else
             keys.arcs.push_back(arc);
     }
-    // Arcs that the former list alone divides have no effect.
+    // No arc has homes that change within it.
+    template <class Visit>
+    static void each_arc(std::vector<uint32_t> points, Visit&& visit) {
+        points.push_back(UINT32_MAX);
+        std::ranges::sort(points);
+        points.erase(std::unique(points.begin(), points.end()), points.end());
+        uint32_t first = 0;
+        for (const uint32_t point : points) {
+            visit(OwnedKeys::Arc{first, point});
+            first = point + 1;
+        }
+    }
+    // KeptKeys::identity, by the next list: of the arcs where the node's homes change.
+    void identify() {
+        const KeyPlace place = next_.placement->place();
+        const uint8_t kind[] = {uint8_t(place.hash), uint8_t(place.tag_open), uint8_t(place.tag_close)};
+        for (Node& node : nodes_) node.identity = hash_bytes(kind, sizeof kind, /* seed= */ 0) | 1;  // never 0
+        std::vector<Homes> last(nodes_.size());
+        each_arc(next_.placement->points(), [&](OwnedKeys::Arc arc) {
+            const Homes has = homes(next_, arc.last);
+            for (size_t i = 0; i < nodes_.size(); i++) {
+                const Homes own = has.has(next_.members[i].one.get()) ? has : Homes();
+                if (std::exchange(last[i], own) != own) identify(nodes_[i], arc.first, own);
+            }
+        });
+    }
     static void identify(Node& node, uint32_t begin, const Homes& homes) {
-        if (std::exchange(node.last, homes) == homes) return;
         node.identity = hash_bytes(&begin, sizeof begin, node.identity);
         for (const OneNode* const home : {homes.first, homes.second}) {
             const std::string name = home == nullptr ? std::string() : home->name;
-            node.identity = hash_bytes(name.c_str(), name.size() + 1, node.identity);
+            node.identity = hash_bytes(name.c_str(), name.size() + 1, node.identity) | 1;
         }
-        node.identity |= 1;  // never 0
     }
     void add(OwnedKeys::Arc arc) {
         const Homes had = homes(last_, arc.last), has = homes(next_, arc.last);
         for (size_t i = 0; i < nodes_.size(); i++) {
             const OneNode* const node = next_.members[i].one.get();
-            identify(nodes_[i], arc.first, has.has(node) ? has : Homes());
             if (!had.has(node) && !has.has(node)) continue;
             if (had != has) nodes_[i].changed = true;
             if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
@@ -141,12 +151,13 @@ KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSe
     return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), next.epoch, false, older_bytes});
 }
 
-// nullptr: it takes too long to tell.
+// nullptr: it is no key, or takes too long to tell.
 KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
+    if (keys.lists[0].none()) return nullptr;
     keys.first = true;
     std::string text = protocol::kept_text(keys);
     if (text.size() > protocol::kept_bytes_max) return nullptr;
-    return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), set.epoch, true});
+    return std::make_shared<const Kept>(Kept{std::move(text), false, set.epoch, true});
 }
 
 }  // namespace
@@ -154,6 +165,7 @@ KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
 std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const PairChange pairs(last, next);
+    const std::vector<KeptKeys> firsts = first(next);
     const bool between = was_gone_between(last, next);
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
@@ -163,8 +175,9 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         if (stays && (node.changed || node.kept.none()))
             changes[i].kept = kept_of(node, last, next);
         else if (stays && between)
-            changes[i].kept = kept_of({all_keys(node.kept.place), node.unmoved, true}, last, next);
-        if (returns) changes[i].kept = kept_of({none, none, true}, last, next);
+            changes[i].kept = kept_of(node, last, next);
+        if (returns) changes[i].kept = kept_of({none, none, true, node.identity}, last, next);
+        if (!stays && !returns && !firsts.empty()) changes[i].kept = firsts[i];
         changes[i].joins = changes[i].kept != nullptr || !stays;
     }
     return changes;
@@ -174,7 +187,8 @@ std::vector<std::shared_ptr<const Kept>> MovedKeys::first(const NodeSet& set) {
     std::vector<std::shared_ptr<const Kept>> kept;
     if constexpr (broken::build)
         if (broken::s17_skip_first_list) return kept;
-    if (set.epoch == nullptr) return kept;
+    const bool reads_only = set.options.key != nullptr && set.options.key->role() == protocol::AuthRole::reader;
+    if (set.epoch == nullptr || reads_only) return kept;
     if (!set.options.copies) {
         for (OwnedKeys& own : owned_of(set)) kept.push_back(first_of({{std::move(own)}}, set));
     } else if (!set.placement->points().empty()) {
@@ -207,6 +221,7 @@ bool MovedKeys::keeps_nothing(const NodeSet& last, const OneNode& node) const {
 std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const std::vector<protocol::OwnedKeys> had = owned_of(last), has = owned_of(next);
+    const std::vector<KeptKeys> firsts = first(next);
     for (size_t i = 0; i < changes.size(); i++) {
         KeptKeys& kept = changes[i].kept;
         const protocol::OwnedKeys* const own = has.empty() ? nullptr : &has[i];
@@ -218,6 +233,8 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         } else if (keeps_nothing(last, *next.members[i].one)) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
+        } else if (!firsts.empty()) {
+            kept = firsts[i];
         }
         changes[i].joins = kept != nullptr || at == last.members.end();
     }
@@ -264,6 +281,7 @@ void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
     std::vector<FormerPlaces> former;
     if (moves) former = last.former;
+    std::erase_if(former, [](const FormerPlaces& places) { return places.unknown; });
     FormerPlaces& places = former.emplace_back();
     if (!last.placement->is_by_chance()) places.placement = last.placement;
     for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);

@@ -5,10 +5,11 @@
 // V1  A node of both lists keeps the items of the keys that both give it, as their own node or, with copies, as their second one.
 // V2  A node that an earlier list had keeps nothing, if the last one had not, or under another name: others had its keys meanwhile.
 // V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker
-//     uses it while another one uses the former home of its keys.
+//     uses it while another one uses the former home of its keys. With etcd it keeps its keys of the new list (V5).
 // V4  A node whose host has other addresses now (conf::NodeSpec::addresses) keeps nothing. It may be the process of before, and the
 //     deletes of the former node that are not done yet are forgotten.
-// V5  The first list of etcd is told, too (ListEpoch, E5). Keys that take too long to describe are not: they would all be deleted.
+// V5  With etcd the first list is told, too, and a node that joins is told its keys (ListEpoch, E5). Nothing is told of keys that
+//     take too long to describe, which would all be deleted, nor to a node without keys, nor by a reader, which stores nothing.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,7 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
-    // Of each member of the first set: it keeps its own keys (V5). Empty: nobody knows which, or the set has no epoch.
+    // Of each member: what it is told if this process knows no former list of it (V5); nullptr: nothing. Empty: none is told.
     static std::vector<std::shared_ptr<const Kept>> first(const NodeSet& set);
     // Leaves out of the set the changes from before other options than its own placed the keys.
     void forget_changes(const NodeSet& last, NodeSet& next);

@@ -388,8 +388,10 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     const bool is_known = is_first && (!tells || !has_epoch);  // nothing tells what other proxies had
     const bool deletes = !is_known && (!has_epoch || list.kept(began, keys));
     const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
-    if (deletes && !keys->keeps_all()) return begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}});
+    const bool walks = deletes && !keys->keeps_all();
+    if (walks && begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}})) return true;
     list.deleted(keys);
+    if (walks) return false;
     turn.replies.add(protocol::DoneReply(), reply_to(tag));
     return true;
 }

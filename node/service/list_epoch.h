@@ -20,7 +20,7 @@
 // E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it tells its first list,
 //     too (`first`). If that is the last one that was told, and the node has deleted what it does not keep, there is nothing to
 //     do. Otherwise it is a change: the node executes requests of earlier epochs for its own keys alone, or, where items have
-//     copies, for none. So no list is used before its nodes know it.
+//     copies, for none. So no proxy changes an item by a list that its nodes do not know. A node that joins is told its keys, too.
 #pragma once
 
 #include <algorithm>
@@ -57,14 +57,15 @@ class ListEpoch {
     // others before (E5); else deleted() follows.
     bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
-        const bool knows = keys != nullptr && keys->first && has_deleted_ && is_last(*keys);
+        if (keys != nullptr && keys->first && has_deleted_ && is_last(*keys)) {
+            known_ = std::max(known_, epoch);
+            return false;
+        }
         if (keys == nullptr || !keys->unmoved.has_value())
             take_own(epoch, std::move(keys));
-        else if (knows)
-            known_ = std::max(known_, epoch);
         else
             changed(epoch, std::move(keys));
-        return !knows;
+        return true;
     }
     // The node has deleted all items that these do not keep.
     void deleted(const std::shared_ptr<const protocol::KeptKeys>& keys) {
@@ -109,12 +110,14 @@ class ListEpoch {
     bool is_last(const protocol::KeptKeys& keys) const {
         if (last_ == nullptr || last_->unmoved.has_value() != keys.unmoved.has_value()) return false;
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
-        return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();
+        return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();  // "none" may stand for any keys
     }
     void take_own(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         // A proxy tells "none" of any keys that take too long to describe.
         const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
         if (same && epoch > other_) began_ = std::min(began_, epoch);
+        const bool is_before = epoch < known_ && (keys == nullptr || !is_last(*keys));
+        if (is_before) epoch_.store(std::max(known_, newest()), std::memory_order_release);
         if (epoch < newest()) {
             if (!same && epoch > other_) other_ = epoch;
             if (!same && epoch >= began_) began_ = newest();
@@ -130,7 +133,7 @@ class ListEpoch {
         if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
     }
-    // With copies. Another list from before known_ is no longer the list at known_.
+    // With copies.
     void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         if (epoch < known_ && !is_last(*keys)) epoch = known_;
         else if (epoch >= newest()) follow(keys);
@@ -162,7 +165,8 @@ class ListEpoch {
     uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
-    // E5: what the newest list told last; nullptr: not known. With copies: the newest epoch at which a proxy told it again.
+    // E5: what the newest list told last; nullptr: not known; and the newest epoch at which a proxy told it again. Another list of
+    // an epoch before that is an old one.
     std::shared_ptr<const protocol::KeptKeys> last_;
     bool has_deleted_ = false;
     uint64_t known_ = 0;

@@ -195,8 +195,8 @@ def write_weight(folder, name, weight):
 
 class Relay:
     """Forwards connections to a port. cut(): a connection ends after so many further bytes of answers. before(): calls once, when a
-    request for that path comes, before it is forwarded. close(), open(): connections are refused in between. silence_watches: nothing
-    is told by watches. requests, replies: all bytes of them."""
+    request for that path comes, before it is forwarded. close(), open(): connections are refused in between. silence_watches:
+    watches tell nothing. requests, replies: all bytes of them."""
 
     def __init__(self, port):
         self.target = port

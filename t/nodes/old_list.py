@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 
@@ -207,7 +208,7 @@ def silent_watch(etcd):
             fleet.until_list("new", "ab" + names[:at + 1])
             assert {fleet.stored("new", key, "two") for key in KEYS} == {"STORED"}
             values = {fleet.stored("old", key, name) for key in KEYS}, {new.get(key) for key in KEYS}
-            tap.is_(values, ({"STORED"}, {name.encode()}), "a silent watch: all keys are stored in the end, by the list with " + name)
+            tap.is_(values, ({"STORED"}, {name.encode()}), "a silent watch: all keys are stored in the end, with " + name)
         took, asked = time.monotonic() - begun, relay.requests.count(b"/kv/range HTTP") - questions
         without = int(took / QUESTION_S) + 1 + len(names)  # and a range for each node
         tap.ok(asked > without, "because a farcached whose request is refused asks etcd at once", took, asked)
@@ -224,10 +225,12 @@ class Farcached:
         stack.callback(self.table.unlink)
 
     @contextlib.contextmanager
-    def running(self, names):
+    def running(self, names, up=None):
         with Daemon("--discover", self.source, "-o", "replicas=%d,%s" % (self.replicas, self.table.options()), threads=2,
                     **self.faults) as daemon, daemon.client() as client:
-            shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and all_up(shown))
+            wanted = set(up or names)
+            shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and
+                          {name for name, one in shown.items() if one["state"] == "up"} == wanted)
             assert set(shown) == set(names), shown
             yield daemon, client
 
@@ -262,6 +265,41 @@ def no_one_stays(etcd, prefix, replicas, faults=None):
             again = [int(daemon.stats("node " + name)["cmd_keep"]) for name in "abc"]
             tap.is_([now - then for now, then in zip(again, passes)], [1, 1, 1], "and each node is told once")
         return values
+
+
+def beside_others(etcd, replicas):
+    """farcached start while another one runs, all nodes but the first restart once, and one is down, but listed."""
+    title = "replicas %d: " % replicas
+    with contextlib.ExitStack() as stack:
+        prefix = "/beside-%d" % replicas
+        one, two = (Farcached(stack, etcd, prefix, replicas) for _ in range(2))
+        nodes = {name: stack.enter_context(Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover",
+                                                   one.source, "--member-ttl", 60)) for name in "abc"}
+        stays, client = stack.enter_context(one.running("abc"))
+        for name in "bc":
+            nodes[name].stop()
+            nodes[name].start()
+        until(lambda: nodes_shown(stays), lambda shown: set(shown) == set("abc") and all_up(shown))
+        store_all(client, "one")
+        etcd.put(prefix + "/other", b"1")  # the epoch of one that starts now is later
+        refused = [int(stays.stats("node " + name)["requests_old_list"]) for name in "abc"]
+        with two.running("abc") as (_, other):
+            tap.is_({other.get(key) for key in KEYS}, {b"one"}, title + "a farcached that starts beside another one reads all")
+            tap.is_(answers(client, KEYS, "two"), {"STORED"}, title + "and the other one stores all keys, by an earlier epoch")
+            now = [int(stays.stats("node " + name)["requests_old_list"]) for name in "abc"]
+            tap.is_(now, refused, title + "no request was refused")
+            tap.is_({other.get(key) for key in KEYS}, {b"two"}, title + "both see the same")
+        homes = {key: stays.stats("route " + key) for key in KEYS}
+        nodes["c"].expect_exit = -signal.SIGKILL
+        nodes["c"].stop(signal.SIGKILL)
+        lost = [key for key in KEYS if homes[key]["node"] == "c" or homes[key].get("copy") == "c"]
+        kept = [key for key in KEYS if key not in lost]
+        with two.running("abc", up="ab") as (_, other):
+            tap.ok(lost and kept and set(etcd.keys(prefix + "/nodes/")) == set("abc"), title + "a node is down, and listed")
+            tap.is_(answers(other, kept, "three"), {"STORED"}, title + "a farcached that starts then stores the keys of the others")
+            tap.is_({other.get(key) for key in kept}, {b"three"}, title + "and reads them")
+            values = until(lambda: {other.get(key) for key in lost}, lambda values: values == {b"two"} or replicas == 1)
+            tap.is_(values, {b"two"} if replicas == 2 else {None}, title + "and of the one that is down, the copies")
 
 
 def between(etcd):
@@ -299,6 +337,8 @@ def main():
         untold(etcd)
         silent_watch(etcd)
         between(etcd)
+        for replicas in (1, 2):
+            beside_others(etcd, replicas)
         tap.ok(is_broken(etcd), "S17_EPOCH broken: an old list reads old values")
     tap.done()
 

@@ -147,7 +147,11 @@ void first_lists() {
     list.deleted(last);
     tap::ok(!list.kept(25, first(true)) && !list.kept(3, first(true)), "then the same list is known");
     tap::is(seen(list, 24) + seen(list, 25), "----", "and requests are executed as before");
-    tap::is(list.newest(), uint64_t(25), "but one of a list in between is known as old");
+    tap::is(list.newest(), uint64_t(24), "proxies with the same list and an earlier epoch keep their right");
+    const auto between = without_copies(false);
+    tap::ok(list.kept(23, between) && list.newest() == 25, "another list from before is an old one");
+    list.deleted(between);
+    tap::ok(!list.kept(26, first(true)), "and does not replace the known one");
     const auto change = without_copies(false);
     tap::ok(list.kept(30, change) && list.kept(31, without_copies(false)), "a change is always followed");
     list.deleted(change);
