@@ -31,7 +31,7 @@ std::string boot_name();
 // known.
 std::string socket_identity(const std::string& path);
 // The same for threads that must not wait, at a path that others chose. Empty, too, if a part of the path is a symbolic link, or is
-// not in the kernel's cache: a file system would be asked, and its server may not answer. The folders of a socket in use are in the
+// not in the kernel's cache. The server of a file system may not answer. The folders of a socket in use are in the
 // cache. Before Linux 5.12 all paths are followed, and it may wait.
 std::string cached_socket_identity(const std::string& path);
 

@@ -36,7 +36,7 @@ constexpr uint32_t version_with_epoch = 8;    // before it, no proxy names the e
 constexpr uint32_t version_with_holds = 9;    // before it, no node has copies of another one's items
 constexpr uint32_t version_with_moved = 10;   // before it, `moved_since` is unknown, and CopiesRecord has no name
 constexpr uint32_t version_with_list_of_mark = 11;  // before it, `moved_since` counts by older lists, too
-constexpr uint32_t version_with_first_list = 12;    // before it, no proxy tells its first list (KeptKeys::first)
+constexpr uint32_t version_with_first_list = 12;    // before it, no proxy sends its first list (KeptKeys::first)
 
 // ---- every frame ------------------------------------------------------------------------------------
 //

@@ -168,7 +168,7 @@ EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool was_behind = std::exchange(behind, newest > book_.newest() || range->count != book_.keys());
     if (lost_history || (behind && was_behind)) return Next::range;
     if (!behind) book_.is_complete(range->revision);
-    else if (was_soon) asks_soon_ = true;  // the watch tells it meanwhile, or the next question finds it
+    else if (was_soon) asks_soon_ = true;  // the next question finds it, unless the watch comes first
     publish();  // a change that the watch has told, so that the list before it does not get the newer epoch
     confirm();
     return Next::go_on;

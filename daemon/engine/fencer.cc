@@ -176,6 +176,7 @@ void Fencer::one_ended(proxy::Ticket ticket, bool done) noexcept {
     if (!work.done && !first) shared_.nodes.fence_failed(*work.node);
     fences().killed(work.node->fence, std::move(work.kill), work.done, shared_.now());
     works_.erase(at);
+    if (first) wake_others();
     unsettled_ = true;
     again_at_ns_ = 0;
 }

@@ -124,6 +124,7 @@ class Fencer final : private proxy::ReplySink {
     void answered(proxy::Ticket ticket, proxy::Answer&) override { one_ended(ticket, true); }
     // A node that executes nothing for an older list has deleted the key when it moved away.
     void failed(proxy::Ticket ticket, const proxy::Failed& failed) override {
+        if (failed.refusal.has_value()) works_.at(uint64_t(ticket)).kill.refused = true;
         one_ended(ticket, failed.refusal == protocol::RequestRefusal::old_list);
     }
     void wake_others();

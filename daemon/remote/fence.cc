@@ -247,7 +247,7 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         seen.takes_guests = !fence.tainted;
-        seen.deletes = deletes(fence) && !is_told_later(fence, now_ns);
+        seen.deletes = deletes(fence) && !is_sent_later(fence, now_ns);
         seen.lost = wants_out(fence, /* drained= */ false);
         const uint64_t again_ns = again_at_ns(seen, now_ns);
         attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
@@ -300,7 +300,7 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
 void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
-        // Two lists, and the node has not answered yet. What a change keeps is in the first list, too.
+        // Two lists, and the node has not answered yet. A change keeps no item that the first list does not.
         if (fence.kept != nullptr && !fence.kept->first) fence.stale.become_all();
         fence.kept = std::move(kept);
         fence.first_until_ns = 0;
@@ -313,13 +313,13 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
     fence.run = Fence::new_run();
 }
 
-void Fences::tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept {
+void Fences::send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     fence.kept = std::move(kept);
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-bool Fences::is_told_later(Fence& fence, uint64_t now_ns) const {
+bool Fences::is_sent_later(Fence& fence, uint64_t now_ns) const {
     if (fence.kept == nullptr || !fence.kept->first) return false;
     if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
     if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
@@ -329,8 +329,10 @@ bool Fences::is_told_later(Fence& fence, uint64_t now_ns) const {
 
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
+    if (fence.shown.state == FenceState::moving) return true;
     const bool first = fence.kept != nullptr && fence.kept->first;
-    return (deletes(fence) && !(first && fence.first_refused)) || fence.shown.state == FenceState::moving;
+    if (!first) return deletes(fence);
+    return !fence.first_refused && std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();  // else it is sent later
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
@@ -338,9 +340,10 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
     CHECK(fence.killing);
     fence.killing = false;
     if (kill.what == Kill::What::moved) {
+        if (kill.kept->first) generation_.fetch_add(1, std::memory_order_release);
         if (done && fence.kept == kill.kept) fence.kept.reset();
         if (done) return;
-        if (fence.kept == kill.kept && kill.kept->first) fence.first_refused = true;
+        if (fence.kept == kill.kept && kill.kept->first) fence.first_refused = fence.first_refused || kill.refused;
     }
     if (done) {
         fence.shown.killed += kill.keys.size();

@@ -32,9 +32,10 @@
 //     every worker has taken the set. A request for a key that moved waits if its present node or its former one is `moving`, until
 //     no node with a connection is. If the former node is in the set and has no connection, it may still serve others
 //     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
-// F8  With etcd the nodes of the first set are told of it, too, and those that join (Kept::first; ListEpoch, E5). Lists before it
-//     are not known: each key may have been at any node. So all mutations wait until the nodes have replied, but not for one that
-//     has lost its connection, has none first_wait_ns after it was to be told, or refuses. Such a node is told later.
+// F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
+//     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
+//     They do not wait for a node that has lost its connection, that has none after first_wait_ns, or that refuses. Such a node
+//     receives the list later.
 #pragma once
 
 #include <array>
@@ -113,6 +114,7 @@ struct Kill {
     enum class What : uint8_t { none, moved, stale, guests } what = What::none;
     std::shared_ptr<const Kept> kept;  // moved: all but these
     bool flush = false;
+    bool refused = false;  // by the node
     std::vector<std::string> keys;
 };
 
@@ -136,7 +138,7 @@ class Fence {
     KeySet stale, guests;
     std::shared_ptr<const Kept> kept;         // F7: not deleted yet are all items but these; nullptr: nothing
     uint64_t first_until_ns = 0;              // F8: without a connection requests wait until then; 0: not begun
-    bool first_refused = false;               // F8: the node was asked, and nothing waits for it any more
+    bool first_refused = false;               // F8: by the node; nothing waits for it any more
     bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
@@ -197,7 +199,7 @@ class Fences {
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
     // Of a node of the first set, before any worker uses it (F8).
-    void tell_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
+    void send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
     bool moves(const Fence& fence) const;
     static void answered(Fence& gutter) noexcept { gutter.guests_under_way.fetch_sub(1, std::memory_order_acq_rel); }
@@ -214,8 +216,8 @@ class Fences {
     static bool deletes(const Fence& fence) {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
-    // F8: does nothing wait for the node, though it is to be told?
-    bool is_told_later(Fence& fence, uint64_t now_ns) const;
+    // F8: may mutations go on before the node has the list?
+    bool is_sent_later(Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
     bool enter(Fence& fence, FenceState next);

@@ -8,8 +8,8 @@
 //     uses it while another one uses the former home of its keys. With etcd it keeps its keys of the new list (V5).
 // V4  A node whose host has other addresses now (conf::NodeSpec::addresses) keeps nothing. It may be the process of before, and the
 //     deletes of the former node that are not done yet are forgotten.
-// V5  With etcd the first list is told, too, and a node that joins is told its keys (ListEpoch, E5). Nothing is told of keys that
-//     take too long to describe, which would all be deleted, nor to a node without keys, nor by a reader, which stores nothing.
+// V5  With etcd this process sends the first list, too, and a node that joins receives its keys (ListEpoch, E5). It sends no keys
+//     that take too long to describe, as the node would delete them all. A node without keys receives nothing. A reader sends none.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class MovedKeys {
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);
-    // Of each member: what it is told if this process knows no former list of it (V5); nullptr: nothing. Empty: none is told.
+    // For each member, of which this process knows no former list (V5); nullptr: nothing to send. Empty: nothing to any.
     static std::vector<std::shared_ptr<const Kept>> first(const NodeSet& set);
     // Leaves out of the set the changes from before other options than its own placed the keys.
     void forget_changes(const NodeSet& last, NodeSet& next);

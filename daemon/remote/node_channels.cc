@@ -90,8 +90,8 @@ Result<std::unique_ptr<fabric::Channel>> Nodes::connect_shm(const std::string& p
 }
 
 // Empty: the next channel goes to the node's address. In another container the path may lead to nothing, or to another node's
-// socket; the identity shows that before the greeting does. The path is etcd's and this thread a worker's, so no file
-// system is asked for it.
+// socket; the identity shows that before the greeting does. The path is etcd's, and this thread a worker's: it
+// never waits for a file system.
 std::string Nodes::take_shortcut(OneNode& node, proxy::Shortcut& shortcut) {
     SharedSocket socket;
     {

@@ -216,7 +216,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     refill(set->options, !set->changes.empty());
     std::lock_guard hold(lock_);
     for (size_t i = 0; i < first.size(); i++)
-        if (first[i] != nullptr) fences_.tell_first(set->members[i].one->fence, std::move(first[i]));
+        if (first[i] != nullptr) fences_.send_first(set->members[i].one->fence, std::move(first[i]));
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
     for (const NodeSet::Member& member : set->members) {

@@ -385,7 +385,7 @@ bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
     counters_.cmd_keep.add(1);
     const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
     const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
-    const bool is_known = is_first && (!tells || !has_epoch);  // nothing tells what other proxies had
+    const bool is_known = is_first && (!tells || !has_epoch);  // the node cannot compare lists
     const bool deletes = !is_known && (!has_epoch || list.kept(began, keys));
     const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
     const bool walks = deletes && !keys->keeps_all();

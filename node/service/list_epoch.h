@@ -17,10 +17,10 @@
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
 //     before (daemon/engine/moved_items.h): by a list in between, other nodes may have had the keys.
-// E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it tells its first list,
-//     too (`first`). If that is the last one that was told, and the node has deleted what it does not keep, there is nothing to
-//     do. Otherwise it is a change: the node executes requests of earlier epochs for its own keys alone, or, where items have
-//     copies, for none. So no proxy changes an item by a list that its nodes do not know. A node that joins is told its keys, too.
+// E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it sends its first list
+//     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
+//     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, for none. So no
+//     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
 #pragma once
 
 #include <algorithm>
@@ -47,10 +47,12 @@ class ListEpoch {
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
         follow(nullptr);
-        began_ = other_ = revision;
+        began_ = revision;
+        other_ = revision - (revision != 0);
         oldest_ = known_ = 0;
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
+        note_horizon();
         return true;
     }
     // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which. False: it has deleted the
@@ -59,12 +61,15 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (keys != nullptr && keys->first && has_deleted_ && is_last(*keys)) {
             known_ = std::max(known_, epoch);
+            if (own_ != nullptr && epoch > other_) began_ = std::min(began_, epoch);
+            note_horizon();
             return false;
         }
         if (keys == nullptr || !keys->unmoved.has_value())
             take_own(epoch, std::move(keys));
         else
             changed(epoch, std::move(keys));
+        note_horizon();
         return true;
     }
     // The node has deleted all items that these do not keep.
@@ -83,11 +88,12 @@ class ListEpoch {
     bool is_old(uint64_t named) const { return named != 0 && named < newest(); }
     // Has the key another home, by a newer list than the proxy's? reads: the request changes nothing.
     bool moved_away(uint64_t named, std::string_view key, bool reads) const {
-        if (!is_old(named)) [[likely]] return false;
+        if (named == 0 || named >= horizon_.load(std::memory_order_acquire)) [[likely]] return false;
         if constexpr (broken::build)
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
         if (own_ != nullptr) return !own_->owns(key);
+        if (!is_old(named)) return false;
         if (named < oldest_) return true;
         return std::ranges::any_of(changes_, [&](const Change& one) {
             return named < one.epoch && ((named > one.last && !reads) || !one.keys->unmoved->owns(key));
@@ -102,7 +108,7 @@ class ListEpoch {
         std::shared_ptr<const protocol::KeptKeys> keys;
     };
 
-    // Of a list as new as any that was told.
+    // Of a list as new as any before.
     void follow(std::shared_ptr<const protocol::KeptKeys> keys) {
         has_deleted_ = has_deleted_ && keys != nullptr && is_last(*keys);
         last_ = std::move(keys);
@@ -124,7 +130,7 @@ class ListEpoch {
             return;
         }
         if (!same) {
-            other_ = newest();
+            if (newest() != record_) other_ = newest();  // else no list has come since it registered
             began_ = epoch;
         }
         follow(keys);
@@ -153,20 +159,21 @@ class ListEpoch {
         }
         epoch_.store(std::max(epoch, known), std::memory_order_release);
     }
+    void note_horizon() { horizon_.store(std::max(known_, newest()), std::memory_order_release); }
     void forget_changes(uint64_t epoch) {
         changes_.clear();
         oldest_ = std::max(oldest_, epoch);
     }
 
-    std::atomic<uint64_t> epoch_{0};
+    std::atomic<uint64_t> epoch_{0}, horizon_{0};  // horizon_: requests of no later epoch may be of another list
     mutable std::mutex lock_;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
     uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
-    // E5: what the newest list told last; nullptr: not known; and the newest epoch at which a proxy told it again. Another list of
-    // an epoch before that is an old one.
+    // E5: of the newest list; nullptr: not known; and the newest epoch at which a proxy sent it again. Another list of an epoch
+    // before that is an old one.
     std::shared_ptr<const protocol::KeptKeys> last_;
     bool has_deleted_ = false;
     uint64_t known_ = 0;

@@ -161,7 +161,7 @@ uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<Moved
     return wrong;
 }
 
-// What a farcached that starts tells is what one tells that was there before.
+// A farcached that starts sends the same as one that was there before.
 uint64_t check_first(const NodeSet& last, const NodeSet& next) {
     MovedKeys moved;
     const std::vector<MovedKeys::Change> changes = moved.change(last, next);
@@ -181,7 +181,7 @@ uint64_t check_first(const NodeSet& last, const NodeSet& next) {
             const std::string older = changes[i].kept->text.substr(0, changes[i].kept->older_bytes);
             if (!change->first) wrong += !protocol::parse_kept(older).has_value() || protocol::parse_kept(older)->identity != 0;
         } else {
-            wrong += !before.has_value() || before->identity != first->identity;  // one that joins is told, too
+            wrong += !before.has_value() || before->identity != first->identity;  // one that joins receives it, too
         }
         bool moves = false;
         for (int n = 0; n < 2000; n++) {
@@ -212,7 +212,7 @@ void against_the_ring() {
             const NodeSet last = set_of(one_case.last, 20, {distribution, {}, ""});
             const NodeSet next = set_of(one_case.next, 30, {distribution, {}, ""});
             tap::is(check(last, next, moved.change(last, next)), 0u, one_case.what);
-            tap::is(check_first(last, next), 0u, "  and a farcached that starts tells the same");
+            tap::is(check_first(last, next), 0u, "  and a farcached that starts sends the same");
         }
     for (const Distribution distribution : {Distribution::ketama, Distribution::ketama_weighted}) {
         MovedKeys moved;
@@ -316,8 +316,8 @@ void special() {
     const auto identity = [](const std::shared_ptr<const Kept>& one) { return protocol::parse_kept(one->text)->identity; };
     const auto first = [&](const NodeSet& set, size_t i) { return identity(MovedKeys::first(set)[i]); };
     tap::ok(identity(flapped[0].kept) == first(again, 0) && identity(flapped[2].kept) == first(again, 2),
-            "as a farcached tells it that starts");
-    tap::is(identity(returns[2].kept), first(again, 2), "so is a node that returns");
+            "a farcached that starts sends the same");
+    tap::is(identity(returns[2].kept), first(again, 2), "also to a node that returns");
     tap::ok(first(tagged, 0) != first(again, 0) && first(hashed, 0) != first(again, 0) &&
                 identity(other[0].kept) == first(tagged, 0),
             "keys that are placed in another way have another identity");

@@ -137,8 +137,8 @@ void first_lists() {
     node::ListEpoch list;
     list.registered(10);
     const auto begun = first(true);
-    tap::ok(list.kept(20, begun), "a node that has registered knows no list: it deletes what the first one does not keep");
-    tap::ok(list.kept(21, first(true)), "as long as it has not done that, another proxy waits for it, too");
+    tap::ok(list.kept(20, begun), "a node that has registered knows no list, and deletes other items");
+    tap::ok(list.kept(21, first(true)), "until it has, another proxy waits for it, too");
     tap::ok(list.kept(22, first(true)), "and a third one");
     list.deleted(begun);
     tap::ok(list.kept(23, first(true)), "the end of what an earlier one asked for does not count");
@@ -157,11 +157,25 @@ void first_lists() {
     list.deleted(change);
     tap::ok(list.kept(40, first(false)), "\"none\" may stand for any keys");
     tap::ok(list.kept(50, first(true)), "another first list is a change");
-    tap::is(seen(list, 49), "--", "by which it executes requests of before for its own keys");
+    tap::is(seen(list, 49), "--", "the node executes requests of before for its own keys");
     list.kept(60, first(false));
     tap::is(seen(list, 59) + seen(list, 60), "wr--", "and no others");
     list.registered(70);
     tap::ok(list.kept(80, first(true)), "and so after another registration");
+    tap::ok(!list.has_had_keys_since(79), "a node has had its keys since the first list that gives them,");
+    list.kept(70, first(true));
+    tap::ok(list.has_had_keys_since(70), "or since it registered, if a proxy had the list then");
+    OwnedKeys others;
+    others.modulus = 2;
+    others.remainder = 1 - others.place.of("k") % 2;
+    KeptKeys keys{{others}};
+    keys.first = true;
+    const auto without_k = std::make_shared<const KeptKeys>(keys);
+    list.kept(90, without_k);
+    list.deleted(without_k);
+    const std::string before = seen(list, 93);
+    list.kept(95, std::make_shared<const KeptKeys>(keys));
+    tap::is(before + seen(list, 93) + seen(list, 95), "--wr--", "a known list shows that one in between may be another");
 }
 
 void first_lists_with_copies() {
@@ -293,8 +307,8 @@ void told_by_one() {
     tap::is(wrong, 0u, "of a history without gaps exactly the keys whose nodes a later list has changed are refused");
 }
 
-// Proxies come and go. Each tells its first list and each change, some of them late, and some end before the node has deleted what
-// is not kept. Whatever a proxy writes or reads after that is by the homes of the newest list.
+// Proxies come and go. Each sends its first list and each change, some of them late. Some end before the node has deleted the other
+// items. After that, proxies write and read by the homes of the newest list alone.
 class Fleet {
   public:
     Fleet(unsigned seed, bool copies) : random_(seed), lists_(random_, 8), copies_(copies) {
