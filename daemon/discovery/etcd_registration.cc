@@ -259,7 +259,6 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     // Etcd was asked after drop_items() began a span. That of a lost answer would be older than a span.
     if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     weight_changed(weight, revision);
-    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), uint64_t(empty_since_));
 }
 
 void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {
