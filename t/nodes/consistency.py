@@ -130,8 +130,18 @@ def summed(c, names):
     return {name: sum(int(s[name]) for s in shown) for name in names}
 
 
+def fill(c):
+    """On a slow machine the load may not fill the nodes' memory."""
+    with c.proxies[0].client() as client:
+        for n in range(20_000):
+            if n % 200 == 0 and any(int(c.proxies[0].stats("node " + node.name)["spill_records_stored"]) for node in c.nodes[:-1]):
+                return
+            client.set("filler-%d" % n, "x" * 3000)
+
+
 def check_spills(title, c):
     """Checks that values moved to another node, and were read there, by the nodes and by the farcached."""
+    fill(c)
     shown = [c.proxies[0].stats("node " + node.name) for node in c.nodes[:-1]]
     moved = {name: sum(int(of_node[name]) for of_node in shown) for name in ("spill_records_stored", "spill_reads", "recached",
                                                                              "subleases", "waits_for_sublease")}
