@@ -47,6 +47,12 @@ std::vector<OwnedKeys> owned_of(const NodeSet& set) {
     return owned;
 }
 
+bool has_new_node(const NodeSet& last, const NodeSet& next) {
+    return std::ranges::any_of(next.members, [&](const NodeSet::Member& member) {
+        return std::ranges::find(last.members, member.one, &NodeSet::Member::one) == last.members.end();
+    });
+}
+
 // The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
 bool was_gone_between(const NodeSet& last, const NodeSet& next) {
     if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
@@ -165,7 +171,7 @@ KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
 std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const PairChange pairs(last, next);
-    const std::vector<KeptKeys> firsts = first(next);
+    const std::vector<KeptKeys> firsts = has_new_node(last, next) ? first(next) : std::vector<KeptKeys>();
     const bool between = was_gone_between(last, next);
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
@@ -221,7 +227,7 @@ bool MovedKeys::keeps_nothing(const NodeSet& last, const OneNode& node) const {
 std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const std::vector<protocol::OwnedKeys> had = owned_of(last), has = owned_of(next);
-    const std::vector<KeptKeys> firsts = first(next);
+    const std::vector<KeptKeys> firsts = has_new_node(last, next) ? first(next) : std::vector<KeptKeys>();
     for (size_t i = 0; i < changes.size(); i++) {
         KeptKeys& kept = changes[i].kept;
         const protocol::OwnedKeys* const own = has.empty() ? nullptr : &has[i];
