@@ -182,7 +182,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
             if constexpr (broken::build)
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
-            if (fence.kept != nullptr && !fence.kept->first) return false;
+            if (fence.kept != nullptr && !has_first(fence)) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -218,8 +218,8 @@ uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
     const bool waits = !seen.up && fence.shown.state != FenceState::leaving;
     const uint64_t soon_ns = std::max(now_ns + (waits ? look_again_down_ns : look_again_ns), fence.retry_at_ns);
     if (fence.shown.state == FenceState::out && seen.busy) return now_ns + look_again_ns;
-    const bool first = fence.kept != nullptr && fence.kept->first;
-    if (first && seen.deletes && !seen.up) return std::min(soon_ns, std::max(fence.first_until_ns, now_ns + look_again_ns));
+    if (has_first(fence) && seen.deletes && !seen.up)
+        return std::min(soon_ns, std::max(fence.first_until_ns, now_ns + look_again_ns));
     if (fence.shown.state == FenceState::out) return wants_out(fence, seen.drained) ? UINT64_MAX : soon_ns;
     if (fence.shown.state != FenceState::in_use || fence.kept != nullptr) return soon_ns;
     if (!fence.tainted) return UINT64_MAX;
@@ -301,7 +301,7 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
         // Two lists, and the node has not answered yet. A change keeps no item that the first list does not.
-        if (fence.kept != nullptr && !fence.kept->first) fence.stale.become_all();
+        if (fence.kept != nullptr && !has_first(fence)) fence.stale.become_all();
         fence.kept = std::move(kept);
         fence.first_until_ns = 0;
         fence.first_refused = false;
@@ -320,7 +320,7 @@ void Fences::send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept
 }
 
 bool Fences::is_sent_later(Fence& fence, uint64_t now_ns) const {
-    if (fence.kept == nullptr || !fence.kept->first) return false;
+    if (!has_first(fence)) return false;
     if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
     if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
     const auto is_up = [](Fence::Link link) { return link == Fence::Link::up; };
@@ -330,8 +330,7 @@ bool Fences::is_sent_later(Fence& fence, uint64_t now_ns) const {
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
     if (fence.shown.state == FenceState::moving) return true;
-    const bool first = fence.kept != nullptr && fence.kept->first;
-    if (!first) return deletes(fence);
+    if (!has_first(fence)) return deletes(fence);
     return !fence.first_refused && std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();  // else it is sent later
 }
 

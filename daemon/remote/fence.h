@@ -216,6 +216,7 @@ class Fences {
     static bool deletes(const Fence& fence) {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
+    static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
     // F8: may mutations go on before the node has the list?
     bool is_sent_later(Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
