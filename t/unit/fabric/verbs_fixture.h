@@ -182,6 +182,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server, co
     param.private_data = &hello;
     param.private_data_len = sizeof hello;
     param.initiator_depth = param.responder_resources = 1;
+    param.retry_count = queue->device().config().retries;
     if (queue->pair().connect(param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
