@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t look_again_ns = 5'000'000;        // while other workers' states are awaited
 constexpr uint64_t look_again_down_ns = 1'000'000'000; // without a connection: a new one is an event
 constexpr uint64_t kill_again_ns = 200'000'000;      // after deletes that failed
+constexpr uint64_t refused_again_ns = 10'000'000;    // after a refusal for which requests wait
 
 }  // namespace
 
@@ -303,7 +304,7 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) no
         // Two lists, and the node has not answered yet. A change keeps no item that the first list does not.
         if (fence.kept != nullptr && !has_first(fence)) fence.stale.become_all();
         fence.kept = std::move(kept);
-        fence.first_until_ns = 0;
+        fence.first_until_ns = fence.refused_until_ns = 0;
         fence.first_refused = false;
     }
     const bool is_used = fence.shown.state == FenceState::in_use || waits(fence);
@@ -334,6 +335,14 @@ bool Fences::moves(const Fence& fence) const {
     return !fence.first_refused && std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();  // else it is sent later
 }
 
+// F8
+bool Fences::is_refused_for_now(Fence& fence, const Kill& kill, uint64_t now_ns) const {
+    if (!kill.refused || kill.kept == nullptr || !kill.kept->first || fence.kept != kill.kept) return false;
+    if (fence.refused_until_ns == 0) fence.refused_until_ns = now_ns + refused_wait_ns;
+    fence.first_refused = now_ns >= fence.refused_until_ns;
+    return !fence.first_refused;
+}
+
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
     std::lock_guard hold(lock_);
     CHECK(fence.killing);
@@ -342,7 +351,6 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
         if (kill.kept->first) generation_.fetch_add(1, std::memory_order_release);
         if (done && fence.kept == kill.kept) fence.kept.reset();
         if (done) return;
-        if (fence.kept == kill.kept && kill.kept->first) fence.first_refused = fence.first_refused || kill.refused;
     }
     if (done) {
         fence.shown.killed += kill.keys.size();
@@ -353,7 +361,7 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
         return;
     }
     fence.shown.failures++;
-    fence.retry_at_ns = now_ns + kill_again_ns;
+    fence.retry_at_ns = now_ns + (is_refused_for_now(fence, kill, now_ns) ? refused_again_ns : kill_again_ns);
     // A node that went out of use meanwhile has no guests any more, but stale keys.
     const bool guests = kill.what == Kill::What::guests && fence.shown.state == FenceState::in_use;
     KeySet& keys = guests ? fence.guests : fence.stale;

@@ -34,8 +34,8 @@
 //     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
 // F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
-//     They do not wait for a node that has lost its connection, that has none after first_wait_ns, or that refuses. Such a node
-//     receives the list later.
+//     They do not wait for a node that has lost its connection, that has none after first_wait_ns, or that still refuses after
+//     refused_wait_ns: a node whose record is new may not know it yet. Such a node receives the list later.
 #pragma once
 
 #include <array>
@@ -138,6 +138,7 @@ class Fence {
     KeySet stale, guests;
     std::shared_ptr<const Kept> kept;         // F7: not deleted yet are all items but these; nullptr: nothing
     uint64_t first_until_ns = 0;              // F8: without a connection requests wait until then; 0: not begun
+    uint64_t refused_until_ns = 0;            // F8: requests wait until then for a node that refuses; 0: it does not
     bool first_refused = false;               // F8: by the node; nothing waits for it any more
     bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
@@ -184,7 +185,7 @@ class Fences {
     // Changes whenever workers are to attend.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     void change() noexcept;
-    static constexpr uint64_t first_wait_ns = 100'000'000;
+    static constexpr uint64_t first_wait_ns = 100'000'000, refused_wait_ns = 500'000'000;
 
     // At the end of a tick. The worker follows the states before its next request. Its first call makes others wait for it,
     // until leave().
@@ -219,6 +220,7 @@ class Fences {
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
     // F8: may mutations go on before the node has the list?
     bool is_sent_later(Fence& fence, uint64_t now_ns) const;
+    bool is_refused_for_now(Fence& fence, const Kill& kill, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
     bool enter(Fence& fence, FenceState next);

@@ -368,6 +368,32 @@ void another_division() {
     }
 }
 
+// F8
+void refuses() {
+    World w;
+    Worker one{w, 0};
+    one.attend();
+    w.fences.send_first(w.a, std::make_shared<const Kept>(Kept{"keys", false, nullptr, true}));
+    const auto refused = [&] {
+        one.attend();
+        const bool sent = one.at_a.what == What::moved;
+        one.at_a.refused = true;
+        if (sent) one.acknowledge(/* done= */ false);
+        return sent;
+    };
+    tap::ok(w.fences.moves(w.a), "requests wait for a node that has not received the first list");
+    tap::ok(refused() && w.fences.moves(w.a), "also if it refuses: its record may be new to it");
+    tap::ok(!refused(), "the list is not sent again at once");
+    w.now_ns += 10 * ms;
+    tap::ok(refused() && w.fences.moves(w.a), "but soon");
+    w.now_ns += Fences::refused_wait_ns;
+    tap::ok(refused() && !w.fences.moves(w.a), "they do not wait for one that goes on refusing");
+    w.wait();
+    one.attend();
+    one.acknowledge();
+    tap::ok(one.attend() == "in_use" && w.fences.shown(w.a).failures == 3 && !refused(), "it receives the list later");
+}
+
 void marks() {
     GuestMarks marks;
     tap::ok(!marks.has(1, 1), "nothing is marked");
@@ -426,6 +452,7 @@ int main() {
     switches();
     known_guests();
     another_division();
+    refuses();
     marks();
     idle();
     return tap::done();
