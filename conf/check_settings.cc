@@ -85,7 +85,7 @@ Refusal check_sources(const Settings& settings) {
                                "node (--node, [[node]])\n"};
 }
 
-// A copy is only as good as the list of nodes that all processes have (daemon/engine/replicas.h).
+// A copy is only as good as the list of nodes that all processes have (daemon/commands/replicas.h).
 Refusal check_replicas(const ProxySettings& settings) {
     if (settings.replicas < 2) return {};
     if (!is_etcd_url(settings.discover))

@@ -3,6 +3,40 @@
 folder_libraries += daemon/libdaemon.a
 
 daemon_libdaemon_a_SOURCES = \
+	daemon/commands/asking.h \
+	daemon/commands/binary_auth.cc \
+	daemon/commands/binary_engine.cc \
+	daemon/commands/binary_engine.h \
+	daemon/commands/binary_get.cc \
+	daemon/commands/binary_store.cc \
+	daemon/commands/cluster_list.h \
+	daemon/commands/disk_gets.h \
+	daemon/commands/meta_engine.cc \
+	daemon/commands/meta_engine.h \
+	daemon/commands/meta_get.cc \
+	daemon/commands/missing_copies.h \
+	daemon/commands/moved_items.cc \
+	daemon/commands/moved_items.h \
+	daemon/commands/passwords.cc \
+	daemon/commands/passwords.h \
+	daemon/commands/replicas.cc \
+	daemon/commands/replicas.h \
+	daemon/commands/sasl.cc \
+	daemon/commands/sasl.h \
+	daemon/commands/source_link.cc \
+	daemon/commands/source_link.h \
+	daemon/commands/stepped_requests.cc \
+	daemon/commands/stepped_requests.h \
+	daemon/commands/text_admin.cc \
+	daemon/commands/text_auth.cc \
+	daemon/commands/text_engine.cc \
+	daemon/commands/text_engine.h \
+	daemon/commands/text_get.cc \
+	daemon/commands/text_store.cc \
+	daemon/commands/warm_up.cc \
+	daemon/commands/warm_up.h \
+	daemon/commands/watch_lines.cc \
+	daemon/commands/watch_lines.h \
 	daemon/discovery/answers.cc \
 	daemon/discovery/answers.h \
 	daemon/discovery/board.cc \
@@ -23,22 +57,14 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/member_book.h \
 	daemon/discovery/password_file.cc \
 	daemon/discovery/password_file.h \
-	daemon/discovery/shown.h \
 	daemon/discovery/registration_right.h \
+	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \
-	daemon/engine/asking.h \
-	daemon/engine/binary_auth.cc \
-	daemon/engine/binary_engine.cc \
-	daemon/engine/binary_engine.h \
-	daemon/engine/binary_get.cc \
-	daemon/engine/binary_store.cc \
 	daemon/engine/borrowed_link.cc \
 	daemon/engine/borrowed_link.h \
-	daemon/engine/cluster_list.h \
 	daemon/engine/courier.cc \
 	daemon/engine/courier.h \
-	daemon/engine/disk_gets.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
 	daemon/engine/fencer.cc \
@@ -48,47 +74,21 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
 	daemon/engine/links.cc \
-	daemon/engine/links_copies.cc \
 	daemon/engine/links.h \
+	daemon/engine/links_copies.cc \
 	daemon/engine/mailroom.cc \
 	daemon/engine/mailroom.h \
-	daemon/engine/meta_engine.cc \
-	daemon/engine/meta_engine.h \
-	daemon/engine/meta_get.cc \
-	daemon/engine/missing_copies.h \
-	daemon/engine/moved_items.cc \
-	daemon/engine/moved_items.h \
-	daemon/engine/owned_request.h \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \
+	daemon/engine/owned_request.h \
+	daemon/engine/permissions.cc \
+	daemon/engine/permissions.h \
 	daemon/engine/readiness.h \
-	daemon/engine/replicas.cc \
-	daemon/engine/replicas.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \
 	daemon/engine/router.h \
-	daemon/engine/sasl.cc \
-	daemon/engine/sasl.h \
 	daemon/engine/session_memory.h \
-	daemon/engine/source_link.cc \
-	daemon/engine/source_link.h \
-	daemon/engine/passwords.cc \
-	daemon/engine/passwords.h \
-	daemon/engine/permissions.cc \
-	daemon/engine/permissions.h \
-	daemon/engine/stepped_requests.cc \
-	daemon/engine/stepped_requests.h \
-	daemon/engine/text_admin.cc \
-	daemon/engine/text_auth.cc \
-	daemon/engine/text_engine.cc \
-	daemon/engine/text_engine.h \
-	daemon/engine/text_get.cc \
-	daemon/engine/text_store.cc \
-	daemon/engine/warm_up.cc \
-	daemon/engine/warm_up.h \
-	daemon/engine/watch_lines.cc \
-	daemon/engine/watch_lines.h \
 	daemon/farcached/acceptor.cc \
 	daemon/farcached/acceptor.h \
 	daemon/farcached/admin.cc \
@@ -157,9 +157,9 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/tls.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
-	daemon/stats/fence_shown.h \
 	daemon/stats/dump.cc \
 	daemon/stats/dump.h \
+	daemon/stats/fence_shown.h \
 	daemon/stats/hot_keys.cc \
 	daemon/stats/hot_keys.h \
 	daemon/stats/latency.cc \

@@ -5,6 +5,7 @@
 
 # A generated file a_b.cc has the sources below a/b/, except those of generated files with longer names. The largest come first.
 jumbo_faulty = \
+	jumbo/daemon_commands.cc \
 	jumbo/daemon_engine.cc \
 	jumbo/daemon_session.cc \
 	jumbo/daemon_stats.cc \

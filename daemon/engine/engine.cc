@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "daemon/engine/binary_engine.h"
 #include "daemon/engine/session_memory.h"
-#include "daemon/engine/text_engine.h"
 #include "process/log.h"
 
 namespace farcached::daemon {
@@ -14,15 +12,6 @@ namespace farcached::daemon {
 bool Context::has_room(size_t bytes) const {
     if (memory == nullptr || memory->has_room(bytes)) return true;
     return room != nullptr && room->make_room(bytes, Lack::buffer);
-}
-
-Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
-                    std::unique_ptr<SaslExchange>& exchange) {
-    const Progress progress = context.options.sasl != nullptr
-                                  ? binary::run_locked(context, session, input, out, budget, exchange)
-                                  : text::run_locked(context, session, input, out, budget);
-    context.counters.requests.add(progress.requests);
-    return progress;
 }
 
 void count_miss(Context& context, protocol::Miss why) {

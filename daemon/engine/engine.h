@@ -10,7 +10,7 @@
 // E4  With keys behind links, the session's ReplyQueue parks each operation without an immediate answer, and the engine
 //     continues. When the queue is full the engine stops with Next::hold.
 // E5  An operation is submitted, then completed: the completion counts, writes watch lines and writes the reply. Immediate and
-//     later answers share that code (daemon/engine/asking.h).
+//     later answers share that code (daemon/commands/asking.h).
 #pragma once
 
 #include <cstddef>
@@ -93,8 +93,8 @@ class Admin {
 };
 
 class ClusterView;  // daemon/remote/cluster_view.h
-class Passwords;  // daemon/engine/passwords.h
-class Sasl;       // this and the next: daemon/engine/sasl.h
+class Passwords;  // daemon/commands/passwords.h
+class Sasl;       // this and the next: daemon/commands/sasl.h
 class SaslExchange;
 
 struct EngineOptions {

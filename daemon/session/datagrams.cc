@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/recorder.h"
-#include "daemon/engine/binary_engine.h"
+#include "daemon/commands/binary_engine.h"
 #include "protocol/udp_frame.h"
 
 namespace farcached::daemon {

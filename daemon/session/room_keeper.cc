@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/sasl.h"
 #include "daemon/session/tls.h"
 
 namespace farcached::daemon {

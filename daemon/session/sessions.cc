@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/node_clock.h"
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/sasl.h"
 #include "process/node_time.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <new>
 
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/sasl.h"
 #include "daemon/session/sessions.h"
 #include "protocol/layout.h"
 

@@ -24,15 +24,15 @@
 #include <vector>
 
 #include "base/recorder.h"
-#include "daemon/engine/disk_gets.h"
+#include "daemon/commands/disk_gets.h"
+#include "daemon/commands/source_link.h"
+#include "daemon/commands/stepped_requests.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/mailroom.h"
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
-#include "daemon/engine/source_link.h"
-#include "daemon/engine/stepped_requests.h"
 #include "daemon/remote/nodes.h"
 #include "daemon/session/datagrams.h"
 #include "daemon/session/sessions.h"

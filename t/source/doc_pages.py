@@ -29,9 +29,9 @@ base/nearest.cc base/policy_kind.h
 conf/completion.cc conf/config_text.cc conf/help.cc conf/addresses.h conf/option.cc
 ctl/command_line.cc ctl/command_line.h ctl/doctor.cc ctl/machine.cc ctl/plan_text.cc ctl/server.h ctl/format.cc
 ctl/members.cc ctl/show.cc ctl/slow_log.cc ctl/top.cc ctl/top.h
-daemon/farcached/admin.cc daemon/stats/dump.cc daemon/engine/binary_engine.cc daemon/engine/binary_store.cc
-daemon/engine/meta_engine.cc daemon/engine/text_admin.cc daemon/engine/text_auth.cc
-daemon/engine/text_store.cc daemon/farcached/http_pages.cc
+daemon/farcached/admin.cc daemon/stats/dump.cc daemon/commands/binary_engine.cc daemon/commands/binary_store.cc
+daemon/commands/meta_engine.cc daemon/commands/text_admin.cc daemon/commands/text_auth.cc
+daemon/commands/text_store.cc daemon/farcached/http_pages.cc
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h
 daemon/stats/worker_counters.h daemon/stats/stats.cc
 daemon/engine/engine.cc daemon/discovery/shown.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc

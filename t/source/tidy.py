@@ -16,7 +16,8 @@ TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.pat
 
 NODE = {"node/disk", "node/memory", "node/peer", "node/policy", "node/store", "node/service"}
 BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
-DAEMON = {"daemon/discovery", "daemon/http", "daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"}
+DAEMON = {"daemon/discovery", "daemon/http", "daemon/stats", "daemon/engine", "daemon/commands", "daemon/remote",
+          "daemon/session"}
 # Allowed includes: each folder may include from these.
 ARROWS = {
     "base": {"base"},
@@ -36,7 +37,8 @@ ARROWS = {
     "daemon/stats": BELOW_DAEMON | {"daemon/discovery", "daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
-    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/remote", "daemon/session"},
+    "daemon/commands": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine", "daemon/commands"},
+    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/commands", "daemon/remote", "daemon/session"},
     "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
     "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "proxy", "daemon/discovery", "daemon/http",
                        "daemon/remote", "daemon/farnode"} | NODE,

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/sasl.h"
 #include "t/lib/sent_bytes.h"
 #include "t/unit/daemon/text_fixture.h"
 #include "t/unit/protocol/binary_packets.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/node_clock.h"
-#include "daemon/engine/asking.h"
+#include "daemon/commands/asking.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/engine/passwords.h"
+#include "daemon/commands/passwords.h"
 #include "fabric/socket.h"
 #include "t/lib/tap.h"
 #include "t/unit/daemon/binary_fixture.h"

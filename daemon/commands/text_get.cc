@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/engine/cluster_list.h"
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/cluster_list.h"
+#include "daemon/commands/text_engine.h"
 #include "protocol/text_keys.h"
 
 namespace farcached::daemon::text {

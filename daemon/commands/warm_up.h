@@ -18,8 +18,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "daemon/engine/source_link.h"
-#include "daemon/engine/stepped_requests.h"
+#include "daemon/commands/source_link.h"
+#include "daemon/commands/stepped_requests.h"
 
 namespace farcached::daemon {
 

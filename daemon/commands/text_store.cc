@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // set add replace append prepend cas, delete, incr, decr; and the parts shared with meta's ms, md, ma.
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/text_engine.h"
 
 namespace farcached::daemon::text {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/engine/watch_lines.h"
+#include "daemon/commands/watch_lines.h"
 
 #include "protocol/layout.h"
 

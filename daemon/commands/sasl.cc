@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/sasl.h"
 
 #ifdef FARCACHED_LIBSASL2
 #include <sasl/sasl.h>
@@ -14,7 +14,7 @@
 #include <new>
 #include <utility>
 
-#include "daemon/engine/passwords.h"
+#include "daemon/commands/passwords.h"
 #endif
 
 namespace farcached::daemon {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/engine/binary_engine.h"
-#include "daemon/engine/cluster_list.h"
+#include "daemon/commands/binary_engine.h"
+#include "daemon/commands/cluster_list.h"
 
 namespace farcached::daemon::binary {
 

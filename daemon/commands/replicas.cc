@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/engine/replicas.h"
+#include "daemon/commands/replicas.h"
 
 #include <new>
 #include <string>

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "daemon/engine/asking.h"
+#include "daemon/commands/asking.h"
+#include "daemon/commands/watch_lines.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/watch_lines.h"
 #include "protocol/op.h"
 #include "protocol/text.h"
 

@@ -28,13 +28,13 @@
 #include <variant>
 
 #include "base/broken.h"
-#include "daemon/engine/disk_gets.h"
+#include "daemon/commands/disk_gets.h"
+#include "daemon/commands/stepped_requests.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/engine/router.h"
 #include "daemon/engine/session_memory.h"
-#include "daemon/engine/stepped_requests.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "protocol/op.h"

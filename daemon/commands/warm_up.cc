@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/engine/warm_up.h"
+#include "daemon/commands/warm_up.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/broken.h"
-#include "daemon/engine/disk_gets.h"
+#include "daemon/commands/disk_gets.h"
 
 namespace farcached::daemon {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authentication of binary clients (-S): until a session has authenticated by SASL it gets the version, and else an error and its
 // end, as with memcached.
-#include "daemon/engine/binary_engine.h"
-#include "daemon/engine/sasl.h"
+#include "daemon/commands/binary_engine.h"
+#include "daemon/commands/sasl.h"
 
 namespace farcached::daemon::binary {
 

@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "daemon/engine/stepped_requests.h"
+#include "daemon/commands/stepped_requests.h"
 
 namespace farcached::daemon {
 

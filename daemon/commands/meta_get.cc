@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // mg and me.
-#include "daemon/engine/meta_engine.h"
+#include "daemon/commands/meta_engine.h"
 #include "protocol/meta.h"
 
 namespace farcached::daemon::text {

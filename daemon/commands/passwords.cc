@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/engine/passwords.h"
+#include "daemon/commands/passwords.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Authentication of text clients (-Y): until a session has sent a user and a password, as the value of a `set` or an `ms` of any
 // key, it gets nothing else. memcached has no `ms` here. Of its flags `q`, `k` and `O` count, as in other replies; the rest is
-// about items.
+// about items. run_locked() chooses between them and binary clients (binary_auth.cc).
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "daemon/engine/passwords.h"
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/binary_engine.h"
+#include "daemon/commands/passwords.h"
+#include "daemon/commands/text_engine.h"
 #include "protocol/binary.h"
 #include "protocol/text_keys.h"
 
@@ -120,5 +121,14 @@ Progress run_locked(Context& context, SessionState& session, std::string_view in
 }
 
 }  // namespace text
+
+Progress run_locked(Context& context, SessionState& session, std::string_view input, OutBuffer& out, uint32_t budget,
+                    std::unique_ptr<SaslExchange>& exchange) {
+    const Progress progress = context.options.sasl != nullptr
+                                  ? binary::run_locked(context, session, input, out, budget, exchange)
+                                  : text::run_locked(context, session, input, out, budget);
+    context.counters.requests.add(progress.requests);
+    return progress;
+}
 
 }  // namespace farcached::daemon

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "daemon/engine/passwords.h"
+#include "daemon/commands/passwords.h"
 #include "daemon/engine/session_memory.h"
 #include "process/log.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "daemon/engine/asking.h"
+#include "daemon/commands/asking.h"
 #include "daemon/engine/engine.h"
 #include "protocol/op.h"
 

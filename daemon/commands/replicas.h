@@ -31,8 +31,8 @@
 #include <vector>
 
 #include "base/random_word.h"
-#include "daemon/engine/missing_copies.h"
-#include "daemon/engine/stepped_requests.h"
+#include "daemon/commands/missing_copies.h"
+#include "daemon/commands/stepped_requests.h"
 
 namespace farcached::daemon {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string_view>
 
-#include "daemon/engine/asking.h"
+#include "daemon/commands/asking.h"
+#include "daemon/commands/watch_lines.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/watch_lines.h"
 #include "protocol/binary.h"
 
 namespace farcached::daemon::binary {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/limits.h"
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/text_engine.h"
 #include "protocol/meta.h"
 
 namespace farcached::daemon::text {

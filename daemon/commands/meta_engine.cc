@@ -2,7 +2,7 @@
 // The meta commands ms md ma, and the parts shared with mg and me. (mn only replies MN: replies are in order anyway.)
 //
 // Quiet mode (q) suppresses EN of mg and HD of ms, md and ma only; never an error.
-#include "daemon/engine/meta_engine.h"
+#include "daemon/commands/meta_engine.h"
 
 namespace farcached::daemon::text {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SET ADD REPLACE APPEND PREPEND, DELETE, INCR DECR, and their quiet twins.
-#include "daemon/engine/binary_engine.h"
+#include "daemon/commands/binary_engine.h"
 
 namespace farcached::daemon::binary {
 

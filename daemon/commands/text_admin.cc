@@ -2,8 +2,8 @@
 // Text commands without a single key: flush_all, version, verbosity, stats, watch, dumps, shutdown, quit, and those that Admin
 // implements.
 #include "base/limits.h"
-#include "daemon/engine/cluster_list.h"
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/cluster_list.h"
+#include "daemon/commands/text_engine.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/server_view.h"
 #include "daemon/stats/stats_sample.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The binary engine's loop: parses the request at the front, executes it, continues behind it. And the requests without a
 // single key.
-#include "daemon/engine/binary_engine.h"
+#include "daemon/commands/binary_engine.h"
 
 #include "base/check.h"
 #include "base/recorder.h"

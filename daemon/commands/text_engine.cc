@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text engine's loop: parses the request at the front, executes it, continues behind it.
-#include "daemon/engine/text_engine.h"
+#include "daemon/commands/text_engine.h"
 
 #include <algorithm>
 
