@@ -22,7 +22,8 @@ struct HostAddresses::Shared {
     LookUp look_up;
 
     std::mutex lock;
-    std::vector<fabric::SocketAddress> addresses;  // under lock, as the next two; not empty
+    std::vector<fabric::SocketAddress> addresses;  // under lock, as the next three
+    std::string why;                               // there are none (A4)
     bool looking = false;
     uint64_t not_before_ns = 0;
 };
@@ -37,17 +38,27 @@ void HostAddresses::Shared::look_again() {
     std::lock_guard hold(lock);
     looking = false;
     auto* those = std::get_if<std::vector<fabric::SocketAddress>>(&found);
-    if (those != nullptr && !those->empty()) addresses = std::move(*those);
+    if (those != nullptr && !those->empty())
+        addresses = std::move(*those);
+    else if (auto* const reason = std::get_if<std::string>(&found); reason != nullptr && !reason->empty())
+        why = std::move(*reason);
 }
 
 std::shared_ptr<HostAddresses> HostAddresses::make(const std::string& host, uint16_t port,
                                                    std::vector<fabric::SocketAddress> addresses, const LookUp& look_up) {
     CHECK(!addresses.empty());
+    std::shared_ptr<HostAddresses> made = unknown(host, port, {}, look_up);
+    made->shared_->addresses = std::move(addresses);
+    return made;
+}
+
+std::shared_ptr<HostAddresses> HostAddresses::unknown(const std::string& host, uint16_t port, std::string why,
+                                                      const LookUp& look_up) {
     auto shared = std::make_shared<Shared>();
     shared->host = host;
     shared->port = port;
     shared->look_up = look_up;
-    shared->addresses = std::move(addresses);
+    shared->why = std::move(why);
     shared->looking = fabric::numeric_address(host, port).has_value();  // for ever (A3)
     return std::shared_ptr<HostAddresses>(new HostAddresses(std::move(shared)));
 }
@@ -63,8 +74,10 @@ std::shared_ptr<HostAddresses> HostAddresses::of_literals(const std::vector<std:
     return make(addresses.front(), port, std::move(found), {});
 }
 
-fabric::SocketAddress HostAddresses::at(size_t turn) const {
+Result<fabric::SocketAddress> HostAddresses::at(size_t turn) const {
     std::lock_guard hold(shared_->lock);
+    if (shared_->addresses.empty())
+        return system_problem("the host " + shared_->host + " is not known (" + shared_->why + "); it is looked up again");
     return shared_->addresses[turn % shared_->addresses.size()];
 }
 

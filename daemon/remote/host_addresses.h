@@ -6,6 +6,7 @@
 //     at exit.
 // A2  A lookup's result replaces the known addresses; one that fails, also for lack of memory, changes nothing.
 // A3  Literal addresses are not looked up again.
+// A4  A host that the first lookup did not find has no address until a later one finds it.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
 #include "fabric/socket.h"
 
 namespace farcached::daemon {
@@ -34,8 +36,12 @@ class HostAddresses {
     // Of literal addresses (A3); nullptr without any.
     static std::shared_ptr<HostAddresses> of_literals(const std::vector<std::string>& addresses, uint16_t port);
 
-    // The address for attempt `turn`: attempts rotate through them.
-    fabric::SocketAddress at(size_t turn) const;
+    // A4. why: of the first lookup.
+    static std::shared_ptr<HostAddresses> unknown(const std::string& host, uint16_t port, std::string why,
+                                                  const LookUp& look_up);
+
+    // The address for attempt `turn`: attempts rotate through them. A problem: the host is not known.
+    Result<fabric::SocketAddress> at(size_t turn) const;
     // The addresses may be outdated. now_ns: CLOCK_BOOTTIME. True: a lookup has begun.
     bool refresh(uint64_t now_ns);
 

@@ -74,9 +74,12 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
     // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, node, host = node->host, verbs, memories, rpc, turn = size_t(0)](fabric::ChannelEvents& events) mutable {
+    return [this, node, host = node->host, verbs, memories, rpc,
+            turn = size_t(0)](fabric::ChannelEvents& events) mutable -> Result<std::unique_ptr<fabric::Channel>> {
         if (turn != 0) host->refresh(boottime_ns());
-        const fabric::SocketAddress to = host->at(turn++);
+        const Result<fabric::SocketAddress> found = host->at(turn++);
+        if (const auto* const unknown = std::get_if<Problem>(&found)) return *unknown;
+        const fabric::SocketAddress& to = std::get<0>(found);
         if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
         return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
     };

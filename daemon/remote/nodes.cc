@@ -94,8 +94,10 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     return one;
 }
 
-// In order of `specs`. The hosts of new nodes are looked up together.
-std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up) {
+// In order of `specs`. The hosts of new nodes are looked up together. registered: nodes chose them. One that is not known must not
+// keep farcached from the rest of the list, so the node is down.
+std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpec>& specs, bool registered,
+                                                 const HostAddresses::LookUp& look_up) {
     std::vector<MadeNode> made;
     std::vector<HostRequest> hosts;
     std::vector<size_t> hosts_of;  // the spec of each
@@ -111,7 +113,11 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
     for (size_t i = 0; i < found.size(); i++) {
         const conf::NodeSpec& spec = specs[hosts_of[i]];
         MadeNode& node = made[hosts_of[i]];
-        if (auto* why = std::get_if<std::string>(&found[i]))
+        auto* const why = std::get_if<std::string>(&found[i]);
+        if (why != nullptr && registered)
+            std::get<std::shared_ptr<OneNode>>(node)->host =
+                HostAddresses::unknown(spec.host, spec.port, std::move(*why), look_up);
+        else if (why != nullptr)
             node = problem(spec.origin + ": the host " + spec.host + " is not known (" + *why +
                            "); use a known name or an address\n");
         else
@@ -157,7 +163,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.report_items = settings.report_items;
     std::vector<proxy::PlacementNode> places;
     std::string text;
-    std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, look_up);
+    std::vector<MadeNode> made_nodes = find_or_make(settings.nodes, set->epoch != nullptr, look_up);
     for (size_t i = 0; i < made_nodes.size(); i++) {
         const conf::NodeSpec& spec = settings.nodes[i];
         if (spec.weight != 0) places.push_back({spec.name, spec.hash_as, spec.weight});

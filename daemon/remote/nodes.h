@@ -294,7 +294,8 @@ class Nodes final : public NodesView {
   private:
     Nodes();
     using MadeNode = Result<std::shared_ptr<OneNode>>;
-    std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, const HostAddresses::LookUp& look_up);
+    std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, bool registered,
+                                       const HostAddresses::LookUp& look_up);
     std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
     std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,

@@ -105,20 +105,22 @@ def until_nodes(proxy, names):
     return accept(until(lambda: nodes_shown(proxy), accept))
 
 
-def starts_later(etcd, proxy):
-    """A record with an unknown host is there at the start, and leaves."""
-    etcd.put("/far/nodes/unknown", record("unknown", addresses={"tcp": "unknown.test.invalid:1"}))
+def starts_later(etcd):
+    """The list at the start has no node that may have keys."""
+    etcd.put("/later/nodes/later", record("later", weight=0))
+    proxy = Daemon("--discover", etcd.source(prefix="/later"))
     waits = proxy._wait_until_listening
 
     def mend(command):
         log = until(proxy.stderr, lambda text: b"there is no other list yet" in text)
-        tap.like(log, r"the new list of 2 nodes cannot be used \(.*the host unknown\.test\.invalid is not known",
+        tap.like(log, r"the new list of 1 node cannot be used \(every node has weight 0",
                  "a start waits for a list that can be used, and logs what is wrong")
-        etcd.delete("/far/nodes/unknown")
+        etcd.put("/later/nodes/later", record("later", weight=1))
         waits(command)
 
     proxy._wait_until_listening = mend
-    return proxy
+    with proxy:
+        tap.is_(set(nodes_shown(proxy)), {"later"}, "then it starts")
 
 
 def fleet(etcd, table):
@@ -132,7 +134,8 @@ def fleet(etcd, table):
         tap.ok(lease != 0 and shown["incarnation"].isdigit() and shown["version"], "under a lease, with incarnation and version")
         source = etcd.source().replace("127.0.0.1", "localhost")
         daemon = Daemon("--discover", source, "-o", options, "--admin", path_of("p"), *http_args(), env=http_env(FOLDER), threads=2)
-        with starts_later(etcd, daemon) as proxy, proxy.client() as client:
+        starts_later(etcd)
+        with daemon as proxy, proxy.client() as client:
             tap.ok(until_nodes(proxy, ["n0"]), "a proxy finds it", nodes_shown(proxy))
             n1, n2 = node(etcd, "n1").start(), node(etcd, "n2").start()
             tap.ok(until_nodes(proxy, ["n0", "n1", "n2"]), "nodes join", nodes_shown(proxy))
@@ -147,6 +150,7 @@ def fleet(etcd, table):
             tap.ok(until_keys(etcd, ["n0"]), "until its ttl ends")
             seen = until(lambda: set(nodes_shown(proxy)), lambda names: names == {"n0"})
             tap.is_(seen, {"n0"}, "then the proxy knows")
+            unknown_host(etcd, proxy, client)
             stands_still(etcd, n0, proxy, client)
             deleted(etcd, n0, client)
             etcd_is_away(etcd, n0, proxy, client)
@@ -158,6 +162,36 @@ def fleet(etcd, table):
         if DROPS:
             tap.ok(b"system calls are allowed" in n0.stderr(), "with drop_privileges, too")
     tap.is_(etcd.keys(), {}, "at the end no node is registered")
+
+
+def unknown_host(etcd, proxy, client):
+    """A record whose host nobody knows holds up no other node, neither in a running farcached nor in one that starts."""
+    def states(wanted):
+        found = until(lambda: {name: node["state"] for name, node in nodes_shown(proxy).items()}, lambda found: found == wanted)
+        return found == wanted
+
+    def homes():
+        return {key: proxy.stats("route " + key)["node"] for key in KEYS}
+
+    etcd.put("/far/nodes/unknown", record("unknown", addresses={"tcp": "unknown.test.invalid:1"}))
+    tap.ok(states({"n0": "up", "unknown": "down"}), "a node whose host is not known is down", nodes_shown(proxy))
+    log = until(proxy.stderr, lambda text: b"node unknown is down" in text).decode()
+    tap.like(log, r"node unknown is down: the host unknown\.test\.invalid is not known \(.+\); it is looked up again",
+             "and the log has the reason")
+    former = homes()
+    with node(etcd, "n3"):
+        tap.ok(states({"n0": "up", "n3": "up", "unknown": "down"}), "the next node joins", nodes_shown(proxy))
+        present = homes()
+        others = [key for key in KEYS if "unknown" not in (former[key], present[key])]
+        said = {until(lambda key=key: client.set(key, key), lambda said: said == "STORED") for key in others}
+        tap.ok(others and said == {"STORED"}, "keys that were never its own are stored", said)
+        with Daemon("--discover", etcd.source()) as other, other.client() as reader:
+            tap.is_([key for key in others if reader.get(key) != key.encode()], [], "a farcached that starts then reads them")
+        etcd.delete("/far/nodes/unknown")
+        tap.ok(states({"n0": "up", "n3": "up"}), "it is gone with its record", nodes_shown(proxy))
+        said = {until(lambda key=key: client.set(key, key), lambda said: said == "STORED") for key in KEYS}
+        tap.is_(said, {"STORED"}, "then all keys are stored")
+    tap.ok(states({"n0": "up"}), "and the node that joined leaves", nodes_shown(proxy))
 
 
 def stands_still(etcd, n0, proxy, client):

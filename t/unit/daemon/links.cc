@@ -125,10 +125,17 @@ std::shared_ptr<HostAddresses> looked_up(const char* host, uint16_t port, const 
     return HostAddresses::make(host, port, std::get<0>(look_up(host, port)), look_up);
 }
 
+// 0: it is not known.
+uint16_t port_of(const HostAddresses& host) {
+    const auto found = host.at(0);
+    const auto* const address = std::get_if<0>(&found);
+    return address == nullptr ? uint16_t(0) : address->port();
+}
+
 bool becomes(const HostAddresses& host, uint16_t port) {
     const uint64_t deadline_ns = farcached::boottime_ns() + UINT64_C(10'000'000'000);
-    while (host.at(0).port() != port && farcached::boottime_ns() < deadline_ns) std::this_thread::yield();
-    return host.at(0).port() == port;
+    while (port_of(host) != port && farcached::boottime_ns() < deadline_ns) std::this_thread::yield();
+    return port_of(host) == port;
 }
 
 void lookups() {
@@ -143,7 +150,7 @@ void lookups() {
     names->say(12, /* answer= */ false);
     tap::ok(host->refresh(1) && names->was_asked(3), "it is looked up again, which is not waited for");
     tap::ok(!host->refresh(1 + 9 * pause_ns), "one at a time");
-    tap::is(host->at(0).port(), uint16_t(11), "and the known address stays in use");
+    tap::is(port_of(*host), uint16_t(11), "and the known address stays in use");
     names->say(12);
     tap::ok(becomes(*host, 12), "until it is there");
     names->say(0);
@@ -154,9 +161,16 @@ void lookups() {
     while (!host->refresh(now_ns)) std::this_thread::yield();  // until the failing lookup has ended
     tap::ok(becomes(*host, 13), "a failed lookup changed nothing, and the next one did");
     const auto literal = HostAddresses::of_literals({"10.0.0.1", "fd00::1"}, 13);
-    tap::is(to_string(literal->at(0)) + " " + to_string(literal->at(1)) + " " + to_string(literal->at(2)),
+    const auto text = [&](size_t turn) { return to_string(std::get<0>(literal->at(turn))); };
+    tap::is(text(0) + " " + text(1) + " " + text(2),
             "10.0.0.1:13 [fd00::1]:13 10.0.0.1:13", "several literal addresses");
     tap::ok(!literal->refresh(100 * HostAddresses::pause_ns), "are not looked up");
+    names->say(0);
+    const auto late = HostAddresses::unknown("late.test", 1, "no such name", look_up);
+    tap::is(std::get<farcached::Problem>(late->at(0)).text, "the host late.test is not known (no such name); it is looked up again",
+            "a host without an address");
+    names->say(15);
+    tap::ok(late->refresh(pause_ns) && becomes(*late, 15), "has one as soon as a lookup finds it");
     auto numeric = looked_up("127.0.0.1", 14, look_up);
     tap::ok(!numeric->refresh(pause_ns), "an address is not looked up");
 }
