@@ -106,12 +106,12 @@ t_unit_daemon_metrics_SOURCES = t/unit/daemon/metrics.cc t/unit/daemon/stats_nod
 few_parts = t/unit/daemon/discovery t/unit/daemon/etcd t/unit/protocol/handshake t/unit/protocol/auth t/unit/protocol/owned_keys \
 	t/unit/daemon/registration_right t/unit/daemon/cluster_view t/unit/base/secret \
 	t/unit/daemon/history t/unit/daemon/hot_keys t/unit/protocol/udp_frame t/unit/daemon/datagrams
-check_PROGRAMS += $(few_parts) t/nodes/list_nodes
+check_PROGRAMS += $(few_parts) t/fleet/list_nodes
 TESTS += $(few_parts)
 t_unit_daemon_discovery_SOURCES = t/unit/daemon/discovery.cc t/lib/tap.h
 t_unit_daemon_registration_right_SOURCES = t/unit/daemon/registration_right.cc t/lib/tap.h
 t_unit_daemon_etcd_SOURCES = t/unit/daemon/etcd.cc t/lib/tap.h
-t_nodes_list_nodes_SOURCES = t/nodes/list_nodes.cc
+t_fleet_list_nodes_SOURCES = t/fleet/list_nodes.cc
 t_unit_daemon_history_SOURCES = t/unit/daemon/history.cc t/lib/tap.h
 t_unit_base_secret_SOURCES = t/unit/base/secret.cc t/lib/tap.h
 t_unit_daemon_cluster_view_SOURCES = t/unit/daemon/cluster_view.cc t/lib/tap.h
@@ -206,7 +206,7 @@ test_scripts += t/conversation/binary.py t/conversation/binary_options.py
 # Memory, many connections, the stats as monitors read them; a load whose every answer is checked.
 test_scripts += t/conversation/size_shift.py t/conversation/memory_limit.py t/conversation/large_values.py \
 	t/conversation/hoarders.py
-test_scripts += t/conversation/idle.py t/conversation/client_stats_tools.py
+test_scripts += t/conversation/idle.py t/operation/client_stats_tools.py
 test_scripts += t/load/consistency.py t/load/soak_churn.py t/load/consistency_disk.py
 check_PROGRAMS += t/load/consistency
 t_load_consistency_SOURCES = t/load/consistency.cc t/load/consistency_client.cc t/load/consistency_client.h \
@@ -267,13 +267,13 @@ EXTRA_DIST += t/guest/clean_root.py
 
 include $(top_srcdir)/t/clients/local.mk
 
-test_scripts += t/conversation/permissions.py t/conversation/permissions_tls.py t/conversation/permissions_sasl.py
+test_scripts += t/access/permissions.py t/access/permissions_tls.py t/access/permissions_sasl.py
 
 test_scripts += t/conversation/stats.py t/conversation/nodes_stats.py t/conversation/watch.py t/conversation/crawler.py
 
-test_scripts += t/conversation/cli.py t/conversation/process.py t/conversation/notify.py t/conversation/sockets.py \
-	t/conversation/log.py t/conversation/log_lost.py t/source/units.py t/conversation/passwords.py t/conversation/reload.py \
-	t/conversation/restart.py t/source/completion.py
+test_scripts += t/operation/cli.py t/operation/process.py t/operation/notify.py t/conversation/sockets.py \
+	t/operation/log.py t/operation/log_lost.py t/source/units.py t/access/passwords.py t/operation/reload.py \
+	t/operation/restart.py t/source/completion.py
 
 # farnode, and a proxy's conversation with it.
 check_PROGRAMS += t/conversation/farnode_probe
@@ -281,10 +281,10 @@ t_conversation_farnode_probe_SOURCES = t/conversation/farnode_probe.cc
 test_scripts += t/conversation/farnode.py
 
 # The operator's sockets, and his program.
-test_scripts += t/conversation/admin.py t/conversation/farctl.py t/conversation/farctl_nodes.py t/conversation/http_pages.py \
-	t/conversation/http_access.py \
-	t/conversation/hotkeys.py t/conversation/warm_up.py t/conversation/crash.py t/conversation/proxyevents.py \
-	t/conversation/descriptors.py \
+test_scripts += t/operation/admin.py t/operation/farctl.py t/operation/farctl_nodes.py t/operation/http_pages.py \
+	t/access/http_access.py \
+	t/conversation/hotkeys.py t/conversation/warm_up.py t/operation/crash.py t/conversation/proxyevents.py \
+	t/operation/descriptors.py \
 	t/conversation/cluster.py t/conversation/no_memory.py t/source/metric_names.py t/source/hardening.py
 check_PROGRAMS += t/unit/ctl/ctl t/unit/ctl/tools
 TESTS += t/unit/ctl/ctl t/unit/ctl/tools
@@ -300,9 +300,9 @@ test_scripts += t/conversation/connections.py t/conversation/connection_limits.p
 
 # Clients' sockets by io_uring; TLS, SASL and UDP for clients.
 test_scripts += t/conversation/uring.py t/conversation/uring_suites.py t/conversation/udp.py
-test_scripts += t/conversation/tls.py t/conversation/tls_data.py t/conversation/tls_handshakes.py t/conversation/tls_refresh.py
-test_scripts += t/conversation/tls_suites.py
-test_scripts += t/conversation/sasl.py t/conversation/sasl_transports.py
+test_scripts += t/access/tls.py t/access/tls_data.py t/access/tls_handshakes.py t/access/tls_refresh.py
+test_scripts += t/access/tls_suites.py
+test_scripts += t/access/sasl.py t/access/sasl_transports.py
 EXTRA_DIST += t/lib/closed_loop.py t/lib/without_call.py t/lib/certificates.py t/lib/tls_daemon.py t/lib/tls_library.py
 EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py
 
@@ -311,18 +311,18 @@ test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/di
 EXTRA_DIST += t/lib/disk.py t/lib/dns_server.py t/lib/ports.py
 
 # Both daemons with no more system calls than they need.
-test_scripts += t/conversation/drop_privileges.py
+test_scripts += t/operation/drop_privileges.py
 
 # Several processes: farcached in front of nodes.
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/nodes/discover_dns.py t/nodes/discover_etcd.py t/nodes/discover_shm.py t/nodes/joins.py t/nodes/liar.py t/nodes/moved.py \
-	t/nodes/old_list.py t/nodes/partitions.py t/nodes/peer_tls.py \
-	t/nodes/replicas.py t/nodes/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/nodes/rolling.py \
-	t/nodes/serving_right.py t/nodes/right_of_copies.py t/nodes/replicas_flush.py t/nodes/etcd_daemons.py t/nodes/manifest.py \
+	t/fleet/discover_dns.py t/fleet/discover_etcd.py t/fleet/discover_shm.py t/fleet/joins.py t/nodes/liar.py t/nodes/moved.py \
+	t/fleet/old_list.py t/nodes/partitions.py t/nodes/peer_tls.py \
+	t/fleet/replicas.py t/fleet/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/fleet/rolling.py \
+	t/fleet/serving_right.py t/fleet/right_of_copies.py t/fleet/replicas_flush.py t/fleet/etcd_daemons.py t/fleet/manifest.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
-	t/nodes/stopped.py t/nodes/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/nodes/cuts.py
+	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -203,7 +203,7 @@ def exporter(work):
     os.makedirs(work.at("memcached_exporter"), exist_ok=True)
     program, why = find_exporter(work)
     if not program:
-        tap.skip("memcached_exporter: not to be had here; t/conversation/client_stats_tools.py applies its rules", why)
+        tap.skip("memcached_exporter: not to be had here; t/operation/client_stats_tools.py applies its rules", why)
         return
     texts = []
     for binary in (work.binary, STOCK):

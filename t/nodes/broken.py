@@ -46,7 +46,7 @@ def mixed(mix, of_load=HOT):
     return ["--mix", mix, *of_load]
 
 
-# t/nodes/auth.py breaks S16, t/nodes/serving_right.py S17, t/nodes/replicas.py S20.
+# t/nodes/auth.py breaks S16, t/fleet/serving_right.py S17, t/fleet/replicas.py S20.
 # S1_REVIVE is only in t/faulty/broken_rules.py. A client would have to read both live slots, the revived one first, while the node
 # is delayed. One host must have kept its pointer since the slot died, and another one must hold a lease on the other slot. Minutes
 # of load with thousands of such delays did not produce this case.

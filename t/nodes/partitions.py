@@ -2,7 +2,7 @@
 """A fleet whose network is cut while every reply is checked: etcd, three nodes and two farcached, each on a host of its own
 (t/lib/network.py), once without copies and once with two of each item (replicas = 2).
 
-The cuts: between a farcached and a node, between a node and etcd, between a farcached and etcd. Each heals. t/nodes/cuts.py has
+The cuts: between a farcached and a node, between a node and etcd, between a farcached and etcd. Each heals. t/fleet/cuts.py has
 the same cuts with gentle traffic; here t/load/consistency judges the replies of both farcached all the time, and the test shows
 what each farcached does with the keys behind a cut.
 """
@@ -26,7 +26,7 @@ etcd_servers.skip_without()
 if not networks.is_possible():
     tap.skip_all("no network namespaces here")
 if is_sanitized():
-    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/nodes/discover_etcd.py has the same code")
+    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/fleet/discover_etcd.py has the same code")
 
 TTL = int(2 * slow_factor())  # seconds
 NODES, PROXIES = ("a", "b", "c"), ("p", "q")

@@ -29,7 +29,7 @@ etcd_servers.skip_without()
 if not networks.is_possible():
     tap.skip_all("no network namespaces here")
 if is_sanitized():
-    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/nodes/discover_etcd.py has the same code")
+    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/fleet/discover_etcd.py has the same code")
 
 TTL = int(2 * slow_factor())  # seconds
 NODES, PROXIES = ("a", "b", "c"), ("p", "q")

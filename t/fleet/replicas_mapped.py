@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""t/nodes/replicas.py with nodes on this host, whose memory farcached maps (discover_shm)."""
+"""t/fleet/replicas.py with nodes on this host, whose memory farcached maps (discover_shm)."""
 import os
 import runpy
 

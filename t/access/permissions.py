@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """[permissions]: classes of commands for each client identity, by the text, meta and binary protocols, over TCP, UDP and Unix
 sockets, with -Y, and through reloads. Refused requests keep the connection in frame, are counted, logged and shown to watchers.
-t/conversation/permissions_tls.py and permissions_sasl.py have the other identities."""
+t/access/permissions_tls.py and permissions_sasl.py have the other identities."""
 import os
 import re
 import signal

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """farnode and farcached with an etcd that wants TLS and a password, whose tokens expire, that drops its history, and that loses its
-quorum; and nodes at another address than the one where they listen. t/nodes/discover_etcd.py has the source of the list alone."""
+quorum; and nodes at another address than the one where they listen. t/fleet/discover_etcd.py has the source of the list alone."""
 import contextlib
 import json
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes in etcd whose memory is mapped (discover_shm): those with a socket on this host, and only if it is the one that the node
 registered. Whatever is at its path otherwise, the node is reached over TCP, and no value comes from another node. With a real etcd.
-(t/nodes/replicas_mapped.py has two copies of each item.)
+(t/fleet/replicas_mapped.py has two copies of each item.)
 """
 import contextlib
 import json

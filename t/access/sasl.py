@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """-S: clients of the binary protocol authenticate by SASL, as with memcached. Until then they get the version, and else an error
-and their end. t/conversation/sasl_transports.py has TLS, io_uring, nodes and the other sockets."""
+and their end. t/access/sasl_transports.py has TLS, io_uring, nodes and the other sockets."""
 import os
 import re
 import sys

@@ -38,11 +38,11 @@ def record(name, **fields):
 
 
 class Lister:
-    """The lists of a source, as t/nodes/list_nodes prints them."""
+    """The lists of a source, as t/fleet/list_nodes prints them."""
 
     def __init__(self, source, *more):
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([test_program("nodes/list_nodes"), source, *more], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([test_program("fleet/list_nodes"), source, *more], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.nodes, self.lists, self.revision, self.text, self.states = None, 0, 0, "", []
