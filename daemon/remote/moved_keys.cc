@@ -53,10 +53,9 @@ bool has_new_node(const NodeSet& last, const NodeSet& next) {
     });
 }
 
-// The same nodes under another epoch: a node was gone for a moment, and other processes may have used the list without it.
-bool was_gone_between(const NodeSet& last, const NodeSet& next) {
-    if (last.epoch == nullptr || next.epoch == nullptr || last.epoch == next.epoch) return false;
-    return std::ranges::equal(last.members, next.members, {}, &NodeSet::Member::one, &NodeSet::Member::one);
+// V6. Two lists of etcd: there may have been others in between, which other processes use.
+bool may_skip_lists(const NodeSet& last, const NodeSet& next) {
+    return last.epoch != nullptr && next.epoch != nullptr && last.epoch != next.epoch;
 }
 
 // What the nodes of a list keep of the list before, where items have copies.
@@ -172,16 +171,13 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
     std::vector<Change> changes(next.members.size());
     const PairChange pairs(last, next);
     const std::vector<KeptKeys> firsts = has_new_node(last, next) ? first(next) : std::vector<KeptKeys>();
-    const bool between = was_gone_between(last, next);
+    const bool skips = may_skip_lists(last, next);
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
         const bool returns = !stays && keeps_nothing(last, *next.members[i].one);
         const OwnedKeys none{.place = node.kept.place};
-        if (stays && (node.changed || node.kept.none()))
-            changes[i].kept = kept_of(node, last, next);
-        else if (stays && between)
-            changes[i].kept = kept_of(node, last, next);
+        if (stays && (node.changed || node.kept.none() || skips)) changes[i].kept = kept_of(node, last, next);
         if (returns) changes[i].kept = kept_of({none, none, true, node.identity}, last, next);
         if (!stays && !returns && !firsts.empty()) changes[i].kept = firsts[i];
         changes[i].joins = changes[i].kept != nullptr || !stays;
@@ -235,7 +231,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         if (at != last.members.end()) {
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
-            if (!same || was_gone_between(last, next)) kept = kept_of(former, own, next.epoch);
+            if (!same || may_skip_lists(last, next)) kept = kept_of(former, own, next.epoch);
         } else if (keeps_nothing(last, *next.members[i].one)) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
