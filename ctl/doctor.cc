@@ -231,7 +231,7 @@ const char* remedy_of_registration(const NodeFacts& node) {
     if (is_silent == 1u)
         return "check etcd, and that the host of the node reaches it; or, if it has --discover-fence strict, restart it with on";
     if (is_silent == 0u) return "see its log: etcd refuses it, its record is gone, or another process has its name";
-    return "see its log; farctl doctor at its own --admin socket tells the two apart";
+    return "see its log: this farnode is older and does not tell the two apart";
 }
 
 void check_discovery(const Case& facts, Findings& to) {

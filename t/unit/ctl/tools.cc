@@ -397,7 +397,8 @@ void test_discovery() {
     constexpr Refusing refusing[] = {
         {"0", "it is not registered in etcd, and refuses requests for keys", "see its log: etcd refuses it, "},
         {"1", "etcd does not answer it, so it refuses requests for keys", "check etcd, "},
-        {"", "it is not registered in etcd, or etcd does not answer it, and it refuses requests for keys", "see its log; farctl "},
+        {"", "it is not registered in etcd, or etcd does not answer it, and it refuses requests for keys",
+         "see its log: this farnode is older"},
     };
     for (const Refusing& one : refusing) {
         Case facts = of("", "", "0", "0");
