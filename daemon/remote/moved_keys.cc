@@ -231,7 +231,9 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         if (at != last.members.end()) {
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
-            if (!same || may_skip_lists(last, next)) kept = kept_of(former, own, next.epoch);
+            const bool again = same && own != nullptr && !own->none() && may_skip_lists(last, next);
+            if (!same || again) kept = kept_of(former, own, next.epoch);
+            if (again && kept->nothing) kept = nullptr;
         } else if (keeps_nothing(last, *next.members[i].one)) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
@@ -280,14 +282,27 @@ void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
     }
 }
 
+namespace {
+
+bool is_same(const FormerPlaces& one, const FormerPlaces& other) {
+    if (one.nodes != other.nodes || one.copies != other.copies) return false;
+    if (one.placement == nullptr || other.placement == nullptr) return false;
+    const std::vector<uint32_t> points = one.placement->points();  // of the names of nodes with keys
+    return !points.empty() && points == other.placement->points() && one.placement->place() == other.placement->place();
+}
+
+}  // namespace
+
 std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
     std::vector<FormerPlaces> former;
     if (moves) former = last.former;
     std::erase_if(former, [](const FormerPlaces& places) { return places.unknown; });
-    FormerPlaces& places = former.emplace_back();
+    FormerPlaces places;
     if (!last.placement->is_by_chance()) places.placement = last.placement;
     for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
     places.copies = last.options.copies;
+    std::erase_if(former, [&](const FormerPlaces& other) { return is_same(other, places); });  // as in a fleet whose nodes restart
+    former.push_back(std::move(places));
     if (former.size() <= FormerPlaces::places_max) return former;
     former[1].placement = nullptr;
     for (const auto& node : former[0].nodes)

@@ -186,6 +186,9 @@ def unknown_host(etcd, proxy, client):
         said = {until(lambda key=key: client.set(key, key), lambda said: said == "STORED") for key in others}
         tap.ok(others and said == {"STORED"}, "keys that were never its own are stored", said)
         with Daemon("--discover", etcd.source()) as other, other.client() as reader:
+            up = until(lambda: {name for name, node in nodes_shown(other).items() if node["links"] == node["links_up"]},
+                       lambda up: up == {"n0", "n3"})
+            assert up == {"n0", "n3"}, up
             tap.is_([key for key in others if reader.get(key) != key.encode()], [], "a farcached that starts then reads them")
         etcd.delete("/far/nodes/unknown")
         tap.ok(states({"n0": "up", "n3": "up"}), "it is gone with its record", nodes_shown(proxy))

@@ -244,6 +244,20 @@ void first_lists() {
     tap::ok(MovedKeys::first(other).empty(), "but not a list without epochs");
     const NodeSet by_chance = set_of({one("a"), one("b")}, 20, {Distribution::random, {}, ""});
     tap::ok(MovedKeys::first(by_chance).empty(), "nor where any node may have a key");
+    const auto kept_at = [](const MovedKeys::Change& change) { return change.kept != nullptr; };
+    const One a = one("a"), b = one("b"), c = one("c");
+    const auto plain_set = [&](const std::vector<One>& members, uint64_t epoch, Distribution how,
+                               const std::vector<uint32_t>& by = {}) {
+        NodeSet set = set_of(members, epoch, {how, {}, ""}, by);
+        set.options.copies = false;
+        return set;
+    };
+    MovedKeys moved;
+    const auto chance = moved.change(plain_set({a, b}, 20, Distribution::random), plain_set({a, b, c}, 30, Distribution::random));
+    tap::ok(std::ranges::none_of(chance, kept_at), "there a change tells nothing either, which would be a flush");
+    const NodeSet drained = plain_set({a, b, c}, 40, Distribution::ketama, {1, 1, 0});
+    const auto same = moved.change(drained, plain_set({a, b, c}, 50, Distribution::ketama, {1, 1, 0}));
+    tap::ok(kept_at(same[0]) && kept_at(same[1]) && !kept_at(same[2]), "the same keys are told again, and no keys are not");
     std::vector<One> many;
     std::vector<uint32_t> weights;
     for (int i = 0; i < 40; i++) many.push_back(one("n" + std::to_string(i))), weights.push_back(i == 0 ? 200 : 1);
