@@ -301,7 +301,9 @@ void newer_of_two() {
 
 int main() {
     if (broken::must_catch()) {  // t/faulty/broken_rules.py
-        dead_stays_dead(/* stopped= */ true, [](bool passed, const std::string&) { violations += !passed; });
+        // New items may happen to take the slots of all dead ones.
+        for (int i = 0; i < 20 && violations == 0; i++)
+            dead_stays_dead(/* stopped= */ true, [](bool passed, const std::string&) { violations += !passed; });
         tap::ok(violations > 0, "a dead item that returns is caught");
         return tap::done();
     }
