@@ -34,8 +34,8 @@
 //     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
 // F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
-//     They do not wait for a node that has lost its connection, that has none after first_wait_ns, or that still refuses after
-//     refused_wait_ns: a node whose record is new may not know it yet. Such a node receives the list later.
+//     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
+//     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most. All these receive the list later.
 #pragma once
 
 #include <array>

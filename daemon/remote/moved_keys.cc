@@ -58,6 +58,9 @@ bool may_skip_lists(const NodeSet& last, const NodeSet& next) {
     return last.epoch != nullptr && next.epoch != nullptr && last.epoch != next.epoch;
 }
 
+// V6. nullptr: there are none, or they take too long to describe, and the node would delete all items.
+KeptKeys same_keys(KeptKeys kept) { return kept->nothing ? nullptr : std::move(kept); }
+
 // What the nodes of a list keep of the list before, where items have copies.
 class PairChange {
   public:
@@ -177,7 +180,10 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
         const bool returns = !stays && keeps_nothing(last, *next.members[i].one);
         const OwnedKeys none{.place = node.kept.place};
-        if (stays && (node.changed || node.kept.none() || skips)) changes[i].kept = kept_of(node, last, next);
+        if (stays && (node.changed || node.kept.none()))
+            changes[i].kept = kept_of(node, last, next);
+        else if (stays && skips)
+            changes[i].kept = same_keys(kept_of(node, last, next));
         if (returns) changes[i].kept = kept_of({none, none, true, node.identity}, last, next);
         if (!stays && !returns && !firsts.empty()) changes[i].kept = firsts[i];
         changes[i].joins = changes[i].kept != nullptr || !stays;
@@ -231,9 +237,10 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
         if (at != last.members.end()) {
             const protocol::OwnedKeys* const former = had.empty() ? nullptr : &had[size_t(at - last.members.begin())];
             const bool same = former == own || (former != nullptr && own != nullptr && *former == *own);
-            const bool again = same && own != nullptr && !own->none() && may_skip_lists(last, next);
-            if (!same || again) kept = kept_of(former, own, next.epoch);
-            if (again && kept->nothing) kept = nullptr;
+            if (!same)
+                kept = kept_of(former, own, next.epoch);
+            else if (may_skip_lists(last, next))
+                kept = same_keys(kept_of(former, own, next.epoch));
         } else if (keeps_nothing(last, *next.members[i].one)) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);

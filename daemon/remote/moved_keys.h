@@ -10,9 +10,9 @@
 //     deletes of the former node that are not done yet are forgotten.
 // V5  With etcd this process sends the first list, too, and a node that joins receives its keys (ListEpoch, E5). It sends no keys
 //     that take too long to describe, as the node would delete them all. A node without keys receives nothing. A reader sends none.
-// V6  With etcd a node of both lists receives its keys even if these are the same: it may have had others by a list in between,
-//     which this process did not see, and which another process still uses. As in V5, none are sent if they take too long to
-//     describe.
+// V6  With etcd a node of both lists receives its keys even if these are the same. By a list in between, which this process did not
+//     see, it may have had others, and another process may still use that list. As in V5, keys that take too long to describe are
+//     not sent.
 #pragma once
 
 #include <cstddef>

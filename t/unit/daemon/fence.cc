@@ -382,7 +382,7 @@ void refuses() {
         return sent;
     };
     tap::ok(w.fences.moves(w.a), "requests wait for a node that has not received the first list");
-    tap::ok(refused() && w.fences.moves(w.a), "also if it refuses: its record may be new to it");
+    tap::ok(refused() && w.fences.moves(w.a), "they wait if it refuses, because it may not know its own record yet");
     tap::ok(!refused(), "the list is not sent again at once");
     w.now_ns += 10 * ms;
     tap::ok(refused() && w.fences.moves(w.a), "but soon");

@@ -257,7 +257,8 @@ void first_lists() {
     tap::ok(std::ranges::none_of(chance, kept_at), "there a change tells nothing either, which would be a flush");
     const NodeSet drained = plain_set({a, b, c}, 40, Distribution::ketama, {1, 1, 0});
     const auto same = moved.change(drained, plain_set({a, b, c}, 50, Distribution::ketama, {1, 1, 0}));
-    tap::ok(kept_at(same[0]) && kept_at(same[1]) && !kept_at(same[2]), "the same keys are told again, and no keys are not");
+    tap::ok(kept_at(same[0]) && kept_at(same[1]) && !kept_at(same[2]),
+            "nodes receive the same keys again; one without keys receives nothing");
     std::vector<One> many;
     std::vector<uint32_t> weights;
     for (int i = 0; i < 40; i++) many.push_back(one("n" + std::to_string(i))), weights.push_back(i == 0 ? 200 : 1);
@@ -267,6 +268,16 @@ void first_lists() {
     const auto fits = [](const auto& kept) { return kept == nullptr || kept->text.size() <= protocol::kept_bytes_max; };
     tap::ok(some.size() == many.size() && some[0] == nullptr && some[1] != nullptr && std::ranges::all_of(some, fits),
             "keys that take too long to describe are not told");
+    many.clear(), weights.clear();
+    for (int i = 0; i < 100; i++) many.push_back(one("n" + std::to_string(i))), weights.push_back(i == 0 ? 50 : 1);
+    for (const bool copies : {false, true}) {
+        NodeSet before = set_of(many, 20, {Distribution::ketama_weighted, {}, ""}, weights);
+        NodeSet after = set_of(many, 30, {Distribution::ketama_weighted, {}, ""}, weights);
+        before.options.copies = after.options.copies = copies;
+        const auto repeated = moved.change(before, after);
+        tap::ok(repeated[0].kept == nullptr && kept_at(repeated[1]) && !repeated[1].kept->nothing,
+                std::string("the same keys are not sent if they are too long, ") + (copies ? "with copies" : "without copies"));
+    }
 }
 
 // Lists that follow each other, at random. An address that an earlier list had keeps nothing when it comes back.
