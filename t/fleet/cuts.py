@@ -15,21 +15,17 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
-import etcd as etcd_servers  # noqa: E402
+import hosted  # noqa: E402
 import network as networks  # noqa: E402
 from cluster import nodes_shown  # noqa: E402
-from daemon import is_sanitized, slow_factor  # noqa: E402
+from daemon import slow_factor  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from farctl import FOLDER, at, farctl, path_of  # noqa: E402
 from farcached import tap, until  # noqa: E402
 from hosted import HostedNode, HostedProxy  # noqa: E402
 from service import listening  # noqa: E402
 
-etcd_servers.skip_without()
-if not networks.is_possible():
-    tap.skip_all("no network namespaces here")
-if is_sanitized():
-    tap.skip_all("it waits for times to live, which are long for a sanitizer; t/fleet/discover_etcd.py has the same code")
+hosted.skip_without()
 
 TTL = int(2 * slow_factor())  # seconds
 NODES, PROXIES = ("a", "b", "c"), ("p", "q")

@@ -6,8 +6,20 @@
             with HostedProxy(network, "p", listener, "--discover", etcd.source()) as proxy:
                 proxy.client().set("key", "value")
 """
+import etcd
+import network as networks
+from daemon import is_sanitized
 from farnode import Farnode
 from service import Service
+from tap_output import tap
+
+
+def skip_without():
+    etcd.skip_without()
+    if not networks.is_possible():
+        tap.skip_all("no network namespaces here")
+    if is_sanitized():
+        tap.skip_all("it waits for times to live, which are long for a sanitizer; t/fleet/discover_etcd.py has the same code")
 
 
 class HostedNode(Farnode):
