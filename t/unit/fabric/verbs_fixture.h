@@ -147,7 +147,10 @@ inline std::string tries_by(VerbsQueue& queue, ibv_send_wr work) {
     if (ibv_post_send(queue.pair().get(), &work, &refused) != 0) tap::bail_out("ibv_post_send");
     ibv_wc done{};
     const uint64_t until = now_ms() + patience_ms();
-    while (ibv_poll_cq(queue.pair().get()->send_cq, 1, &done) == 0 && now_ms() < until) poll(nullptr, 0, 1);
+    while (ibv_poll_cq(queue.pair().get()->send_cq, 1, &done) == 0) {
+        if (now_ms() >= until) tap::bail_out("no completion");
+        poll(nullptr, 0, 1);
+    }
     return done.status == IBV_WC_SUCCESS ? "" : ibv_wc_status_str(done.status);
 }
 
@@ -182,7 +185,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server, co
     param.private_data = &hello;
     param.private_data_len = sizeof hello;
     param.initiator_depth = param.responder_resources = 1;
-    param.retry_count = queue->device().config().retries;
+    param.retry_count = 6;  // soft-RoCE retries for ever with 7
     if (queue->pair().connect(param) != 0) tap::bail_out("rdma_connect");
     pollfd polled{listener.fd(), POLLIN, 0};
     poll(&polled, 1, int(patience_ms()));
