@@ -132,6 +132,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/cluster_view.h \
 	daemon/remote/fence.cc \
 	daemon/remote/fence.h \
+	daemon/remote/former_places.cc \
+	daemon/remote/former_places.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/moved_keys.cc \

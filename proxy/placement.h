@@ -21,6 +21,7 @@
 // fail-over needs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -125,5 +126,19 @@ class Placement {
     std::vector<uint32_t> starts_;        // into ring_, by the top bits of a spot; plus the end
     int part_shift_ = 0;                  // number of the bits below those
 };
+
+// Visits the whole ring of these points, or of none, as visit(first, last): no key's walk changes between them. With points of
+// several rings, that holds for each of them.
+template <class Visit>
+void each_arc(std::vector<uint32_t> points, Visit&& visit) {
+    points.push_back(UINT32_MAX);
+    std::ranges::sort(points);
+    points.erase(std::unique(points.begin(), points.end()), points.end());
+    uint32_t first = 0;
+    for (const uint32_t last : points) {
+        visit(first, last);
+        first = last + 1;
+    }
+}
 
 }  // namespace farcached::proxy

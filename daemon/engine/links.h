@@ -168,6 +168,8 @@ class Links {
     template <class Is>
     bool any_pair_moved_from(std::string_view key, bool changes, Is&& is) const;
     bool copies_wait_to_move(std::string_view key, bool changes) const;
+    // Must a get of the key wait for its node, or fail, although the other one replies?
+    bool copies_move(std::string_view key) const;
     LinkPeer* second_of(std::string_view key);
     LinkPeer* find_near_copy(std::string_view key);
     std::optional<FormerHome> find_former_home(std::string_view key);

@@ -17,11 +17,12 @@ bool Links::any_moved_from(std::string_view key, bool changes, Is&& is) const {
     if (set_->placement->is_by_chance()) return false;
     const LinkPeer& own = *list_[set_->placement->size() == 1 ? 0 : set_->placement->node_of(key, chance_)];
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.unknown && !changes) return false;
-        if (places.placement != nullptr && places.may_have(own.node(), key)) return false;
+        if (places.is_unknown() && !changes) return false;
+        const FormerPlaces::Was was = places.of(key);
+        if (was.first == &own.node()) return false;
         bool listed = false;
         for (const auto& peer : list_) {
-            if (peer.get() == &own || !places.may_have(peer->node(), key)) continue;
+            if (peer.get() == &own || !was.had(peer->node())) continue;
             listed = true;
             if (is(own, peer.get())) return true;
         }
@@ -52,11 +53,11 @@ bool Links::any_pair_moved_from(std::string_view key, bool changes, Is&& is) con
     const proxy::Placement& placement = *set_->placement;
     const proxy::NodePair now = placement.pair_of(key);
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
-        if (places.unknown && !changes) return false;
-        const auto had = [&](const OneNode& node) { return places.may_have(node, key) || places.may_have_copy(node, key); };
-        if (places.is_pair(*list_[now.first]->shared_node(), *list_[now.second]->shared_node(), key)) return false;
+        if (places.is_unknown() && !changes) return false;
+        const FormerPlaces::Was was = places.of(key);
+        if (was.is_pair(list_[now.first]->node(), list_[now.second]->node())) return false;
         if (is(*list_[now.first]) || is(*list_[now.second])) return true;
-        return std::ranges::any_of(list_, [&](const auto& peer) { return is(*peer) && had(peer->node()); });
+        return std::ranges::any_of(list_, [&](const auto& peer) { return is(*peer) && was.had(peer->node()); });
     });
 }
 
@@ -69,6 +70,10 @@ bool Links::copies_may_be_elsewhere(std::string_view key) const {
            any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
 }
 
+bool Links::copies_move(std::string_view key) const {
+    return fencer_->anything_moves() && (copies_wait_to_move(key, /* changes= */ false) || copies_may_be_elsewhere(key));
+}
+
 LinkPeer* Links::second_of(std::string_view key) {
     return has_copies() ? usable(set_->placement->pair_of(key).second) : nullptr;
 }
@@ -76,7 +81,7 @@ LinkPeer* Links::second_of(std::string_view key) {
 LinkPeer* Links::choose_to_read(std::string_view key, bool plain) {
     LinkPeer* const peer = choose(key);
     if (!has_copies() || (peer != nullptr && !(plain && peer->is_quiet() && keeps_copy(key)))) [[likely]] return peer;
-    if (fencer_->anything_moves() && (copies_wait_to_move(key, /* changes= */ false) || copies_may_be_elsewhere(key))) return peer;
+    if (copies_move(key)) [[unlikely]] return peer;
     LinkPeer* const second = second_of(key);
     return peer == nullptr || (second != nullptr && second->replies()) ? second : peer;
 }
@@ -86,9 +91,9 @@ bool Links::ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcep
     using Refusal = protocol::RequestRefusal;
     const bool no_reply = failed.why == proxy::AskFailure::node_down || failed.why == proxy::AskFailure::timed_out;
     const bool no_right = failed.refusal == Refusal::stopping || failed.refusal == Refusal::no_right;
-    if (!(no_reply || no_right) || !has_copies() || fencer_->anything_moves()) return false;
+    if (!(no_reply || no_right) || !has_copies()) return false;
     const std::optional<ReplyPool::PlainGet> asked = shared_.pool.ask_again(ticket);
-    if (!asked.has_value()) return false;
+    if (!asked.has_value() || copies_move(asked->key)) return false;
     LinkPeer* peer = choose(asked->key);  // perhaps by a newer list than the get was
     const bool is_first = peer != nullptr && peer->replies() && no_reply;
     if (!is_first) peer = second_of(asked->key);
@@ -110,7 +115,7 @@ LinkPeer* Links::find_near_copy(std::string_view key) {
 }
 
 LinkPeer* Links::copy_that_answers(std::string_view key) {
-    if (fencer_->anything_moves()) return nullptr;
+    if (copies_move(key)) [[unlikely]] return nullptr;
     LinkPeer* const peer = second_of(key);
     return peer != nullptr && peer->replies() ? peer : nullptr;
 }

@@ -76,7 +76,7 @@ class PairChange {
         if (last.placement->place() != next.placement->place() || last.placement->points().empty()) return;
         std::vector<uint32_t> points = last.placement->points(), more = next.placement->points();
         points.insert(points.end(), more.begin(), more.end());
-        each_arc(std::move(points), [this](OwnedKeys::Arc arc) { add(arc); });
+        proxy::each_arc(std::move(points), [this](uint32_t first, uint32_t end) { add({first, end}); });
     }
 
     struct Node {
@@ -98,29 +98,17 @@ class PairChange {
         else
             keys.arcs.push_back(arc);
     }
-    // No arc has homes that change within it.
-    template <class Visit>
-    static void each_arc(std::vector<uint32_t> points, Visit&& visit) {
-        points.push_back(UINT32_MAX);
-        std::ranges::sort(points);
-        points.erase(std::unique(points.begin(), points.end()), points.end());
-        uint32_t first = 0;
-        for (const uint32_t point : points) {
-            visit(OwnedKeys::Arc{first, point});
-            first = point + 1;
-        }
-    }
     // KeptKeys::identity, by the next list: of the arcs where the node's homes change.
     void identify() {
         const KeyPlace place = next_.placement->place();
         const uint8_t kind[] = {uint8_t(place.hash), uint8_t(place.tag_open), uint8_t(place.tag_close)};
         for (Node& node : nodes_) node.identity = hash_bytes(kind, sizeof kind, /* seed= */ 0) | 1;  // never 0
         std::vector<Homes> last(nodes_.size());
-        each_arc(next_.placement->points(), [&](OwnedKeys::Arc arc) {
-            const Homes has = homes(next_, arc.last);
+        proxy::each_arc(next_.placement->points(), [&](uint32_t first, uint32_t end) {
+            const Homes has = homes(next_, end);
             for (size_t i = 0; i < nodes_.size(); i++) {
                 const Homes own = has.has(next_.members[i].one.get()) ? has : Homes();
-                if (std::exchange(last[i], own) != own) identify(nodes_[i], arc.first, own);
+                if (std::exchange(last[i], own) != own) identify(nodes_[i], first, own);
             }
         });
     }
@@ -287,35 +275,6 @@ void note_changes(NodeSet& set, const conf::ProxySettings& settings) {
         change.before = std::get<std::shared_ptr<const proxy::Placement>>(std::move(made));
         set.changes.push_back(std::move(change));
     }
-}
-
-namespace {
-
-bool is_same(const FormerPlaces& one, const FormerPlaces& other) {
-    if (one.nodes != other.nodes || one.copies != other.copies) return false;
-    if (one.placement == nullptr || other.placement == nullptr) return false;
-    const std::vector<uint32_t> points = one.placement->points();  // of the names of nodes with keys
-    return !points.empty() && points == other.placement->points() && one.placement->place() == other.placement->place();
-}
-
-}  // namespace
-
-std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
-    std::vector<FormerPlaces> former;
-    if (moves) former = last.former;
-    std::erase_if(former, [](const FormerPlaces& places) { return places.unknown; });
-    FormerPlaces places;
-    if (!last.placement->is_by_chance()) places.placement = last.placement;
-    for (const NodeSet::Member& member : last.members) places.nodes.push_back(member.one);
-    places.copies = last.options.copies;
-    std::erase_if(former, [&](const FormerPlaces& other) { return is_same(other, places); });  // as in a fleet whose nodes restart
-    former.push_back(std::move(places));
-    if (former.size() <= FormerPlaces::places_max) return former;
-    former[1].placement = nullptr;
-    for (const auto& node : former[0].nodes)
-        if (!former[1].may_have(*node, {})) former[1].nodes.push_back(node);
-    former.erase(former.begin());
-    return former;
 }
 
 }  // namespace farcached::daemon

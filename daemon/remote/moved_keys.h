@@ -28,7 +28,6 @@
 
 namespace farcached::daemon {
 
-struct FormerPlaces;
 struct Kept;
 struct NodeSet;
 struct OneNode;
@@ -68,10 +67,6 @@ class MovedKeys {
     std::set<std::string> departed_;  // of nodes of earlier lists that the last one had not (V2)
     uint64_t placed_since_ = 0;       // the last epoch with other options
 };
-
-// Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones
-// are joined to one. Throws std::bad_alloc.
-std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
 
 // Fills NodeSet::changes of that set, which is otherwise complete. Throws std::bad_alloc.
 void note_changes(NodeSet& set, const conf::ProxySettings& settings);

@@ -215,9 +215,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         moved_.forget_changes(*last, *set);
         set->former = former_places(*last, moves(*last));
     } else if (first = MovedKeys::first(*set); !first.empty()) {
-        set->former = former_places(*set, /* moves= */ false);
-        set->former[0].placement = nullptr;
-        set->former[0].unknown = true;
+        set->former.push_back(FormerPlaces::unknown(*set));
     }
     refill(set->options, !set->changes.empty());
     std::lock_guard hold(lock_);

@@ -29,6 +29,7 @@
 #include "conf/program.h"
 #include "conf/settings.h"
 #include "daemon/remote/fence.h"
+#include "daemon/remote/former_places.h"
 #include "daemon/remote/host_addresses.h"
 #include "daemon/remote/moved_keys.h"
 #include "daemon/stats/server_view.h"
@@ -142,34 +143,6 @@ struct NodeOptions {
                count_reads == other.count_reads && (channel != conf::NodeChannel::verbs || rpc == other.rpc) &&
                links(channel) == other.links(channel) && report_interval_ns == other.report_interval_ns &&
                report_mapped == other.report_mapped && report_items == other.report_items && same_key(key, other.key);
-    }
-};
-
-// Where keys were by an earlier set of nodes.
-struct FormerPlaces {
-    static constexpr size_t places_max = 8;
-
-    std::shared_ptr<const proxy::Placement> placement;  // nullptr: each key may have been at any of the nodes
-    std::vector<std::shared_ptr<OneNode>> nodes;
-
-    bool copies = false;                             // each key has two nodes
-    bool unknown = false;                            // the set is the first one (Fences, F7)
-
-    // Were these the key's nodes, in this order?
-    bool is_pair(const OneNode& first, const OneNode& second, std::string_view key) const {
-        if (!copies || placement == nullptr || placement->size() < 2) return false;
-        const proxy::NodePair pair = placement->pair_of(key);
-        return nodes[pair.first].get() == &first && nodes[pair.second].get() == &second;
-    }
-    bool may_have_copy(const OneNode& node, std::string_view key) const {
-        if (!copies || placement == nullptr || placement->size() < 2) return false;
-        return nodes[placement->pair_of(key).second].get() == &node;
-    }
-    // May the key have been there?
-    bool may_have(const OneNode& node, std::string_view key) const {
-        if (placement == nullptr)
-            return std::ranges::any_of(nodes, [&](const auto& one) { return one.get() == &node; });
-        return nodes[placement->size() == 1 ? 0 : placement->node_of(key, /* chance= */ 0)].get() == &node;
     }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MovedKeys with copies: what nodes keep when the list changes, and which keys have the same two nodes, against the placements
-// themselves.
+// themselves. FormerPlaces against them, too.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -394,9 +394,121 @@ void other_addresses() {
     }
 }
 
+// ---- FormerPlaces -------------------------------------------------------------------------------------
+
+// Lists of some of the nodes, with weights at times.
+std::vector<NodeSet> lists_of(const std::vector<One>& nodes, bool copies, size_t count, uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<NodeSet> lists;
+    while (lists.size() < count) {
+        std::vector<One> listed;
+        std::vector<uint32_t> weights;
+        for (const One& node : nodes) {
+            if (random() % 4 == 0) continue;
+            listed.push_back(node);
+            weights.push_back(lists.size() % 3 == 0 ? uint32_t(1 + random() % 3) : 1);
+        }
+        if (listed.empty()) continue;
+        lists.push_back(set_of(listed, /* epoch= */ 10 + lists.size(), {}, weights));
+        lists.back().options.copies = copies;
+    }
+    return lists;
+}
+
+std::pair<const OneNode*, const OneNode*> homes_of(const NodeSet& set, const std::string& key) {
+    auto homes = pair_of(set, key);
+    if (!set.options.copies) homes.second = nullptr;
+    return homes;
+}
+
+bool had(const std::vector<NodeSet>& lists, const std::string& key, const One& node) {
+    return std::ranges::any_of(lists, [&](const NodeSet& set) {
+        const auto homes = homes_of(set, key);
+        return homes.first == node.get() || homes.second == node.get();
+    });
+}
+
+void joined_lists() {
+    const std::vector<One> nodes = {one("a"), one("b"), one("c"), one("d"), one("e")};
+    for (const bool copies : {false, true}) {
+        int wrong = 0, same = 0, moved = 0;
+        for (uint32_t seed = 0; seed < 50; seed++) {
+            const std::vector<NodeSet> lists = lists_of(nodes, copies, 1 + seed % 5, seed);
+            FormerPlaces joined(lists[0]);
+            for (size_t i = 1; i < lists.size(); i++) joined = FormerPlaces::join(joined, FormerPlaces(lists[i]));
+            for (int n = 0; n < 200; n++) {
+                const std::string key = "k" + std::to_string(n);
+                const FormerPlaces::Was was = joined.of(key);
+                const auto homes = homes_of(lists[0], key);
+                const bool stays = std::ranges::all_of(lists, [&](const NodeSet& set) { return homes_of(set, key) == homes; });
+                (stays ? same : moved)++;
+                wrong += stays ? was.first != homes.first || was.second != homes.second : was.first != nullptr;
+                for (const One& node : nodes) wrong += was.had(*node) != had(lists, key, node);
+            }
+        }
+        tap::ok(wrong == 0 && same > 1000 && moved > 1000,
+                std::string("joined lists name the nodes that had a key, and no others") + (copies ? ", with copies" : ""));
+    }
+}
+
+// As long as one node does not reply.
+void many_former_lists() {
+    const std::vector<One> nodes = {one("a"), one("b"), one("c"), one("d"), one("e"), one("f"), one("g")};
+    std::vector<NodeSet> lists = lists_of(nodes, /* copies= */ false, 40, /* seed= */ 7);
+    std::vector<FormerPlaces> former;
+    for (NodeSet& set : lists) {
+        set.former = former;
+        former = former_places(set, /* moves= */ true);
+    }
+    int wrong = 0, others = 0;
+    for (int n = 0; n < 1000; n++) {
+        const std::string key = "k" + std::to_string(n);
+        for (const One& node : nodes) {
+            const auto has = [&](const FormerPlaces& places) { return places.of(key).had(*node); };
+            wrong += std::ranges::any_of(former, has) != had(lists, key, node);
+            others += !had(lists, key, node);
+        }
+    }
+    tap::is(former.size(), size_t(8), "the oldest of forty lists are joined");
+    tap::ok(wrong == 0 && others > 0, "and a key's former nodes are those that had it");
+    NodeSet last = lists.back();
+    last.former = former;
+    tap::is(former_places(last, /* moves= */ false).size(), size_t(1), "when the nodes have replied the last list alone counts");
+    NodeSet again = lists[lists.size() - 2];
+    again.former = former;
+    tap::is(former_places(again, /* moves= */ true).size(), size_t(8), "two lists whose keys have the same nodes count once");
+}
+
+// There any node may have had any key.
+void without_arcs() {
+    const std::vector<One> nodes = {one("a"), one("b"), one("c")}, more = {one("a"), one("d")};
+    const NodeSet plain = set_of({nodes[0], nodes[1]}, 10);
+    const auto all_had = [&](const FormerPlaces& places) {
+        const FormerPlaces::Was was = places.of("k");
+        return was.first == nullptr && was.second == nullptr && was.had(*nodes[0]) && was.had(*nodes[1]) && was.had(*nodes[2]) &&
+               !was.had(*more[1]);
+    };
+    const NodeSet others[] = {set_of(nodes, 11, {.distribution = Distribution::random}),
+                              set_of(nodes, 11, {.distribution = Distribution::modula}),
+                              set_of(nodes, 11, {.hash = KeyHash::fnv1a_64})};
+    for (const NodeSet& other : others) {
+        const FormerPlaces joined = FormerPlaces::join(FormerPlaces(plain), FormerPlaces(other));
+        tap::ok(all_had(joined) && all_had(FormerPlaces::join(joined, FormerPlaces(plain))),
+                "lists of different kinds: any node may have had any key");
+    }
+    const FormerPlaces first = FormerPlaces::unknown(set_of(nodes, 10));
+    tap::ok(first.is_unknown() && all_had(first), "so before the first list");
+    NodeSet set = plain;
+    set.former = {first};
+    tap::is(former_places(set, /* moves= */ true).size(), size_t(1), "which ends with the next one");
+}
+
 }  // namespace
 
 int main() {
+    joined_lists();
+    many_former_lists();
+    without_arcs();
     changes();
     without_keys();
     against_the_ring();
