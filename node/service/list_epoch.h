@@ -12,7 +12,8 @@
 //     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
 //     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
 //     does it by a list from before those that `keep` has named. A flush by an older list is not executed, because it does not
-//     go to nodes that have joined.
+//     go to nodes that have joined. If by both lists of `keep`, and by the newest one that the node knows, it has the same keys,
+//     and it has deleted all others, then it deletes nothing.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
@@ -56,21 +57,23 @@ class ListEpoch {
         return true;
     }
     // By a proxy's list of that epoch the node keeps these keys; nullptr: the node cannot read which. False: it has deleted the
-    // others before (E5); else deleted() follows.
+    // others before (E2, E5); else deleted() follows.
     bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
-        if (keys != nullptr && keys->first && has_deleted_ && is_last(*keys)) {
+        const bool is_known = keys != nullptr && has_deleted_ && is_last(*keys);
+        if (is_known && keys->first) {
             known_ = std::max(known_, epoch);
             if (own_ != nullptr && epoch > other_) began_ = std::min(began_, epoch);
             note_horizon();
             return false;
         }
+        const bool deletes = !is_known || moves(*keys);
         if (keys == nullptr || !keys->unmoved.has_value())
             take_own(epoch, std::move(keys));
         else
             changed(epoch, std::move(keys));
         note_horizon();
-        return true;
+        return deletes;
     }
     // The node has deleted all items that these do not keep.
     void deleted(const std::shared_ptr<const protocol::KeptKeys>& keys) {
@@ -117,6 +120,10 @@ class ListEpoch {
         if (last_ == nullptr || last_->unmoved.has_value() != keys.unmoved.has_value()) return false;
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
         return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();  // "none" may stand for any keys
+    }
+    // Has the node other keys, or other nodes their copies, by the former list than by the new one? "None" may stand for any keys.
+    static bool moves(const protocol::KeptKeys& keys) {
+        return keys.lists[0].none() || keys.lists[0] != (keys.unmoved.has_value() ? *keys.unmoved : keys.lists.back());
     }
     void take_own(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         // A proxy tells "none" of any keys that take too long to describe.

@@ -201,6 +201,40 @@ void first_lists_with_copies() {
     tap::ok(list.kept(85, with_copies(0)), "lists without copies are others");
 }
 
+// E2: a proxy may have skipped a list, and by the two that it knows the node has the same keys.
+void same_lists() {
+    const auto same = [](bool copies) {
+        if (copies) return with_copies(7, 10, 15);
+        return std::make_shared<const KeptKeys>(KeptKeys{{all_or_none(true), all_or_none(true)}});
+    };
+    for (const bool copies : {false, true}) {
+        const std::string which = copies ? ", with copies" : "";
+        node::ListEpoch list;
+        list.registered(10);
+        const auto begun = copies ? with_copies(7) : first(true);
+        list.kept(20, begun);
+        tap::ok(list.kept(21, same(copies)), "a node that has not deleted all others does so" + which);
+        const auto last = same(copies);
+        tap::ok(list.kept(22, last), "each proxy waits for it" + which);
+        list.deleted(last);
+        tap::ok(!list.kept(30, same(copies)), "then the same keys are known" + which);
+        tap::is(list.newest(), uint64_t(30), "and the list is the newest one" + which);
+        tap::ok(!list.kept(25, same(copies)), "so they are by an earlier list" + which);
+        const auto away = copies ? with_copies(8, 30, 35, false) : without_copies(false);
+        tap::ok(list.kept(40, away), "a list that one proxy has skipped is a change" + which);
+        list.deleted(away);
+        tap::ok(list.kept(50, same(copies)), "and so is the next one, also for that proxy" + which);
+    }
+    node::ListEpoch list;
+    list.registered(10);
+    const auto begun = with_copies(7);
+    list.kept(20, begun);
+    list.deleted(begun);
+    KeptKeys none = *with_copies(7, 10, 15, false);
+    none.lists = {all_or_none(false)};
+    tap::ok(list.kept(30, std::make_shared<const KeptKeys>(none)), "a node that returns deletes all, although its list is known");
+}
+
 // ---- histories at random --------------------------------------------------------------------------------
 
 const std::array<std::string, 3> keys = {"a", "b", "c"};
@@ -362,7 +396,7 @@ class Fleet {
             proxy->last = between(std::max(proxy->last, proxy->since), lists_.last(proxy->at));
         const auto told = keys_of(*proxy, next, starts);
         const bool deletes = list_.kept(epoch, told);
-        known += starts && !deletes;
+        known += !deletes;
         newest_ = std::max(newest_, next);
         if (deletes && random_() % 3 == 0) return proxy.reset();
         if (deletes) {
@@ -427,6 +461,7 @@ int main() {
     told_by_one();
     first_lists();
     first_lists_with_copies();
+    same_lists();
     with_first_lists(/* copies= */ false);
     with_first_lists(/* copies= */ true);
     return tap::done();
