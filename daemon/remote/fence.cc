@@ -245,6 +245,7 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
     attended.changed = attended.generation != before;
     for (Seen& seen : nodes) {
         Fence& fence = *seen.fence;
+        wait_for_first(fence, now_ns);
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         seen.takes_guests = !fence.tainted;
@@ -320,12 +321,18 @@ void Fences::send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-bool Fences::is_sent_later(Fence& fence, uint64_t now_ns) const {
+void Fences::wait_for_first(Fence& fence, uint64_t now_ns) const {
+    if (!has_first(fence)) return;
+    if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
+    if (!wants_out(fence, /* drained= */ false)) return;
+    fence.refused_until_ns = 0;  // it may be restarted, and not know its new record yet
+    fence.first_refused = false;
+}
+
+bool Fences::is_sent_later(const Fence& fence, uint64_t now_ns) const {
     if (!has_first(fence)) return false;
     if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
-    if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
-    const auto is_up = [](Fence::Link link) { return link == Fence::Link::up; };
-    return now_ns >= fence.first_until_ns && std::ranges::none_of(fence.links, is_up);
+    return now_ns >= fence.first_until_ns && std::ranges::find(fence.links, Fence::Link::up) == fence.links.end();
 }
 
 bool Fences::moves(const Fence& fence) const {
@@ -335,12 +342,11 @@ bool Fences::moves(const Fence& fence) const {
     return !fence.first_refused && std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();  // else it is sent later
 }
 
-// F8
-bool Fences::is_refused_for_now(Fence& fence, const Kill& kill, uint64_t now_ns) const {
-    if (!kill.refused || kill.kept == nullptr || !kill.kept->first || fence.kept != kill.kept) return false;
+void Fences::note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const {
+    if (!kill.refused || kill.kept == nullptr || !kill.kept->first || fence.kept != kill.kept) return;
     if (fence.refused_until_ns == 0) fence.refused_until_ns = now_ns + refused_wait_ns;
     fence.first_refused = now_ns >= fence.refused_until_ns;
-    return !fence.first_refused;
+    if (!fence.first_refused) fence.retry_at_ns = now_ns + refused_again_ns;
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
@@ -361,7 +367,8 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
         return;
     }
     fence.shown.failures++;
-    fence.retry_at_ns = now_ns + (is_refused_for_now(fence, kill, now_ns) ? refused_again_ns : kill_again_ns);
+    fence.retry_at_ns = now_ns + kill_again_ns;
+    note_refusal(fence, kill, now_ns);
     // A node that went out of use meanwhile has no guests any more, but stale keys.
     const bool guests = kill.what == Kill::What::guests && fence.shown.state == FenceState::in_use;
     KeySet& keys = guests ? fence.guests : fence.stale;

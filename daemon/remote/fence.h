@@ -35,7 +35,8 @@
 // F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
 //     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
-//     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most. All these receive the list later.
+//     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, with each connection. All these receive
+//     the list later.
 #pragma once
 
 #include <array>
@@ -218,9 +219,11 @@ class Fences {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
-    // F8: may mutations go on before the node has the list?
-    bool is_sent_later(Fence& fence, uint64_t now_ns) const;
-    bool is_refused_for_now(Fence& fence, const Kill& kill, uint64_t now_ns) const;
+    // F8
+    void wait_for_first(Fence& fence, uint64_t now_ns) const;
+    void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;
+    // May mutations go on before the node has the list?
+    bool is_sent_later(const Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;
     bool enter(Fence& fence, FenceState next);

@@ -388,10 +388,16 @@ void refuses() {
     tap::ok(refused() && w.fences.moves(w.a), "but soon");
     w.now_ns += Fences::refused_wait_ns;
     tap::ok(refused() && !w.fences.moves(w.a), "they do not wait for one that goes on refusing");
+    one.lose();
+    one.connect();
+    w.wait();
+    tap::ok(refused() && w.fences.moves(w.a), "but again with a new connection: it may be restarted");
+    w.now_ns += Fences::refused_wait_ns;
+    tap::ok(refused() && !w.fences.moves(w.a), "and not for longer, either");
     w.wait();
     one.attend();
     one.acknowledge();
-    tap::ok(one.attend() == "in_use" && w.fences.shown(w.a).failures == 3 && !refused(), "it receives the list later");
+    tap::ok(one.attend() == "in_use" && w.fences.shown(w.a).failures == 5 && !refused(), "it receives the list later");
 }
 
 void marks() {
