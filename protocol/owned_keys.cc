@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <utility>
 
 #include "base/out_buffer.h"
 #include "protocol/wire.h"
@@ -108,7 +109,8 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
     KeptKeys both;
     for (const KeptKeys* const part : {&one, &other}) {
         for (const OwnedKeys& list : part->lists) {
-            if (list.modulus == 0 && list.arcs.empty()) return KeptKeys{{OwnedKeys()}};  // no key, whatever the others have
+            if (list.none()) return KeptKeys{{OwnedKeys()}};  // no key, whatever the others have
+            if (list.all()) continue;
             const auto same = std::ranges::find_if(both.lists, [&](const OwnedKeys& at) {
                 return at == list || (at.place == list.place && at.modulus == 0 && list.modulus == 0);
             });
@@ -119,7 +121,17 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
         }
     }
     if (both.lists.size() > std::max(one.lists.size(), other.lists.size())) return {};
+    if (both.lists.empty()) both.lists.push_back(one.lists.at(0));
     return both;
+}
+
+std::optional<KeptKeys> kept_after(const KeptKeys& former, const KeptKeys& next) {
+    if (former.unmoved.has_value() != next.unmoved.has_value()) return {};
+    std::optional<KeptKeys> kept = kept_by_both({former.lists}, {{next.lists.at(0)}});
+    if (!kept.has_value() || kept->lists.size() != 1) return {};
+    KeptKeys after = next;
+    after.lists[0] = std::move(kept->lists[0]);
+    return after;
 }
 
 std::string kept_text(const KeptKeys& kept) {

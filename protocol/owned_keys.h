@@ -59,6 +59,10 @@ struct KeptKeys {
 // moduli.
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other);
 
+// What a node keeps that receives `next` alone, and not the change of the list before that, `former`. nullopt: as in kept_by_both(),
+// or one of them is with copies and the other one is not.
+std::optional<KeptKeys> kept_after(const KeptKeys& former, const KeptKeys& next);
+
 std::string kept_text(const KeptKeys& kept);
 // Of the end of a text with an identity, or that is `first`. A node before version_with_first_list gets the text without it.
 constexpr size_t kept_tail_bytes = 16;

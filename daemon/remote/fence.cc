@@ -9,6 +9,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/random_word.h"
+#include "protocol/frame_request.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::daemon {
 
@@ -18,6 +20,21 @@ constexpr uint64_t look_again_ns = 5'000'000;        // while other workers' sta
 constexpr uint64_t look_again_down_ns = 1'000'000'000; // without a connection: a new one is an event
 constexpr uint64_t kill_again_ns = 200'000'000;      // after deletes that failed
 constexpr uint64_t refused_again_ns = 10'000'000;    // after a refusal for which requests wait
+
+// F7: what the node keeps of the list before the first one of two changes. nullptr: it cannot be described.
+std::shared_ptr<const Kept> kept_after(const Kept& former, const Kept& next) noexcept {
+    try {
+        const auto had = protocol::parse_kept(former.text), has = protocol::parse_kept(next.text);
+        const auto after = had.has_value() && has.has_value() ? protocol::kept_after(*had, *has) : std::nullopt;
+        if (!after.has_value()) return nullptr;
+        std::string text = protocol::kept_text(*after);
+        if (text.size() > protocol::kept_bytes_max) return nullptr;
+        const size_t older_bytes = text.size() - (after->identity != 0 ? protocol::kept_tail_bytes : 0);
+        return std::make_shared<const Kept>(Kept{std::move(text), after->lists[0].none(), next.epoch, false, older_bytes});
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
 
 }  // namespace
 
@@ -302,8 +319,14 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
 void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
-        // Two lists, and the node has not answered yet. A change keeps no item that the first list does not.
-        if (fence.kept != nullptr && !has_first(fence)) fence.stale.become_all();
+        // Two changes, and the node has not answered yet. A change keeps no item that the first list does not.
+        if (fence.kept != nullptr && !has_first(fence)) {
+            std::shared_ptr<const Kept> both = kept_after(*fence.kept, *kept);
+            if (both == nullptr)
+                fence.stale.become_all();
+            else
+                kept = std::move(both);
+        }
         fence.kept = std::move(kept);
         fence.first_until_ns = fence.refused_until_ns = 0;
         fence.first_refused = false;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One node is down and stays listed, while the list changes more often than farcached keeps former lists (FormerPlaces): keys that
-were never at that node, by any of the lists, stay in use, and so do copies of those that it has by all of them."""
+were never at that node, by any of the lists, stay in use, and so do copies of those that it has by all of them. A node that stands
+still meanwhile has its items after that."""
 import contextlib
 import json
 import os
@@ -21,8 +22,8 @@ LISTS = 12  # more than the former lists that are not joined
 
 
 class Fleet:
-    def __init__(self, stack, etcd, replicas):
-        self.stack, self.etcd, self.prefix = stack, etcd, "/many-%d" % replicas
+    def __init__(self, stack, etcd, replicas, prefix):
+        self.stack, self.etcd, self.prefix = stack, etcd, prefix
         self.source = etcd.source(prefix=self.prefix)
         self.nodes = {name: self.node(name) for name in "abc"}
         table = Table()
@@ -65,7 +66,7 @@ class Fleet:
 def down(etcd, replicas):
     title = "replicas %d: " % replicas
     with contextlib.ExitStack() as stack:
-        fleet = Fleet(stack, etcd, replicas)
+        fleet = Fleet(stack, etcd, replicas, prefix="/down-%d" % replicas)
         tap.is_(fleet.stored(KEYS, "one"), {"STORED"}, title + "keys are stored at three nodes")
         fleet.nodes["c"].expect_exit = -signal.SIGKILL
         fleet.nodes["c"].stop(signal.SIGKILL)
@@ -91,8 +92,23 @@ def down(etcd, replicas):
         tap.is_([key for key in KEYS if fleet.client.get(key) != b"four"], [], title + "and read")
 
 
+def stands_still(etcd):
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, replicas=1, prefix="/still")
+        tap.is_(fleet.stored(KEYS, "one"), {"STORED"}, "keys are stored at three nodes")
+        at_c = [key for key, homes in fleet.homes().items() if homes == {"c"}]
+        fleet.nodes["c"].signal(signal.SIGSTOP)
+        for number in range(3):
+            fleet.change(number)
+        fleet.nodes["c"].signal(signal.SIGCONT)
+        tap.is_(fleet.stored(set(KEYS) - set(at_c), "two"), {"STORED"}, "one stands still while the list changes three times")
+        tap.is_(fleet.stored(["last"], "three"), {"STORED"}, "then all nodes are in use")
+        tap.ok(at_c and [key for key in at_c if fleet.client.get(key) != b"one"] == [], "and it has its items", len(at_c))
+
+
 def main():
     with Etcd() as etcd:
+        stands_still(etcd)
         for replicas in (1, 2):
             down(etcd, replicas)
     tap.done()

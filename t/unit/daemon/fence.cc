@@ -9,6 +9,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "daemon/remote/fence.h"
+#include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
 
 namespace {
@@ -368,6 +369,28 @@ void another_division() {
     }
 }
 
+// F7: two changes, which the node receives as one.
+void two_changes() {
+    World w;
+    Worker one{w, 0};
+    one.attend();
+    const auto kept = [](std::vector<farcached::protocol::OwnedKeys::Arc> had, std::vector<farcached::protocol::OwnedKeys::Arc> has) {
+        farcached::protocol::KeptKeys keys;
+        keys.lists = {{.arcs = std::move(had)}, {.arcs = std::move(has)}};
+        return std::make_shared<const Kept>(Kept{farcached::protocol::kept_text(keys)});
+    };
+    w.fences.list(w.a, true, kept({{0, 99}}, {{50, 199}}));
+    one.attend();
+    w.fences.list(w.a, true, kept({{50, 199}}, {{0, 199}}));
+    one.acknowledge();
+    tap::ok(one.attend() == "moving" && one.at_a.what == What::moved, "a node that has not answered before the next change");
+    const auto both = farcached::protocol::parse_kept(one.at_a.kept->text);
+    const auto wanted = farcached::protocol::parse_kept(kept({{50, 99}}, {{0, 199}})->text);
+    tap::ok(both.has_value() && both == wanted, "keeps what all lists give it");
+    one.acknowledge();
+    tap::ok(one.attend() == "in_use" && one.at_a.what == What::none && w.fences.shown(w.a).flushes == 0, "and is not flushed");
+}
+
 // F8
 void refuses() {
     World w;
@@ -458,6 +481,7 @@ int main() {
     switches();
     known_guests();
     another_division();
+    two_changes();
     refuses();
     marks();
     idle();

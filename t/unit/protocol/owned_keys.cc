@@ -131,9 +131,37 @@ void by_both() {
     tap::ok(kept_by_both({{even, third}}, {{md5}}) == none && kept_by_both({{md5, one}}, {{even}}) == none, "none with all: none");
 }
 
+void after_two_changes() {
+    OwnedKeys one, other, third, all;
+    one.arcs = {{0, 10}, {20, 30}};
+    other.arcs = {{5, 25}};
+    third.arcs = {{8, 22}, {100, 200}};
+    all.modulus = 1;
+    const std::vector<OwnedKeys::Arc> common = {{8, 10}, {20, 22}};
+    const auto after = kept_after({{one, other}}, {{other, third}});
+    tap::ok(after.has_value() && after->lists.size() == 2 && after->lists[1] == third, "after two changes a node has the last list,");
+    tap::ok(kept_by_both(*after, *after)->lists[0].arcs == common, "and keeps what all three give it");
+    tap::ok(kept_after({{all, one}}, {{one, all}}) == KeptKeys{{one, all}}, "also if it was the only node before, and is again");
+    tap::ok(kept_after({{all, all}}, {{all, all}}) == KeptKeys{{all, all}}, "all, if it always was");
+    tap::ok(kept_after({{OwnedKeys(), one}}, {{one, one}})->lists[0].none(), "nothing, if it was in no list");
+    KeptKeys copies{{one}, one, 10, 20, 30}, next{{other}, third, 40, 50, 60};
+    copies.identity = 1, next.identity = 2;
+    const auto both = kept_after(copies, next);
+    tap::ok(both.has_value() && both->lists == std::vector<OwnedKeys>{kept_by_both({{one}}, {{other}})->lists[0]},
+            "with copies it keeps what both changes keep");
+    tap::ok(both->unmoved == third && both->since == 40 && both->last == 50 && both->next == 60 && both->identity == 2,
+            "and knows the last list");
+    tap::ok(!kept_after(copies, {{one, other}}).has_value() && !kept_after({{one, other}}, copies).has_value(),
+            "not of one change with copies and one without");
+    OwnedKeys even, triple = some().lists[1];
+    even.modulus = 2;
+    tap::ok(!kept_after({{even, triple}}, {{triple, even}}).has_value(), "nor of two moduli");
+}
+
 }  // namespace
 
 int main() {
+    after_two_changes();
     whole_and_damaged();
     unmoved();
     tails();
