@@ -57,7 +57,8 @@ struct VerbsConfig {
     uint8_t reads_at_once = 16;         // READs that the other side's device serves at once (max_rd_atomic)
     uint8_t fetches_at_once = 4;        // READs that a proxy's device serves at once: a node fetches few long values
     uint8_t ack_timeout = 14;           // time until a retry: 4.096 us * 2^n; 1 to 31
-    uint8_t retries = 7;                // after these the connection ends; 0 to 7
+    static constexpr uint8_t retries_max = 7;  // that nodes accept: proxies of earlier versions have so many
+    uint8_t retries = 6;                // after these the connection ends; soft-RoCE never ends one with 7
     uint32_t spins_max = 200;           // most polls of the completion queue by one linger(); 0: none
     bool windows = true;                // the other end reaches containers through memory windows (fabric/channel.h, C7)
     bool sleeps = true;                 // false: fd() is useless once connected; call ready() again and again
@@ -89,7 +90,7 @@ constexpr uint64_t verbs_flight_us(uint8_t ack_timeout, uint8_t retries) {
 
 // S2: how long after the end of a lease a node keeps its memory unused, with terms up to term_ms_max.
 constexpr uint32_t verbs_grace_ms(const VerbsConfig& config, uint32_t term_ms_max) {
-    const uint64_t flight_ms = (verbs_flight_us(config.ack_timeout, config.retries) + 999) / 1000;
+    const uint64_t flight_ms = (verbs_flight_us(config.ack_timeout, VerbsConfig::retries_max) + 999) / 1000;
     return uint32_t(4 * flight_ms + (uint64_t(term_ms_max) * 2 + 999) / 1000);
 }
 static_assert(verbs_grace_ms(VerbsConfig(), 4000) == 2156);

@@ -196,7 +196,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
         return nullptr;
     };
     const VerbsConfig& config = devices_.config();
-    const uint32_t flight_ms_max = uint32_t(verbs_flight_us(config.ack_timeout, config.retries) / 1000);
+    const uint32_t flight_ms_max = uint32_t(verbs_flight_us(config.ack_timeout, VerbsConfig::retries_max) / 1000);
     const auto parsed = parse_verbs_hello(data, flight_ms_max);
     if (const auto* no = std::get_if<VerbsNot>(&parsed)) return refuse(no->text, id.get(), no->reason);
     const VerbsHello& hello = std::get<0>(parsed);

@@ -59,7 +59,7 @@ Refusal VerbsPair::ready(const rdma_conn_param* how) {
         return verbs_call_failed("ibv_query_qp", device_->name(), failed);
     const uint64_t flight = verbs_flight_us(attributes.timeout, attributes.retry_cnt);
     const VerbsConfig& config = device_->config();
-    if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, config.retries)) return {};
+    if (attributes.timeout != 0 && flight <= verbs_flight_us(config.ack_timeout, VerbsConfig::retries_max)) return {};
     return system_problem(std::string(device_->name()) + " chose a timeout of 4.096 us * 2^" +
                           std::to_string(attributes.timeout) + " and " + std::to_string(attributes.retry_cnt) +
                           " retries, longer than the grace allows for");
