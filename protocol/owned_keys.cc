@@ -126,7 +126,7 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
 }
 
 std::optional<KeptKeys> kept_after(const KeptKeys& former, const KeptKeys& next) {
-    if (former.unmoved.has_value() != next.unmoved.has_value()) return {};
+    if (former.first || next.first || former.unmoved.has_value() != next.unmoved.has_value()) return {};
     std::optional<KeptKeys> kept = kept_by_both({former.lists}, {{next.lists.at(0)}});
     if (!kept.has_value() || kept->lists.size() != 1) return {};
     KeptKeys after = next;

@@ -34,7 +34,7 @@ struct OwnedKeys {
 };
 
 // The keys that a node keeps: those that each of the lists, the former one and then the new one, gives it. A proxy that starts
-// knows no former one (`first`).
+// knows no former one (`first`). Of several changes in one (kept_after()) the first list has the keys that all former lists give it.
 struct KeptKeys {
     static constexpr size_t lists_max = 2;
 
@@ -59,8 +59,8 @@ struct KeptKeys {
 // moduli.
 std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other);
 
-// What a node keeps that receives `next` alone, and not the change of the list before that, `former`. nullopt: as in kept_by_both(),
-// or one of them is with copies and the other one is not.
+// One change in place of two that follow each other. The node keeps what both keep, and has the list of `next`. nullopt: as in
+// kept_by_both(); or one of them is a first list, or one alone has copies.
 std::optional<KeptKeys> kept_after(const KeptKeys& former, const KeptKeys& next);
 
 std::string kept_text(const KeptKeys& kept);

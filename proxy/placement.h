@@ -127,8 +127,8 @@ class Placement {
     int part_shift_ = 0;                  // number of the bits below those
 };
 
-// Visits the whole ring of these points, or of none, as visit(first, last): no key's walk changes between them. With points of
-// several rings, that holds for each of them.
+// Visits the whole ring of these points, or of none, as visit(first, last): all keys there have the same walk, by each of the rings
+// whose points these are.
 template <class Visit>
 void each_arc(std::vector<uint32_t> points, Visit&& visit) {
     points.push_back(UINT32_MAX);

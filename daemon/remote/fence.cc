@@ -21,8 +21,8 @@ constexpr uint64_t look_again_down_ns = 1'000'000'000; // without a connection: 
 constexpr uint64_t kill_again_ns = 200'000'000;      // after deletes that failed
 constexpr uint64_t refused_again_ns = 10'000'000;    // after a refusal for which requests wait
 
-// F7: what the node keeps of the list before the first one of two changes. nullptr: it cannot be described.
-std::shared_ptr<const Kept> kept_after(const Kept& former, const Kept& next) noexcept {
+// One change in place of two. nullptr: it cannot be described.
+std::shared_ptr<const Kept> both_changes(const Kept& former, const Kept& next) noexcept {
     try {
         const auto had = protocol::parse_kept(former.text), has = protocol::parse_kept(next.text);
         const auto after = had.has_value() && has.has_value() ? protocol::kept_after(*had, *has) : std::nullopt;
@@ -262,7 +262,7 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
     attended.changed = attended.generation != before;
     for (Seen& seen : nodes) {
         Fence& fence = *seen.fence;
-        wait_for_first(fence, now_ns);
+        begin_first_wait(fence, now_ns);
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         seen.takes_guests = !fence.tainted;
@@ -316,17 +316,24 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept {
+std::shared_ptr<const Kept> Fences::join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept {
+    std::shared_ptr<const Kept> unanswered;
+    {
+        std::lock_guard hold(lock_);
+        if (fence.kept != nullptr && !has_first(fence)) unanswered = fence.kept;
+    }
+    if (unanswered == nullptr || kept == nullptr) return nullptr;
+    std::shared_ptr<const Kept> both = both_changes(*unanswered, *kept);
+    if (both == nullptr) return nullptr;
+    kept = std::move(both);
+    return unanswered;
+}
+
+void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const std::shared_ptr<const Kept>& joined) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
-        // Two changes, and the node has not answered yet. A change keeps no item that the first list does not.
-        if (fence.kept != nullptr && !has_first(fence)) {
-            std::shared_ptr<const Kept> both = kept_after(*fence.kept, *kept);
-            if (both == nullptr)
-                fence.stale.become_all();
-            else
-                kept = std::move(both);
-        }
+        // A change keeps no item that the first list does not.
+        if (fence.kept != nullptr && !has_first(fence) && fence.kept != joined) fence.stale.become_all();
         fence.kept = std::move(kept);
         fence.first_until_ns = fence.refused_until_ns = 0;
         fence.first_refused = false;
@@ -344,11 +351,14 @@ void Fences::send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-void Fences::wait_for_first(Fence& fence, uint64_t now_ns) const {
-    if (!has_first(fence)) return;
-    if (fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
-    if (!wants_out(fence, /* drained= */ false)) return;
-    fence.refused_until_ns = 0;  // it may be restarted, and not know its new record yet
+void Fences::begin_first_wait(Fence& fence, uint64_t now_ns) const {
+    if (has_first(fence) && fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
+}
+
+// It may not know its new record yet.
+void Fences::restarted(Fence& fence) noexcept {
+    std::lock_guard hold(lock_);
+    fence.refused_until_ns = 0;
     fence.first_refused = false;
 }
 

@@ -31,12 +31,13 @@
 //     request of the former set left there. A node that returns to the set deletes all. A node that is new to it is `moving` until
 //     every worker has taken the set. A request for a key that moved waits if its present node or its former one is `moving`, until
 //     no node with a connection is. If the former node is in the set and has no connection, it may still serve others
-//     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on.
+//     that have the former set: the key is unavailable until it has deleted it, too. Other keys' requests go on. A node that has
+//     not acknowledged one change when the next one comes receives both as one. If that cannot be described, it is flushed.
 // F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
 //     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
-//     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, with each connection. All these receive
-//     the list later.
+//     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, and once more if it restarts. All these
+//     nodes receive the list later.
 #pragma once
 
 #include <array>
@@ -101,7 +102,7 @@ class GuestMarks {
 
 // MovedKeys makes it: what a node may keep when the list of nodes changes.
 struct Kept {
-    std::string text;  // of protocol::KeptKeys: first the former list's keys, then the new one's; empty: it is not known
+    std::string text;  // of protocol::KeptKeys; empty: they are not known
     bool nothing = false;
     SharedEpoch epoch = nullptr;  // of the new list
     bool first = false;           // there is no former one
@@ -198,8 +199,14 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
+    // The change that the node has not acknowledged, if `kept` is that one and itself as one now; else nullptr (F7). Only the thread
+    // that calls list() calls it.
+    std::shared_ptr<const Kept> join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
-    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept) noexcept;
+    // joined: of join_unanswered().
+    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const std::shared_ptr<const Kept>& joined = {}) noexcept;
+    // The node has another incarnation.
+    void restarted(Fence& fence) noexcept;
     // Of a node of the first set, before any worker uses it (F8).
     void send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
@@ -219,10 +226,9 @@ class Fences {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
-    // F8
-    void wait_for_first(Fence& fence, uint64_t now_ns) const;
+    void begin_first_wait(Fence& fence, uint64_t now_ns) const;
     void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;
-    // May mutations go on before the node has the list?
+    // F8: may mutations go on before the node has the list?
     bool is_sent_later(const Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;
     bool may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const;

@@ -2,6 +2,8 @@
 #include "daemon/remote/former_places.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "daemon/remote/nodes.h"
@@ -14,10 +16,14 @@ constexpr size_t places_max = 8;  // each costs a request of a moved key a hash
 
 }  // namespace
 
-bool FormerPlaces::Was::had(const OneNode& node) const {
-    if (arc != nullptr) return std::ranges::find(arc->had, &node) != arc->had.end();
-    if (!places->is_anywhere()) return first == &node || second == &node;
+bool FormerPlaces::Was::had_item(const OneNode& node) const {
+    if (arc != nullptr) return std::ranges::binary_search(arc->items, &node);
+    if (!places->is_anywhere()) return first == &node;
     return std::ranges::any_of(places->nodes_, [&](const auto& one) { return one.get() == &node; });
+}
+
+bool FormerPlaces::Was::had_copy(const OneNode& node) const {
+    return arc != nullptr ? std::ranges::binary_search(arc->copies, &node) : second == &node;
 }
 
 FormerPlaces::FormerPlaces(const NodeSet& set) : copies_(set.options.copies) {
@@ -33,8 +39,8 @@ FormerPlaces FormerPlaces::unknown(const NodeSet& first) {
 }
 
 FormerPlaces::Was FormerPlaces::at(uint32_t spot) const {
-    if (!arcs_.empty()) {
-        const Arc& arc = *std::ranges::lower_bound(arcs_, spot, {}, &Arc::last);
+    if (arcs_ != nullptr) {
+        const Arc& arc = *std::ranges::lower_bound(*arcs_, spot, {}, &Arc::last);
         return {arc.first, arc.second, this, &arc};
     }
     if (placement_->size() == 1) return {nodes_[0].get(), nullptr, this};
@@ -51,44 +57,60 @@ FormerPlaces::Was FormerPlaces::of(std::string_view key) const {
 bool FormerPlaces::is_same(const FormerPlaces& other) const {
     if (nodes_ != other.nodes_ || copies_ != other.copies_) return false;
     if (placement_ == nullptr || other.placement_ == nullptr) return false;
-    const std::vector<uint32_t> points = placement_->points();  // of the names of nodes with keys
+    const std::vector<uint32_t> points = placement_->points();
     return !points.empty() && points == other.placement_->points() && placement_->place() == other.placement_->place();
 }
 
 bool FormerPlaces::has_arcs() const {
-    return !arcs_.empty() || (placement_ != nullptr && (placement_->size() == 1 || !placement_->points().empty()));
+    return arcs_ != nullptr || (placement_ != nullptr && (placement_->size() == 1 || !placement_->points().empty()));
 }
 
 void FormerPlaces::add_points(std::vector<uint32_t>& points) const {
-    for (const Arc& arc : arcs_) points.push_back(arc.last);
+    if (arcs_ != nullptr)
+        for (const Arc& arc : *arcs_) points.push_back(arc.last);
     if (placement_ == nullptr || placement_->size() == 1) return;
     const std::vector<uint32_t> own = placement_->points();
     points.insert(points.end(), own.begin(), own.end());
 }
 
-FormerPlaces FormerPlaces::join(const FormerPlaces& one, const FormerPlaces& other) {
+FormerPlaces FormerPlaces::join(const FormerPlaces& one, const FormerPlaces& other, const NodeSet& last) {
     FormerPlaces joined;
-    joined.nodes_ = one.nodes_;
-    for (const auto& node : other.nodes_)
-        if (std::ranges::find(joined.nodes_, node) == joined.nodes_.end()) joined.nodes_.push_back(node);
-    const auto place_of = [](const FormerPlaces& places) { return places.arcs_.empty() ? places.placement_->place() : places.place_; };
+    std::set<const OneNode*> listed;
+    for (const NodeSet::Member& member : last.members) {
+        const auto has = [&](const FormerPlaces& places) { return std::ranges::find(places.nodes_, member.one) != places.nodes_.end(); };
+        if (has(one) || has(other)) joined.nodes_.push_back(member.one), listed.insert(member.one.get());
+    }
+    const auto place_of = [](const FormerPlaces& places) { return places.arcs_ == nullptr ? places.placement_->place() : places.place_; };
     if (!one.has_arcs() || !other.has_arcs() || place_of(one) != place_of(other)) return joined;
-    joined.place_ = place_of(one);
     std::vector<uint32_t> points;
     one.add_points(points);
     other.add_points(points);
-    proxy::each_arc(std::move(points), [&](uint32_t, uint32_t last) {
-        const Was had = one.at(last), has = other.at(last);
-        const bool same = had.first == has.first && had.second == has.second;
-        Arc arc{last, same ? had.first : nullptr, same ? had.second : nullptr, {}};
-        for (const auto& node : joined.nodes_)
-            if (had.had(*node) || has.had(*node)) arc.had.push_back(node.get());
-        if (!joined.arcs_.empty() && joined.arcs_.back().holds_as(arc))
-            joined.arcs_.back().last = last;
+    const auto is_listed = [&](const OneNode* node) { return node != nullptr && listed.contains(node); };
+    const auto all = [&](const OneNode* node, const Some* nodes, std::set<const OneNode*>& to) {
+        if (nodes != nullptr)
+            std::ranges::copy_if(*nodes, std::inserter(to, to.end()), is_listed);
+        else if (is_listed(node))
+            to.insert(node);
+    };
+    std::vector<Arc> arcs;
+    proxy::each_arc(std::move(points), [&](uint32_t, uint32_t end) {
+        const Was had = one.at(end), has = other.at(end);
+        const auto if_same = [&](const OneNode* a, const OneNode* b) { return a == b && is_listed(a) ? a : nullptr; };
+        std::set<const OneNode*> items, copies;
+        for (const Was& was : {had, has}) {
+            all(was.first, was.arc == nullptr ? nullptr : &was.arc->items, items);
+            all(was.second, was.arc == nullptr ? nullptr : &was.arc->copies, copies);
+        }
+        Arc arc{end, if_same(had.first, has.first), if_same(had.second, has.second), {items.begin(), items.end()},
+                {copies.begin(), copies.end()}};
+        if (!arcs.empty() && arcs.back().is_like(arc))
+            arcs.back().last = end;
         else
-            joined.arcs_.push_back(std::move(arc));
+            arcs.push_back(std::move(arc));
     });
-    if (joined.arcs_.size() > arcs_max) joined.arcs_.clear();
+    if (arcs.size() > arcs_max) return joined;
+    joined.place_ = place_of(one);
+    joined.arcs_ = std::make_shared<const std::vector<Arc>>(std::move(arcs));
     return joined;
 }
 
@@ -100,7 +122,7 @@ std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
     std::erase_if(former, [&](const FormerPlaces& other) { return other.is_same(places); });  // as in a fleet whose nodes restart
     former.push_back(std::move(places));
     if (former.size() <= places_max) return former;
-    former[1] = FormerPlaces::join(former[0], former[1]);
+    former[1] = FormerPlaces::join(former[0], former[1], last);
     former.erase(former.begin());
     return former;
 }

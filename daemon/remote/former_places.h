@@ -2,10 +2,10 @@
 // FormerPlaces: where keys were by earlier lists of nodes, for requests that wait until they have moved (Fences, F7).
 //
 // Owner: NodeSet. Once made it does not change: any thread.
-// W1  Of one list, or of several that were joined. A node that had a key by any of them is among the key's former nodes. As long as
-//     one node of the fleet does not reply, each change of the list adds one.
-// W2  Joined lists with rings name for each key the nodes that had it, and no others. Other lists do not: each key may have been at
-//     any of their nodes.
+// W1  It describes one list, or several that were joined. A node that had a key by one of them is among the key's former nodes. As
+//     long as one listed node does not reply, each change of the list adds a former list.
+// W2  Joined lists with rings name for each key the listed nodes that had it, and no others. By other joined lists each key may have
+//     been at any of their nodes.
 #pragma once
 
 #include <cstddef>
@@ -23,31 +23,37 @@ struct NodeSet;
 struct OneNode;
 
 class FormerPlaces {
+    using Some = std::vector<const OneNode*>;  // of nodes_, ascending
     struct Arc {
         uint32_t last;
-        const OneNode *first, *second;     // as in Was
-        std::vector<const OneNode*> had;   // of nodes_
-        bool holds_as(const Arc& other) const { return first == other.first && second == other.second && had == other.had; }
+        const OneNode *first, *second;  // as in Was
+        Some items, copies;             // the nodes that had an item there, or a copy
+        bool is_like(const Arc& other) const {
+            return first == other.first && second == other.second && items == other.items && copies == other.copies;
+        }
     };
 
   public:
     // Of one key.
     struct Was {
-        // Its node and that of its copy by each of the lists. nullptr: not the same by each, or there was none.
+        // Its node by each of the lists, and that of its copy. nullptr: not the same by each, or there was none.
         const OneNode *first = nullptr, *second = nullptr;
         const FormerPlaces* places;
         const Arc* arc = nullptr;  // of joined lists
 
         bool is_pair(const OneNode& one, const OneNode& copy) const { return first == &one && second == &copy; }
-        // May the node have had the key, or its copy, by one of the lists?
-        bool had(const OneNode& node) const;
+        // May the node have had the item by one of the lists? Or the copy?
+        bool had_item(const OneNode& node) const;
+        bool had_copy(const OneNode& node) const;
+        bool had(const OneNode& node) const { return had_item(node) || had_copy(node); }
     };
 
     // By this list. Throws std::bad_alloc, as join().
     explicit FormerPlaces(const NodeSet& set);
     // By lists that this process does not know, before the first one (F8).
     static FormerPlaces unknown(const NodeSet& first);
-    static FormerPlaces join(const FormerPlaces& one, const FormerPlaces& other);
+    // Of the nodes of `last` alone.
+    static FormerPlaces join(const FormerPlaces& one, const FormerPlaces& other, const NodeSet& last);
 
     bool is_unknown() const { return unknown_; }
     Was of(std::string_view key) const;
@@ -58,7 +64,7 @@ class FormerPlaces {
     static constexpr size_t arcs_max = size_t(1) << 18;  // of joined lists
 
     FormerPlaces() = default;
-    bool is_anywhere() const { return placement_ == nullptr && arcs_.empty(); }
+    bool is_anywhere() const { return placement_ == nullptr && arcs_ == nullptr; }
     bool has_arcs() const;
     Was at(uint32_t spot) const;
     void add_points(std::vector<uint32_t>& points) const;
@@ -67,8 +73,8 @@ class FormerPlaces {
     std::shared_ptr<const proxy::Placement> placement_;  // of one list; nullptr: any node may have had any key, unless there are arcs
     bool copies_ = false;
     bool unknown_ = false;
-    KeyPlace place_;         // of the arcs
-    std::vector<Arc> arcs_;  // of joined lists, ascending: the whole ring
+    KeyPlace place_;                                // of the arcs
+    std::shared_ptr<const std::vector<Arc>> arcs_;  // of joined lists, ascending: the whole ring; nullptr: of one list, or not known
 };
 
 // Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones

@@ -50,7 +50,8 @@ class MovedKeys {
   public:
     struct Change {
         bool joins = false;
-        std::shared_ptr<const Kept> kept = nullptr;  // nullptr: all
+        std::shared_ptr<const Kept> kept = nullptr;    // nullptr: all
+        std::shared_ptr<const Kept> joined = nullptr;  // of Fences::join_unanswered()
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);

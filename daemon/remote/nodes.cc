@@ -212,6 +212,8 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
+        for (size_t i = 0; i < changes.size(); i++)
+            changes[i].joined = fences_.join_unanswered(set->members[i].one->fence, changes[i].kept);
         moved_.forget_changes(*last, *set);
         set->former = former_places(*last, moves(*last));
     } else if (first = MovedKeys::first(*set); !first.empty()) {
@@ -222,7 +224,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
     for (size_t i = 0; i < first.size(); i++)
         if (first[i] != nullptr) fences_.send_first(set->members[i].one->fence, std::move(first[i]));
     for (size_t i = 0; i < changes.size(); i++)
-        fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept));
+        fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept), changes[i].joined);
     for (const NodeSet::Member& member : set->members) {
         OneNode& one = *member.one;
         if (!same_socket(one.socket, member.socket)) one.told_unmapped = false;
@@ -276,7 +278,10 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
     note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
     const uint64_t former = node.incarnation.exchange(welcome.incarnation, std::memory_order_relaxed);
-    if (former != 0 && former != welcome.incarnation && set_ != nullptr) refill(set_->options);
+    if (former != 0 && former != welcome.incarnation) {
+        fences_.restarted(node.fence);
+        if (set_ != nullptr) refill(set_->options);
+    }
     node.hash_seed = welcome.hash_seed;
     node.protocol_version = welcome.version;
     if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
@@ -448,7 +453,7 @@ void Nodes::each_past_link(LinkVisit visit) const {
 
 // ---- stats route --------------------------------------------------------------------------------------
 
-// As Links::choose(), but a node is up if any worker has a connection.
+// As PeerSet::choose(), but a node is up if any worker has a connection.
 Route Nodes::route(std::string_view key) const {
     const std::shared_ptr<const NodeSet> now = set();
     const proxy::Placement& placement = *now->placement;

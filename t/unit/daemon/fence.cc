@@ -381,7 +381,9 @@ void two_changes() {
     };
     w.fences.list(w.a, true, kept({{0, 99}}, {{50, 199}}));
     one.attend();
-    w.fences.list(w.a, true, kept({{50, 199}}, {{0, 199}}));
+    std::shared_ptr<const Kept> next = kept({{50, 199}}, {{0, 199}});
+    const auto joined = w.fences.join_unanswered(w.a, next);
+    w.fences.list(w.a, true, next, joined);
     one.acknowledge();
     tap::ok(one.attend() == "moving" && one.at_a.what == What::moved, "a node that has not answered before the next change");
     const auto both = farcached::protocol::parse_kept(one.at_a.kept->text);
@@ -389,6 +391,9 @@ void two_changes() {
     tap::ok(both.has_value() && both == wanted, "keeps what all lists give it");
     one.acknowledge();
     tap::ok(one.attend() == "in_use" && one.at_a.what == What::none && w.fences.shown(w.a).flushes == 0, "and is not flushed");
+    next = kept({{0, 99}}, {{50, 199}});
+    tap::ok(w.fences.join_unanswered(w.a, next) == nullptr && next->text == kept({{0, 99}}, {{50, 199}})->text,
+            "one that has acknowledged all receives the next change itself");
 }
 
 // F8
@@ -411,10 +416,9 @@ void refuses() {
     tap::ok(refused() && w.fences.moves(w.a), "but soon");
     w.now_ns += Fences::refused_wait_ns;
     tap::ok(refused() && !w.fences.moves(w.a), "they do not wait for one that goes on refusing");
-    one.lose();
-    one.connect();
+    w.fences.restarted(w.a);
     w.wait();
-    tap::ok(refused() && w.fences.moves(w.a), "but again with a new connection: it may be restarted");
+    tap::ok(refused() && w.fences.moves(w.a), "but again for one that restarts");
     w.now_ns += Fences::refused_wait_ns;
     tap::ok(refused() && !w.fences.moves(w.a), "and not for longer, either");
     w.wait();

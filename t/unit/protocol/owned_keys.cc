@@ -153,6 +153,9 @@ void after_two_changes() {
             "and knows the last list");
     tap::ok(!kept_after(copies, {{one, other}}).has_value() && !kept_after({{one, other}}, copies).has_value(),
             "not of one change with copies and one without");
+    KeptKeys begun{{one}};
+    begun.first = true;
+    tap::ok(!kept_after(begun, {{one, other}}).has_value() && !kept_after({{one, other}}, begun).has_value(), "nor of a first list");
     OwnedKeys even, triple = some().lists[1];
     even.modulus = 2;
     tap::ok(!kept_after({{even, triple}}, {{triple, even}}).has_value(), "nor of two moduli");
