@@ -75,12 +75,13 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/link_shared.h \
 	daemon/engine/links.cc \
 	daemon/engine/links.h \
-	daemon/engine/links_copies.cc \
 	daemon/engine/mailroom.cc \
 	daemon/engine/mailroom.h \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \
 	daemon/engine/owned_request.h \
+	daemon/engine/peer_set.cc \
+	daemon/engine/peer_set.h \
 	daemon/engine/permissions.cc \
 	daemon/engine/permissions.h \
 	daemon/engine/readiness.h \

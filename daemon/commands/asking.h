@@ -376,12 +376,12 @@ template <class Completion, class Record>
 [[gnu::noinline]] bool get_plain_from_links(const Submitter& asker, const protocol::Key& key, bool tokens_matter,
                                             const Request<Record>& request) {
     Links& links = asker.context.router.links();
-    LinkPeer* const near = links.near_copy(key.bytes);
-    LinkPeer* const peer = near != nullptr ? near : links.choose_to_read(key.bytes);
+    LinkPeer* const near = links.peers().near_copy(key.bytes);
+    LinkPeer* const peer = near != nullptr ? near : links.peers().choose_to_read(key.bytes);
     bool wants_value;
     {
         Completion completion(asker.target(), request.key, request.record, request.words);
-        const bool reads = peer != nullptr && peer->is_mapped() && links.may_read(*peer, key.bytes);
+        const bool reads = peer != nullptr && peer->is_mapped() && links.peers().may_read(*peer, key.bytes);
         if (reads && !must_wait(asker, key.bytes) && read_mapped(asker, *peer, key, tokens_matter, completion)) {
             if (near != nullptr) asker.context.counters.replica_reads.add(1);
             return true;
@@ -427,7 +427,7 @@ inline bool ask_get(const Submitter& asker, const protocol::GetOp& op, const Rec
     }
     LocalPeer* peer = asker.context.router.local();
     if (peer == nullptr) [[unlikely]] {
-        LinkPeer* chosen = asker.context.router.links().choose_to_read(request.key, /* plain= */ false);
+        LinkPeer* chosen = asker.context.router.links().peers().choose_to_read(request.key, /* plain= */ false);
         asking::submit_get_to_links<Completion>(asker, chosen, op, {completion.wants_value(), /* plain= */ false}, request);
         return false;
     }

@@ -26,7 +26,7 @@ bool depends(const protocol::RequestOp& op) {
 
 }  // namespace
 
-bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().former_home(key).has_value(); }
+bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().peers().former_home(key).has_value(); }
 
 bool MovedItems::takes_changes(std::string_view key) const {
     return !is_idle() || (!key.empty() && takes_gets(key));  // a flush has no key
@@ -53,7 +53,7 @@ void MovedItems::first_answered(Request& request, ReplySlot& slot) {
 }
 
 void MovedItems::take_mark(Request& request) {
-    const auto home = context_.router.links().former_home(key_of(request.asked.op).bytes);
+    const auto home = context_.router.links().peers().former_home(key_of(request.asked.op).bytes);
     if (!home.has_value()) return bring_nothing(request);
     StoreOp op = mark_op(key_of(request.asked.op));
     if (!broken::s7_ignore_touched) op.moved_since = home->since;
@@ -87,7 +87,7 @@ void MovedItems::executed(Request& request, ReplySlot& slot) {
 
 void MovedItems::fetch(Request& request) {
     Links& links = context_.router.links();
-    const auto home = links.former_home(key_of(request.asked.op).bytes);
+    const auto home = links.peers().former_home(key_of(request.asked.op).bytes);
     if (!home.has_value()) return bring_nothing(request);
     context_.counters.moved_fetches.add(1);
     GetOp op;

@@ -14,7 +14,7 @@
 //     not the key's last one.
 // G2  The former node gives no item that had moved away from it before the change (node/store/hidden_items.h, F3). So the key was
 //     its own by the list before the change, and by every list that the node had known.
-// G3  Links::former_home() knows every list of etcd's since the change (Found::former). By all of them the key's node is the
+// G3  PeerSet::former_home() knows every list of etcd's since the change (Found::former). By all of them the key's node is the
 //     present one. So no other node had the key in between. If there are newer lists that this process does not know, a node that
 //     knows one gives no mark.
 #pragma once

@@ -50,7 +50,7 @@ bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win 
 
 }  // namespace
 
-bool Replicas::takes_gets(std::string_view) const { return context_.router.links().refills(); }
+bool Replicas::takes_gets(std::string_view) const { return context_.router.links().peers().refills(); }
 
 bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().list(); }
 
@@ -67,12 +67,12 @@ bool Replicas::goes_ahead(const Request& request) const {
 void Replicas::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
     Links& links = context_.router.links();
-    if (!links.has_copies()) return pass_on(request);
+    if (!links.peers().has_copies()) return pass_on(request);
     request.list = links.list();
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
     if (!request.completes && !is_get(op)) return pass_on(request);
-    LinkPeer* const near = request.wanted.near ? links.copy_that_answers(key_of(op).bytes) : nullptr;
+    LinkPeer* const near = request.wanted.near ? links.peers().copy_that_answers(key_of(op).bytes) : nullptr;
     if (near == nullptr) return begin_get(request);
     ask(request, step(&Replicas::near_answered),
         [&](Ticket ticket) { links.get(near, std::get<GetOp>(op), request.wanted, ticket); });
@@ -152,7 +152,7 @@ void Replicas::stop() {
 void Replicas::begin_get(Request& request) {
     Links& links = context_.router.links();
     request.list = links.list();
-    if (!request.completes && (!links.refills() || links.prefers_copy(key_of(request.asked.op).bytes))) return pass_on(request);
+    if (!request.completes && (!links.peers().refills() || links.peers().prefers_copy(key_of(request.asked.op).bytes))) return pass_on(request);
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
 
@@ -163,7 +163,7 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
         context_.counters.replica_reads.add(1);
         return answer(request, slot.reply(), slot.value());
     }
-    if (reply == nullptr && slot.failure() != list_is_old) context_.router.links().near_copy_failed();
+    if (reply == nullptr && slot.failure() != list_is_old) context_.router.links().peers().near_copy_failed();
     const bool is_behind = request.is_ahead && waits_to_change(key_of(request.asked.op).bytes, request.session);
     is_behind ? answer(request, GetReply()) : begin_get(request);
 }
@@ -173,7 +173,7 @@ void Replicas::first_answered(Request& request, ReplySlot& slot) {
     const auto is_behind = [&] { return request.is_ahead && waits_to_change(key, request.session); };
     if (!slot.available()) return is_behind() ? answer(request, GetReply()) : give_up_refill(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
-    if (hit && request.completes && !context_.router.links().keeps_copy(key)) return answer(request, GetReply());
+    if (hit && request.completes && !context_.router.links().peers().keeps_copy(key)) return answer(request, GetReply());
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
     if (request.is_ahead) return is_behind() ? answer(request, GetReply()) : wait_for_key(request);
@@ -297,7 +297,7 @@ void Replicas::ask_portion() {
     using What = protocol::CopiesOp::What;
     portion_at_ns_ = UINT64_MAX;
     Links& links = context_.router.links();
-    if (asked_ || keys_left_ != 0 || !links.has_copies()) return;
+    if (asked_ || keys_left_ != 0 || !links.peers().has_copies()) return;
     if (place_ >= links.nodes()) {
         if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
         place_ = 0;
@@ -350,8 +350,8 @@ void Replicas::portion_ended() {
 void Replicas::begin_mutation(Request& request) {
     Links& links = context_.router.links();
     const std::string_view key = key_of(request.asked.op).bytes;
-    if (links.choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
-    if (links.copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
+    if (links.peers().choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
+    if (links.peers().copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
     if (broken::s20_keep_copy) return execute(request);
     take_hold(request);
 }
@@ -392,7 +392,7 @@ void Replicas::executed(Request& request, ReplySlot& slot) {
 // By the primary's reply: what it has of the key now.
 void Replicas::copy_executed(Request& request) {
     const protocol::RequestOp& asked = request.asked.op;
-    const bool has_copy = context_.router.links().keeps_copy(key_of(asked).bytes);
+    const bool has_copy = context_.router.links().peers().keeps_copy(key_of(asked).bytes);
     if (!has_copy || std::holds_alternative<ForgetOp>(asked)) return release(request);
     if (const auto* get = std::get_if<GetReply>(&request.reply)) {
         if (!is_hit(*get) || has_tokens(get->meta)) return release(request);

@@ -218,7 +218,7 @@ template <class Op>
 void SteppedRequests::ask_links(Request& request, const Op& op, Wanted wanted, Step then) {
     Links& links = context_.router.links();
     ask(request, then, [&](Ticket ticket) {
-        if constexpr (std::is_same_v<Op, GetOp>) links.get(links.choose(op.key.bytes), op, wanted, ticket);
+        if constexpr (std::is_same_v<Op, GetOp>) links.get(links.peers().choose(op.key.bytes), op, wanted, ticket);
         else links.ask(op, ticket);
     });
 }
@@ -244,7 +244,7 @@ void SteppedRequests::pass_on(Request& request) {
         [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<Op, GetOp>)
-                links.get(links.choose_to_read(op.key.bytes, request.wanted.plain), op, request.wanted, request.ticket);
+                links.get(links.peers().choose_to_read(op.key.bytes, request.wanted.plain), op, request.wanted, request.ticket);
             else if constexpr (is_clients<Op>)
                 links.ask(op, request.ticket);
         },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HotReads: which keys a worker's gets ask for so often that both nodes of the key should serve them (replica_reads).
 //
-// Owner: Links; the worker's thread alone.
+// Owner: PeerSet; the worker's thread alone.
 //
 // R1  A key is hot if it was at least one in `share` of the last samples_max samples. One get in about sampled_one_in is sampled.
 #pragma once

@@ -109,21 +109,15 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
     : shared_(nodes, room, number, waits, pool),
       letters_(waits.make_readiness([this] { take_letters(); })),
       tickets_(std::make_unique<TicketSink>(*this, pool, nodes.cas())),
-      set_(nodes.set()),
       fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
-      chance_(uint32_t(boottime_ns()) | 1),
-      hot_(chance_) {
-    for (size_t i = 0; i < set_->members.size(); i++) {
-        list_.push_back(make_peer(*set_, i));
-        list_.back()->take_place(i);
-    }
-    shared_.touched.reserve(list_.size());
-    fencer_->reserve(list_.size());
+      peers_(shared_, *fencer_) {
+    shared_.touched.reserve(peers_.all().size());
+    fencer_->reserve(peers_.all().size());
     letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
 }
 
 Links::~Links() {
-    list_.clear();
+    peers_.all().clear();
     leaving_.clear();
 }
 
@@ -133,7 +127,7 @@ void Links::stop() {
     shared_.courier.close([this](std::unique_ptr<Letter> letter) {
         shared_.courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     });
-    for (auto* peers : {&list_, &leaving_})
+    for (auto* peers : {&peers_.all(), &leaving_})
         for (auto& peer : *peers) peer->stop();
     fencer_->stop();
     shared_.courier.deliver();
@@ -145,7 +139,7 @@ void Links::timer_due() {
     timer_at_ns_ = UINT64_MAX;
     const uint64_t now_ns = now();
     if (fencer_->again_at_ns() <= now_ns) fencer_->again();
-    for (auto* peers : {&list_, &leaving_})
+    for (auto* peers : {&peers_.all(), &leaving_})
         for (auto& peer : *peers) peer->tick(now_ns);
 }
 
@@ -166,8 +160,8 @@ void Links::end_tick() {
 // A newer set comes first: a node joins for it, and requests of the former set do not wait for that.
 void Links::attend() {
     if (take_newer()) return;
-    if (shared_.nodes.set() != set_) return;  // no memory: it has not taken the set, and tries again
-    fencer_->attend(list_, leaving_, *set_);
+    if (shared_.nodes.set() != peers_.set()) return;  // no memory: it has not taken the set, and tries again
+    fencer_->attend(peers_.all(), leaving_, *peers_.set());
     take_newer();  // it came in between, and counts as taken
 }
 
@@ -195,59 +189,17 @@ LinkPeer* Links::flush_touched() {
 // The timer may expire too early: it is not set again for each request.
 void Links::set_timer() {
     uint64_t next = fencer_->again_at_ns();
-    for (const auto* peers : {&list_, &leaving_})
+    for (const auto* peers : {&peers_.all(), &leaving_})
         for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
     timer_at_ns_ = std::min(timer_at_ns_, next);
 }
 
-// ---- which peer -------------------------------------------------------------------------------------
-
-// A drained node is used until its fence takes it out of use, if it does.
-LinkPeer* Links::usable(uint32_t place) {
-    LinkPeer& peer = *list_[place];
-    if (!peer.reachable() || !peer.takes_keys()) return nullptr;
-    if (!peer.node().drained.load(std::memory_order_relaxed)) [[likely]] return &peer;
-    return set_->options.failover && set_->placement->size() > 1 ? &peer : nullptr;
-}
-
-LinkPeer* Links::choose(std::string_view key) {
-    chance_ ^= chance_ << 13;
-    chance_ ^= chance_ >> 17;
-    chance_ ^= chance_ << 5;
-    const proxy::Placement& placement = *set_->placement;
-    if (fencer_->anything_moves() && may_be_elsewhere(key)) [[unlikely]] return nullptr;
-    if (placement.size() == 1) return usable(0);
-    const uint32_t spot = placement.spot_of(key, chance_);
-    LinkPeer* peer = usable(placement.node_at(spot));
-    return peer != nullptr || !set_->options.failover ? peer : choose_elsewhere(spot);
-}
-
-// The first node of the walk that is not out of use, unless it has stale guests (S19).
-LinkPeer* Links::choose_elsewhere(uint32_t spot) {
-    const proxy::Placement& placement = *set_->placement;
-    for (uint32_t i = 0; i < placement.size(); i++) {
-        const uint32_t place = placement.walk(spot, i);
-        if (list_[place]->is_out()) continue;
-        return i == 0 || list_[place]->takes_guests() ? usable(place) : nullptr;
-    }
-    return nullptr;
-}
-
-LinkPeer* Links::diverted_from(const LinkPeer& peer, std::string_view key) {
-    if (set_->placement->size() == 1) return nullptr;
-    LinkPeer& own = *list_[set_->placement->node_of(key, chance_)];
-    return Fencer::is_diverted(own, peer) ? &own : nullptr;
-}
-
-bool Links::has_guest(const LinkPeer& peer, std::string_view key) {
-    const LinkPeer* own = diverted_from(peer, key);
-    return own == nullptr || fencer_->has_guest(*own, peer, key);
-}
+// ---- requests ---------------------------------------------------------------------------------------
 
 // The gutter's own item of the key may be old: only what was stored there, or deleted, since the key is diverted counts.
 template <class Op>
 SubmitResult Links::ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options) {
-    const Fencer::Plan plan = fencer_->divert(own, gutter, op, options, set_->options.failover_ttl_s);
+    const Fencer::Plan plan = fencer_->divert(own, gutter, op, options, peers_.options().failover_ttl_s);
     if (plan.sink == nullptr) {
         shared_.pool.answer(options.ticket, protocol::GetReply());
         return SubmitResult::later;
@@ -278,8 +230,8 @@ proxy::AskOptions Links::options(Ticket ticket) {
     proxy::AskOptions options;
     options.ticket = ticket;
     options.session = shared_.pool.session_of(ticket);
-    options.patience_ns = set_->options.timeout_ns;
-    options.epoch = epoch_now(set_->epoch);
+    options.patience_ns = peers_.options().timeout_ns;
+    options.epoch = epoch_now(peers_.set()->epoch);
     options.deadline_ns = now() + options.patience_ns;
     return options;
 }
@@ -295,9 +247,9 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if constexpr (requires { there.lease; }) there.lease = !peer->is_mapped();
     if constexpr (requires { there.cas_compare; })
         if (!shared_.nodes.cas()) compare_in_vain(there);
-    if (fencer_->anything_moves()) [[unlikely]] options.moved = waits_to_move(op.key.bytes, changes(op));
+    if (fencer_->anything_moves()) [[unlikely]] options.moved = peers_.waits_to_move(op.key.bytes, changes(op));
     if (fencer_->anything_out()) [[unlikely]] {
-        LinkPeer* own = diverted_from(*peer, op.key.bytes);
+        LinkPeer* own = peers_.diverted_from(*peer, op.key.bytes);
         if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
     }
     return peer->ask(there, std::move(options), *tickets_);
@@ -317,6 +269,56 @@ SubmitResult Links::get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted
     return ask_peer(peer, op, std::move(with));
 }
 
+// ---- copies, and keys that moved ----------------------------------------------------------------------
+
+// Of a get whose node did not reply, or may not execute it now. True: the ticket will be answered.
+bool Links::ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcept {
+    using Refusal = protocol::RequestRefusal;
+    const bool no_reply = failed.why == proxy::AskFailure::node_down || failed.why == proxy::AskFailure::timed_out;
+    const bool no_right = failed.refusal == Refusal::stopping || failed.refusal == Refusal::no_right;
+    if (!(no_reply || no_right) || !peers_.has_copies()) return false;
+    const std::optional<ReplyPool::PlainGet> asked = shared_.pool.ask_again(ticket);
+    if (!asked.has_value() || peers_.copies_move(asked->key)) return false;
+    LinkPeer* peer = peers_.choose(asked->key);  // perhaps by a newer list than the get was
+    const bool is_first = peer != nullptr && peer->replies() && no_reply;
+    if (!is_first) peer = peers_.second_of(asked->key);
+    if (peer == nullptr || !peer->answers()) return false;
+    protocol::GetOp op;
+    op.key = {asked->key, 0};
+    get(peer, op, {.value = asked->wants_value, .plain = true}, ticket);
+    return true;
+}
+
+template <class Op>
+SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
+    LinkPeer* const peer = peers_.second_of(op.key.bytes);
+    if (peer == nullptr) return unavailable(ticket, proxy::AskFailure::node_down);
+    proxy::AskOptions with = options(ticket);
+    if (fencer_->anything_moves()) [[unlikely]] with.moved = peers_.waits_to_move(op.key.bytes, /* changes= */ true);
+    Op there = op;
+    return peer->ask(there, std::move(with), sink());
+}
+
+SubmitResult Links::ask(const protocol::CopiesOp& op, Ticket ticket) {
+    return ask_all(op, ticket, /* stats= */ false, nullptr);
+}
+
+SubmitResult Links::ask(const protocol::CopiesOp& op, size_t place, Ticket ticket) {
+    LinkPeer& peer = *peers_.all()[place];
+    if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
+    protocol::CopiesOp there = op;
+    return peer.ask(there, options(ticket), sink());
+}
+
+SubmitResult Links::ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket) {
+    protocol::GetOp there = op;
+    return home.peer->ask(there, options(ticket), sink());
+}
+
+template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::HoldOp&, Ticket);
+template SubmitResult Links::ask_copy(const protocol::StoreOp&, Ticket);
+
 void Links::expect(std::span<const protocol::Key> keys) {
     if (shared_.mapped == 0 && shared_.nodes.pointer_table() == nullptr) return;
     struct Coming {
@@ -326,7 +328,7 @@ void Links::expect(std::span<const protocol::Key> keys) {
     std::array<Coming, proxy::LocalGet::prefetch_window> coming;
     size_t count = 0;
     for (const protocol::Key& key : keys.first(std::min(keys.size(), coming.size()))) {
-        LinkPeer* peer = choose(key.bytes);
+        LinkPeer* peer = peers_.choose(key.bytes);
         if (peer == nullptr) continue;
         if (!peer->is_mapped()) {
             peer->expect(key.bytes);
@@ -351,9 +353,11 @@ void Links::take_letters() {
 
 // The newest link to its node; nullptr: none.
 OwnLink* Links::lent_link(const Letter& letter) {
-    if (letter.place < list_.size() && list_[letter.place]->shared_node() == letter.node) return list_[letter.place]->own();
-    const auto at = find(letter.node);
-    return at != list_.end() ? (*at)->own() : nullptr;
+    const PeerSet::Peers& peers = peers_.all();
+    LinkPeer* const at = letter.place < peers.size() ? peers[letter.place].get() : nullptr;
+    if (at != nullptr && at->shared_node() == letter.node) return at->own();
+    LinkPeer* const found = peers_.find(letter.node);
+    return found != nullptr ? found->own() : nullptr;
 }
 
 void Links::serve(std::unique_ptr<Letter> letter) {
@@ -377,7 +381,7 @@ void Links::serve(std::unique_ptr<Letter> letter) {
 
 // The borrower may have taken a newer set. False: this one is the newest, or there is no memory.
 bool Links::take_newer() {
-    if (shared_.nodes.set() == set_) return false;
+    if (shared_.nodes.set() == peers_.set()) return false;
     try {
         take();
     } catch (const std::bad_alloc&) {
@@ -390,14 +394,15 @@ bool Links::take_newer() {
 
 template <class Op>
 SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only) {
-    std::vector<Gather::Part> parts(list_.size(), Gather::Part(*this));
+    const PeerSet::Peers& peers = peers_.all();
+    std::vector<Gather::Part> parts(peers.size(), Gather::Part(*this));
     // One unanswered: this call.
-    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, set_, std::move(parts)});
+    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, peers_.set(), std::move(parts)});
     CHECK(is_new);
     Gather& gather = at->second;
     bool crowded = false;
-    for (size_t i = 0; i < list_.size(); i++) {
-        LinkPeer& peer = *list_[i];
+    for (size_t i = 0; i < peers.size(); i++) {
+        LinkPeer& peer = *peers[i];
         if (only != nullptr && &peer != only) continue;
         gather.parts[i].asked = true;
         if (!peer.reachable()) continue;
@@ -441,7 +446,7 @@ void Links::answer_stats(Ticket ticket, const Gather& done) {
 
 SubmitResult Links::ask(const protocol::StatsOp& op, std::string_view name, Ticket ticket) {
     if (name.empty()) return ask_all(op, ticket, /* stats= */ true, nullptr);
-    for (auto& peer : list_)
+    for (const auto& peer : peers_.all())
         if (peer->node().name == name) return ask_all(op, ticket, /* stats= */ true, peer.get());
     shared_.pool.answer(ticket, protocol::StatsReply());
     return SubmitResult::later;
@@ -455,12 +460,8 @@ constexpr uint64_t timeouts_to_leave = 4;  // bound for a node that sends, but n
 
 }  // namespace
 
-std::unique_ptr<LinkPeer> Links::make_peer(const NodeSet& set, size_t place) {
-    return std::make_unique<LinkPeer>(shared_, set.members[place].one, set.options);
-}
-
 void Links::start() {
-    for (auto& peer : list_) peer->start();
+    for (auto& peer : peers_.all()) peer->start();
     attend();
     end_tick();
 }
@@ -468,38 +469,37 @@ void Links::start() {
 // M6. All that can fail comes first.
 void Links::take() {
     std::shared_ptr<const NodeSet> next = shared_.nodes.set();
-    if (next == set_) return;
-    constexpr size_t is_new = SIZE_MAX;
-    std::vector<size_t> kept_from;  // current index for each place
-    std::vector<std::unique_ptr<LinkPeer>> list;
-    for (size_t i = 0; i < next->members.size(); i++) {
-        const auto at = find(next->members[i].one);
-        const bool kept = at != list_.end() && next->options.same_links(set_->options, next->members[i].one->channel) &&
-                          same_socket(next->members[i].socket, set_->members[size_t(at - list_.begin())].socket);
-        kept_from.push_back(kept ? size_t(at - list_.begin()) : is_new);
-        list.push_back(kept ? nullptr : make_peer(*next, i));
+    const std::shared_ptr<const NodeSet> last = peers_.set();
+    if (next == last) return;
+    PeerSet::Peers& present = peers_.all();
+    std::vector<LinkPeer*> kept;  // for each place; nullptr: a new one
+    PeerSet::Peers peers;
+    for (const NodeSet::Member& member : next->members) {
+        LinkPeer* const at = peers_.find(member.one);
+        const bool stays = at != nullptr && next->options.same_links(last->options, member.one->channel) &&
+                           same_socket(member.socket, last->members[at->place()].socket);
+        kept.push_back(stays ? at : nullptr);
+        peers.push_back(stays ? nullptr : std::make_unique<LinkPeer>(shared_, member.one, next->options));
     }
-    leaving_.reserve(leaving_.size() + list_.size());
-    shared_.touched.reserve(leaving_.size() + list_.size() + list.size());
-    fencer_->reserve(list.size());
-    for (size_t i = 0; i < list.size(); i++)
-        if (kept_from[i] != is_new) list[i] = std::move(list_[kept_from[i]]);
-    const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(set_->options.timeout_ns, next->options.timeout_ns);
-    for (auto& peer : list_) {
+    leaving_.reserve(leaving_.size() + present.size());
+    shared_.touched.reserve(leaving_.size() + present.size() + peers.size());
+    fencer_->reserve(peers.size());
+    for (size_t i = 0; i < peers.size(); i++)
+        if (kept[i] != nullptr) peers[i] = std::move(present[kept[i]->place()]);
+    const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(last->options.timeout_ns, next->options.timeout_ns);
+    for (auto& peer : peers_.replace(std::move(next), std::move(peers))) {
         if (peer == nullptr) continue;
         peer->leave_by(leaves_by_ns);
         leaving_.push_back(std::move(peer));
     }
-    list_ = std::move(list);
-    set_ = std::move(next);
-    for (size_t i = 0; i < list_.size(); i++) list_[i]->take_place(i);
+    for (size_t i = 0; i < present.size(); i++) present[i]->take_place(i);
     PostponedRequests::List waiting;
     for (auto& peer : leaving_) {
         if (peer->own() != nullptr) waiting.splice(waiting.end(), peer->own()->withdraw());
         peer->touch();
     }
     retire();
-    fencer_->attend(list_, leaving_, *set_);
+    fencer_->attend(peers_.all(), leaving_, *peers_.set());
     for (PostponedRequests::Postponed& request : waiting) ask_elsewhere(request);
 }
 
@@ -510,7 +510,7 @@ void Links::ask_elsewhere(PostponedRequests::Postponed& request) noexcept {
     const Ticket ticket = with.ticket;
     if (request.sink != tickets_.get()) return request.sink->failed(ticket, {proxy::AskFailure::node_down, std::nullopt});
     with.moved = false;
-    with.epoch = epoch_now(set_->epoch);
+    with.epoch = epoch_now(peers_.set()->epoch);
     try {
         std::visit([&](const auto& op) { ask_again(op, std::move(with)); }, request.op);
     } catch (const std::bad_alloc&) {
@@ -521,9 +521,9 @@ void Links::ask_elsewhere(PostponedRequests::Postponed& request) noexcept {
 template <class Op>
 void Links::ask_again(const Op& op, proxy::AskOptions options) {
     if constexpr (requires { op.key; } && !std::is_same_v<Op, protocol::HoldOp>) {
-        const bool is_step = set_->options.copies && (changes(op) || !shared_.pool.is_awaited(options.ticket));
+        const bool is_step = peers_.options().copies && (changes(op) || !shared_.pool.is_awaited(options.ticket));
         if (!is_step) {
-            LinkPeer* const peer = changes(op) ? choose(op.key.bytes) : choose_to_read(op.key.bytes);
+            LinkPeer* const peer = changes(op) ? peers_.choose(op.key.bytes) : peers_.choose_to_read(op.key.bytes);
             options.one_sided = options.one_sided && peer != nullptr && !peer->is_mapped();
             ask_peer(peer, op, std::move(options));
             return;
@@ -532,16 +532,12 @@ void Links::ask_again(const Op& op, proxy::AskOptions options) {
     shared_.pool.unavailable(options.ticket, list_is_old);
 }
 
-std::vector<std::unique_ptr<LinkPeer>>::iterator Links::find(const std::shared_ptr<OneNode>& node) {
-    return std::find_if(list_.begin(), list_.end(), [&](const auto& peer) { return peer->shared_node() == node; });
-}
-
 // Of a leaving peer. A link that other workers still borrow waits for them, unless another one has taken its place.
 bool Links::may_end(LinkPeer& peer) {
     if (!peer.has_answered()) return false;
     if (peer.own() == nullptr || peer.node().lent[shared_.number].borrowers.load(std::memory_order_acquire) == 0) return true;
-    const auto at = find(peer.shared_node());
-    return at != list_.end() && (*at)->own() != nullptr;
+    LinkPeer* const at = peers_.find(peer.shared_node());
+    return at != nullptr && at->own() != nullptr;
 }
 
 // Ends the connections of leaving nodes that have answered, and starts the connections that waited for that. True: one ended or
@@ -562,7 +558,7 @@ bool Links::retire() {
         started = true;
     };
     for (size_t i = 0; i < leaving_.size(); i++) start_behind(*leaving_[i], i);
-    for (auto& peer : list_) start_behind(*peer, leaving_.size());
+    for (auto& peer : peers_.all()) start_behind(*peer, leaving_.size());
     return started || leaving_.size() != before;
 }
 

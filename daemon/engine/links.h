@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links: a worker's connections to the nodes, one LinkPeer each. It chooses the peer by key, and gathers the answers to requests
-// that go to all nodes. With links_per_node some connections are other workers' (daemon/engine/mailroom.h), and it executes the
+// Links: a worker's requests to nodes, and its connections, one LinkPeer each. PeerSet says which of them has a key. Links gathers the
+// answers to requests that go to all nodes. With links_per_node some connections are other workers' (daemon/engine/mailroom.h), and it executes the
 // requests of workers that borrow its own.
 //
 // Owner: a worker's thread, which reports ready connections (daemon/engine/readiness.h) and the timer.
@@ -47,10 +47,10 @@
 #include <vector>
 
 #include "daemon/engine/fencer.h"
-#include "daemon/engine/hot_reads.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
+#include "daemon/engine/peer_set.h"
 #include "daemon/engine/readiness.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
@@ -77,50 +77,21 @@ class Links {
     // another worker has sessions, those fail, so the worker waits for them first, for a bounded time (B5).
     void stop();
 
-    // The peer of a key; nullptr: none is available.
-    LinkPeer* choose(std::string_view key);
-    // The same, for a get. With copies it is the peer of the copy (Replicas, C1) if the first one has no connection. For a plain
-    // get (Wanted) it is, too, if the first one is quiet.
-    LinkPeer* choose_to_read(std::string_view key, bool plain = true);
-    bool prefers_copy(std::string_view key) { return choose_to_read(key) != choose(key); }
-    // The peer of the copy, if a get is to read that: its node is in this process's zone and that of the item is not. Or the key is
-    // very hot. nullptr: the get reads the item.
-    LinkPeer* near_copy(std::string_view key) {
-        return set_->has_near || set_->options.reads_both ? find_near_copy(key) : nullptr;
-    }
-    // The peer of the copy, if its node replies.
-    LinkPeer* copy_that_answers(std::string_view key);
-    // May the key's item have a copy?
-    bool keeps_copy(std::string_view key) const { return set_->options.keeps_copy(key); }
-    // Such a get has failed: near_copy() prefers no copies for a second.
-    void near_copy_failed();
-    // May a get read the chosen peer's item at once? Not a gutter's own one (S19).
-    bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_->anything_out() || has_guest(peer, key); }
+    // Which peer has a key.
+    PeerSet& peers() { return peers_; }
+
     // peer: chosen for the key.
     SubmitResult get(LinkPeer* peer, const protocol::GetOp& op, Wanted wanted, Ticket ticket);
     template <class Op>
     SubmitResult ask(const Op& op, Ticket ticket) {
-        return ask_peer(choose(op.key.bytes), op, options(ticket));
+        return ask_peer(peers_.choose(op.key.bytes), op, options(ticket));
     }
     // Answered once all nodes have done it.
     SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
-    // Have items a copy on a second node?
-    bool has_copies() const { return set_->options.copies && set_->placement->size() > 1; }
-    // Where a key was before a change of the list gave it to its node.
-    struct FormerHome {
-        LinkPeer* peer;
-        uint64_t since;  // the revision of etcd at which that changed
-    };
-    // For warm_up_s after the set was taken; nullopt: nowhere, or it is not known (MovedItems, G3).
-    std::optional<FormerHome> former_home(std::string_view key) {
-        return set_->changes.empty() ? std::nullopt : find_former_home(key);
-    }
-    SubmitResult ask(const protocol::GetOp& op, const FormerHome& home, Ticket ticket);
-    // Does a miss at the primary not mean that there is no item? For some time after a change of the list.
-    bool refills() { return set_->options.copies && now() < shared_.nodes.refills_until_ns(); }
+    SubmitResult ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket);
     // Names the list of nodes.
-    std::shared_ptr<const void> list() const { return set_; }
-    size_t nodes() const { return list_.size(); }
+    std::shared_ptr<const void> list() const { return peers_.set(); }
+    size_t nodes() { return peers_.all().size(); }
     // Of the worker.
     uint32_t number() const { return shared_.number; }
     // Some workers have lost track of items without a copy: a pass over all keys must look for them.
@@ -128,8 +99,6 @@ class Links {
     bool take_wanted_pass() { return shared_.nodes.take_wanted_pass(); }
     // Changes when copies may be missing: a node came, went, or was restarted.
     uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
-    // May a former node of the key, without a connection, still serve others?
-    bool copies_may_be_elsewhere(std::string_view key) const;
     // Asks all nodes, or one by its place in the list.
     SubmitResult ask(const protocol::CopiesOp& op, Ticket ticket);
     SubmitResult ask(const protocol::CopiesOp& op, size_t place, Ticket ticket);
@@ -159,23 +128,7 @@ class Links {
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
     proxy::ReplySink& sink();
-    LinkPeer* usable(uint32_t place);
-    LinkPeer* choose_elsewhere(uint32_t spot);
-    bool waits_to_move(std::string_view key, bool changes) const;
-    bool may_be_elsewhere(std::string_view key) const;
-    template <class Is>
-    bool any_moved_from(std::string_view key, bool changes, Is&& is) const;
-    template <class Is>
-    bool any_pair_moved_from(std::string_view key, bool changes, Is&& is) const;
-    bool copies_wait_to_move(std::string_view key, bool changes) const;
-    // Must a get of the key wait for its node, or fail, although the other one replies?
-    bool copies_move(std::string_view key) const;
-    LinkPeer* second_of(std::string_view key);
-    LinkPeer* find_near_copy(std::string_view key);
-    std::optional<FormerHome> find_former_home(std::string_view key);
     void attend();
-    LinkPeer* diverted_from(const LinkPeer& peer, std::string_view key);
-    bool has_guest(const LinkPeer& peer, std::string_view key);
     template <class Op>
     SubmitResult ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
@@ -193,8 +146,6 @@ class Links {
     OwnLink* lent_link(const Letter& letter);
     bool take_newer();
     bool may_end(LinkPeer& peer);
-    std::vector<std::unique_ptr<LinkPeer>>::iterator find(const std::shared_ptr<OneNode>& node);
-    std::unique_ptr<LinkPeer> make_peer(const NodeSet& set, size_t place);
     bool retire();
     void set_timer();
     void gathered(Ticket ticket);
@@ -203,15 +154,11 @@ class Links {
     LinkShared shared_;
     const std::unique_ptr<Readiness> letters_;  // in the desk
     std::unique_ptr<TicketSink> tickets_;
-    std::shared_ptr<const NodeSet> set_;
-    std::vector<std::unique_ptr<LinkPeer>> list_;     // of set_, in its order
-    std::vector<std::unique_ptr<LinkPeer>> leaving_;  // M6
-    std::map<Ticket, Gather> gathers_;
     std::unique_ptr<Fencer> fencer_;
+    PeerSet peers_;
+    PeerSet::Peers leaving_;  // M6
+    std::map<Ticket, Gather> gathers_;
     uint64_t timer_at_ns_ = UINT64_MAX;
-    uint32_t chance_;
-    HotReads hot_;
-    uint64_t near_again_ns_ = 0;  // until then no near copy is preferred; 0: none has failed
 };
 
 }  // namespace farcached::daemon

@@ -54,7 +54,7 @@ enum class SubmitResult : uint8_t {
 struct Wanted {
     bool value = true;
     bool plain = false;  // only value, client flags and cas, of an item without tokens: a one-sided read may answer
-    bool near = false;   // from the copy, if its node replies (Links::near_copy())
+    bool near = false;   // from the copy, if its node replies (PeerSet::near_copy())
 };
 
 struct Context;

@@ -54,9 +54,9 @@ class Fleet:
         assert name in until(lambda: nodes_shown(self.daemon), lambda shown: name in shown)
 
     def homes(self):
-        """{key: the node of its item and, if there is one, of its copy}"""
+        """{key: [the node of its item, and that of its copy if there is one]}"""
         routes = {key: self.daemon.stats("route " + key) for key in KEYS}
-        return {key: {route["node"], route.get("copy", route["node"])} for key, route in routes.items()}
+        return {key: [route[name] for name in ("node", "copy") if name in route] for key, route in routes.items()}
 
     def stored(self, keys, value):
         """What is said in the end."""
@@ -71,7 +71,8 @@ def down(etcd, replicas):
         fleet.nodes["c"].expect_exit = -signal.SIGKILL
         fleet.nodes["c"].stop(signal.SIGKILL)
         fleet.until_states({"a": "up", "b": "up", "c": "down"})
-        at_c = {key for key, homes in fleet.homes().items() if "c" in homes}
+        former = fleet.homes()
+        at_c = {key for key, homes in former.items() if "c" in homes}
         others = [key for key in KEYS if key not in at_c]
         for number in range(LISTS):
             fleet.change(number)
@@ -84,6 +85,10 @@ def down(etcd, replicas):
         present = fleet.homes()
         others = [key for key in others if "c" not in present[key]]
         tap.ok(any("d" in present[key] for key in others), title + "one more node joins, and keys move to it")
+        if replicas == 2:
+            copied = [key for key in KEYS if former[key][1] == "c" and "c" not in present[key]]
+            tap.ok(copied, title + "also some that had their copies there", len(copied))
+            tap.is_([key for key in copied if fleet.client.get(key) != b"one"], [], title + "which are read")
         tap.is_(fleet.stored(others, "three"), {"STORED"}, title + "they are stored")
         tap.is_([key for key in others if fleet.client.get(key) != b"three"], [], title + "and read")
         etcd.delete(fleet.record("c"))
@@ -96,7 +101,7 @@ def stands_still(etcd):
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, etcd, replicas=1, prefix="/still")
         tap.is_(fleet.stored(KEYS, "one"), {"STORED"}, "keys are stored at three nodes")
-        at_c = [key for key, homes in fleet.homes().items() if homes == {"c"}]
+        at_c = [key for key, homes in fleet.homes().items() if homes == ["c"]]
         fleet.nodes["c"].signal(signal.SIGSTOP)
         for number in range(3):
             fleet.change(number)

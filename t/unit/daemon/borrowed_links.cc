@@ -83,7 +83,7 @@ class Side {
     SubmitResult get(std::string_view key) {
         protocol::GetOp op;
         op.key = {key, 0};
-        return submit([&](daemon::Ticket ticket) { return links.get(links.choose(key), op, {true, true}, ticket); }, true);
+        return submit([&](daemon::Ticket ticket) { return links.get(links.peers().choose(key), op, {true, true}, ticket); }, true);
     }
     SubmitResult flush() {
         return submit([&](daemon::Ticket ticket) { return links.ask(protocol::FlushOp(), ticket); });
@@ -273,12 +273,12 @@ void down() {
     for (int i = 0; i < 5; i++) shared.tick();
     shared.server.hang_up();
     tap::is(shared.answers(borrower), "unavailable ", "a node goes down: its requests fail");
-    tap::ok(shared.until([&] { return borrower.links.choose("k") == nullptr; }), "and the borrower knows");
+    tap::ok(shared.until([&] { return borrower.links.peers().choose("k") == nullptr; }), "and the borrower knows");
     borrower.get("k");
     tap::is(borrower.answers(), "", "which");
     tap::is(shared.answers(borrower), "unavailable ", "asks it no more");
     shared.stands_still = false;
-    tap::ok(shared.until([&] { return borrower.links.choose("k") != nullptr; }), "until it is back");
+    tap::ok(shared.until([&] { return borrower.links.peers().choose("k") != nullptr; }), "until it is back");
     borrower.set("k", "2");
     tap::is(shared.answers(borrower), "stored ", "and serves");
 }
@@ -438,7 +438,7 @@ void node_returns() {
     shared.until_up();
     shared.stands_still = true;
     shared.server.hang_up();
-    tap::ok(shared.until([&] { return borrower.links.choose("k") == nullptr; }), "a node is down");
+    tap::ok(shared.until([&] { return borrower.links.peers().choose("k") == nullptr; }), "a node is down");
     const auto nodes = shared.settings.nodes;
     Server other;
     shared.settings.nodes = {links_test::Desk::spec_of("b", other)};
@@ -448,7 +448,7 @@ void node_returns() {
     shared.prepare();
     borrower.links.take();
     shared.stands_still = false;
-    tap::ok(borrower.links.choose("k") != nullptr, "after it left and returned a borrower does not rely on its former state");
+    tap::ok(borrower.links.peers().choose("k") != nullptr, "after it left and returned a borrower does not rely on its former state");
     borrower.set("k", "1");
     tap::is(shared.answers(borrower), "stored ", "the owner connects for it");
 }
@@ -462,7 +462,7 @@ void no_memory() {
     shared.answers(borrower);
     size_t failures = 0, wrong = 0, last = 0;
     for (size_t n = 1; n < 400 && wrong == 0; n++) {
-        shared.until([&] { return owner.links.choose("k") != nullptr && borrower.links.choose("k") != nullptr; });
+        shared.until([&] { return owner.links.peers().choose("k") != nullptr && borrower.links.peers().choose("k") != nullptr; });
         allocations = 0;
         refused = n;
         for (int i = 0; i < 3; i++) {

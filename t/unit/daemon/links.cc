@@ -335,7 +335,7 @@ void a_node_passes_by() {
     desk.stands_still = true;
     desk.reload();
     std::string key;  // of node b
-    while (key.empty() || desk.links->choose(key)->node().name != "b") key += "k";
+    while (key.empty() || desk.links->peers().choose(key)->node().name != "b") key += "k";
     desk.until([&] { return desk.nodes->all()[1].links_up == 1; });
     tap::is(desk.set(key, "v"), SubmitResult::crowded, "another joins; a key that moves there waits for the first one");
     tap::is(desk.get(key), SubmitResult::crowded, "gets, too");
@@ -388,14 +388,14 @@ void a_node_is_fenced() {
     const auto is_up = [&](size_t i) { return desk.nodes->all()[i].state == daemon::NodeState::up; };
     tap::ok(desk.until([&] { return is_up(0) && is_up(1); }), "two nodes are up");
     std::string key = "k";
-    while (desk.links->choose(key)->node().name != "a") key += "k";
+    while (desk.links->peers().choose(key)->node().name != "a") key += "k";
     desk.set(key, "1");
     tap::is(desk.answers(), "stored ", "one has a key");
     desk.stands_still = true;
     desk.server.hang_up();
     const auto fence = [&](size_t i) { return desk.nodes->all()[i].fence; };
     tap::ok(desk.until([&] { return fence(0).state == daemon::FenceState::out; }), "it hangs up, and is out of use");
-    tap::is(desk.links->choose(key)->node().name, "b", "the key goes to the other one");
+    tap::is(desk.links->peers().choose(key)->node().name, "b", "the key goes to the other one");
     desk.set(key, "2");
     desk.set(key, "3");
     tap::is(desk.answers(), "stored stored ", "which stores it");
@@ -404,13 +404,13 @@ void a_node_is_fenced() {
     desk.stands_still = false;
     tap::ok(desk.until([&] { return desk.nodes->all()[0].state == daemon::NodeState::fenced && fence(0).keys == 0; }),
             "it is connected: its item is being deleted");
-    tap::is(desk.links->choose(key)->node().name, "b", "until then it is not used");
+    tap::is(desk.links->peers().choose(key)->node().name, "b", "until then it is not used");
     desk.server.hang_up();
     tap::ok(desk.until([&] { return fence(0).failures == 1 && fence(0).keys == 1; }), "it hangs up again meanwhile");
     desk.server.node.hold = false;
     tap::ok(desk.until_up(), "and is back");
     tap::is(fence(0).killed, 1u, "its item was deleted");
-    tap::is(desk.links->choose(key)->node().name, "a", "it is used again");
+    tap::is(desk.links->peers().choose(key)->node().name, "a", "it is used again");
     tap::ok(desk.until([&] { return fence(1).killed == 1; }), "the other's item is deleted, too");
 }
 
@@ -427,7 +427,7 @@ void a_former_owner() {
     tap::ok(desk.until([&] { return desk.nodes->all()[1].state == daemon::NodeState::up; }), "another one is added");
     std::vector<std::string> keys;
     for (int i = 0; i < 64; i++)
-        if (const std::string key = "k" + std::to_string(i); desk.links->choose(key)->node().name == "b") keys.push_back(key);
+        if (const std::string key = "k" + std::to_string(i); desk.links->peers().choose(key)->node().name == "b") keys.push_back(key);
     for (const std::string& key : keys) desk.set(key, "2");
     desk.answers();
     if (keys.size() < 4) {
@@ -436,10 +436,10 @@ void a_former_owner() {
     }
 
     desk.nodes->drain("b", true);
-    daemon::LinkPeer* const peer = desk.links->choose(keys[0]);
+    daemon::LinkPeer* const peer = desk.links->peers().choose(keys[0]);
     tap::ok(peer != nullptr && peer->node().name == "b", "a drained node is used until all have stopped to use it");
     desk.links->end_tick();
-    tap::ok(state() == daemon::FenceState::out && desk.links->choose(keys[0])->node().name == "a", "then the former one is");
+    tap::ok(state() == daemon::FenceState::out && desk.links->peers().choose(keys[0])->node().name == "a", "then the former one is");
     desk.get(keys[0]);
     tap::is(desk.answers(), "miss ", "its old item is not read");
     protocol::ArithOp add;

@@ -206,7 +206,7 @@ class Desk {
         op.key = {key, 0};
         const daemon::NoRecord record;
         daemon::ReplySlot& slot = asking->open();
-        const daemon::SubmitResult asked = links->get(links->choose(key), op, {}, asking->ticket_of(slot));
+        const daemon::SubmitResult asked = links->get(links->peers().choose(key), op, {}, asking->ticket_of(slot));
         asking->park(slot, out_, asked == daemon::SubmitResult::crowded, true, "", "", record, &write_answer);
         return asked;
     }
