@@ -152,7 +152,9 @@ void Replicas::stop() {
 void Replicas::begin_get(Request& request) {
     Links& links = context_.router.links();
     request.list = links.list();
-    if (!request.completes && (!links.peers().refills() || links.peers().prefers_copy(key_of(request.asked.op).bytes))) return pass_on(request);
+    PeerSet& peers = links.peers();
+    const bool asks_copy = request.completes || (peers.refills() && !peers.prefers_copy(key_of(request.asked.op).bytes));
+    if (!asks_copy) return pass_on(request);
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links: a worker's requests to nodes, and its connections, one LinkPeer each. PeerSet says which of them has a key. Links gathers the
-// answers to requests that go to all nodes. With links_per_node some connections are other workers' (daemon/engine/mailroom.h), and it executes the
-// requests of workers that borrow its own.
+// Links: a worker's requests to nodes, and its connections, one LinkPeer each. PeerSet says which of them has a key. Links gathers
+// the answers to requests that go to all nodes. With links_per_node some connections are other workers'
+// (daemon/engine/mailroom.h), and it executes the requests of workers that borrow its own.
 //
 // Owner: a worker's thread, which reports ready connections (daemon/engine/readiness.h) and the timer.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PeerSet: the peers of the set of nodes that a worker has taken, and which of them a key is at: the one of its item, the one of its
-// copy (Replicas), the one that gets its requests while that is out of use (S19), and those that former lists named (Fences, F7).
+// PeerSet: the peers of the set of nodes that a worker has taken, and which of them a key is at. One has its item, and one its copy
+// (Replicas). One gets its requests while its own is out of use (S19). Some had it by former lists (Fences, F7).
 //
 // Owner: Links, which replaces it (M6). The worker's thread.
 //

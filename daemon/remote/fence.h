@@ -199,12 +199,13 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // The change that the node has not acknowledged, if `kept` is that one and itself as one now; else nullptr (F7). Only the thread
-    // that calls list() calls it.
+    // Makes one change of `kept` and the one that the node has not acknowledged, and returns the latter. nullptr: there is none, or
+    // it cannot (F7). In the thread that calls list().
     std::shared_ptr<const Kept> join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     // joined: of join_unanswered().
-    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const std::shared_ptr<const Kept>& joined = {}) noexcept;
+    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept,
+              const std::shared_ptr<const Kept>& joined = nullptr) noexcept;
     // The node has another incarnation.
     void restarted(Fence& fence) noexcept;
     // Of a node of the first set, before any worker uses it (F8).

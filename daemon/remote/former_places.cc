@@ -77,10 +77,12 @@ FormerPlaces FormerPlaces::join(const FormerPlaces& one, const FormerPlaces& oth
     FormerPlaces joined;
     std::set<const OneNode*> listed;
     for (const NodeSet::Member& member : last.members) {
-        const auto has = [&](const FormerPlaces& places) { return std::ranges::find(places.nodes_, member.one) != places.nodes_.end(); };
-        if (has(one) || has(other)) joined.nodes_.push_back(member.one), listed.insert(member.one.get());
+        const auto is_in = [&](const auto& nodes) { return std::ranges::find(nodes, member.one) != nodes.end(); };
+        if (!is_in(one.nodes_) && !is_in(other.nodes_)) continue;
+        joined.nodes_.push_back(member.one);
+        listed.insert(member.one.get());
     }
-    const auto place_of = [](const FormerPlaces& places) { return places.arcs_ == nullptr ? places.placement_->place() : places.place_; };
+    const auto place_of = [](const FormerPlaces& of) { return of.arcs_ == nullptr ? of.placement_->place() : of.place_; };
     if (!one.has_arcs() || !other.has_arcs() || place_of(one) != place_of(other)) return joined;
     std::vector<uint32_t> points;
     one.add_points(points);

@@ -2,10 +2,10 @@
 // FormerPlaces: where keys were by earlier lists of nodes, for requests that wait until they have moved (Fences, F7).
 //
 // Owner: NodeSet. Once made it does not change: any thread.
-// W1  It describes one list, or several that were joined. A node that had a key by one of them is among the key's former nodes. As
-//     long as one listed node does not reply, each change of the list adds a former list.
-// W2  Joined lists with rings name for each key the listed nodes that had it, and no others. By other joined lists each key may have
-//     been at any of their nodes.
+// W1  It describes one list, or several that were joined. A node that had a key by one of them is among the key's former nodes.
+//     As long as one listed node does not reply, each change of the list adds a former list.
+// W2  Joined lists with rings name for each key the listed nodes that had it, and no others. By other joined lists each key may
+//     have been at any of their nodes.
 #pragma once
 
 #include <cstddef>
@@ -70,11 +70,11 @@ class FormerPlaces {
     void add_points(std::vector<uint32_t>& points) const;
 
     std::vector<std::shared_ptr<OneNode>> nodes_;
-    std::shared_ptr<const proxy::Placement> placement_;  // of one list; nullptr: any node may have had any key, unless there are arcs
+    std::shared_ptr<const proxy::Placement> placement_;  // of one list. Without it and arcs any node may have had any key
     bool copies_ = false;
     bool unknown_ = false;
     KeyPlace place_;                                // of the arcs
-    std::shared_ptr<const std::vector<Arc>> arcs_;  // of joined lists, ascending: the whole ring; nullptr: of one list, or not known
+    std::shared_ptr<const std::vector<Arc>> arcs_;  // of joined lists, ascending: the whole ring; nullptr: none
 };
 
 // Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones

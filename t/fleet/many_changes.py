@@ -50,7 +50,8 @@ class Fleet:
     def change(self, number):
         """One more node without keys: no key moves, and yet it is another list."""
         name = "none-%d" % number
-        self.etcd.put(self.record(name), json.dumps({"name": name, "addresses": {"tcp": "127.0.0.1:%d" % (1 + number)}, "weight": 0}))
+        addresses = {"tcp": "127.0.0.1:%d" % (1 + number)}
+        self.etcd.put(self.record(name), json.dumps({"name": name, "addresses": addresses, "weight": 0}))
         assert name in until(lambda: nodes_shown(self.daemon), lambda shown: name in shown)
 
     def homes(self):

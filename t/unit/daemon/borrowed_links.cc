@@ -448,7 +448,8 @@ void node_returns() {
     shared.prepare();
     borrower.links.take();
     shared.stands_still = false;
-    tap::ok(borrower.links.peers().choose("k") != nullptr, "after it left and returned a borrower does not rely on its former state");
+    tap::ok(borrower.links.peers().choose("k") != nullptr,
+            "after it left and returned a borrower does not rely on its former state");
     borrower.set("k", "1");
     tap::is(shared.answers(borrower), "stored ", "the owner connects for it");
 }

@@ -374,7 +374,8 @@ void two_changes() {
     World w;
     Worker one{w, 0};
     one.attend();
-    const auto kept = [](std::vector<farcached::protocol::OwnedKeys::Arc> had, std::vector<farcached::protocol::OwnedKeys::Arc> has) {
+    using Arcs = std::vector<farcached::protocol::OwnedKeys::Arc>;
+    const auto kept = [](Arcs had, Arcs has) {
         farcached::protocol::KeptKeys keys;
         keys.lists = {{.arcs = std::move(had)}, {.arcs = std::move(has)}};
         return std::make_shared<const Kept>(Kept{farcached::protocol::kept_text(keys)});

@@ -426,8 +426,9 @@ void a_former_owner() {
     const auto state = [&] { return desk.nodes->all()[1].fence.state; };
     tap::ok(desk.until([&] { return desk.nodes->all()[1].state == daemon::NodeState::up; }), "another one is added");
     std::vector<std::string> keys;
+    daemon::PeerSet& peers = desk.links->peers();
     for (int i = 0; i < 64; i++)
-        if (const std::string key = "k" + std::to_string(i); desk.links->peers().choose(key)->node().name == "b") keys.push_back(key);
+        if (const std::string key = "k" + std::to_string(i); peers.choose(key)->node().name == "b") keys.push_back(key);
     for (const std::string& key : keys) desk.set(key, "2");
     desk.answers();
     if (keys.size() < 4) {
@@ -436,10 +437,10 @@ void a_former_owner() {
     }
 
     desk.nodes->drain("b", true);
-    daemon::LinkPeer* const peer = desk.links->peers().choose(keys[0]);
+    daemon::LinkPeer* const peer = peers.choose(keys[0]);
     tap::ok(peer != nullptr && peer->node().name == "b", "a drained node is used until all have stopped to use it");
     desk.links->end_tick();
-    tap::ok(state() == daemon::FenceState::out && desk.links->peers().choose(keys[0])->node().name == "a", "then the former one is");
+    tap::ok(state() == daemon::FenceState::out && peers.choose(keys[0])->node().name == "a", "then the former one is");
     desk.get(keys[0]);
     tap::is(desk.answers(), "miss ", "its old item is not read");
     protocol::ArithOp add;

@@ -441,7 +441,8 @@ void joined_lists() {
                 const FormerPlaces::Was was = joined.of(key);
                 const auto homes = homes_of(lists[0], key);
                 const auto all_have = [&](auto member) {
-                    return std::ranges::all_of(lists, [&](const NodeSet& set) { return homes_of(set, key).*member == homes.*member; });
+                    const auto is_there = [&](const NodeSet& set) { return homes_of(set, key).*member == homes.*member; };
+                    return std::ranges::all_of(lists, is_there);
                 };
                 using Homes = std::pair<const OneNode*, const OneNode*>;
                 const bool stays = all_have(&Homes::first), copy_stays = all_have(&Homes::second);

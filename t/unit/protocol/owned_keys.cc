@@ -139,7 +139,8 @@ void after_two_changes() {
     all.modulus = 1;
     const std::vector<OwnedKeys::Arc> common = {{8, 10}, {20, 22}};
     const auto after = kept_after({{one, other}}, {{other, third}});
-    tap::ok(after.has_value() && after->lists.size() == 2 && after->lists[1] == third, "after two changes a node has the last list,");
+    tap::ok(after.has_value() && after->lists.size() == 2 && after->lists[1] == third,
+            "after two changes a node has the last list,");
     tap::ok(kept_by_both(*after, *after)->lists[0].arcs == common, "and keeps what all three give it");
     tap::ok(kept_after({{all, one}}, {{one, all}}) == KeptKeys{{one, all}}, "also if it was the only node before, and is again");
     tap::ok(kept_after({{all, all}}, {{all, all}}) == KeptKeys{{all, all}}, "all, if it always was");
@@ -155,7 +156,8 @@ void after_two_changes() {
             "not of one change with copies and one without");
     KeptKeys begun{{one}};
     begun.first = true;
-    tap::ok(!kept_after(begun, {{one, other}}).has_value() && !kept_after({{one, other}}, begun).has_value(), "nor of a first list");
+    tap::ok(!kept_after(begun, {{one, other}}).has_value() && !kept_after({{one, other}}, begun).has_value(),
+            "nor of a first list");
     OwnedKeys even, triple = some().lists[1];
     even.modulus = 2;
     tap::ok(!kept_after({{even, triple}}, {{triple, even}}).has_value(), "nor of two moduli");
