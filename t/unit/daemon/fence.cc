@@ -377,7 +377,9 @@ void two_changes() {
     using Arcs = std::vector<farcached::protocol::OwnedKeys::Arc>;
     const auto kept = [](Arcs had, Arcs has) {
         farcached::protocol::KeptKeys keys;
-        keys.lists = {{.arcs = std::move(had)}, {.arcs = std::move(has)}};
+        keys.lists.resize(2);
+        keys.lists[0].arcs = std::move(had);
+        keys.lists[1].arcs = std::move(has);
         return std::make_shared<const Kept>(Kept{farcached::protocol::kept_text(keys)});
     };
     w.fences.list(w.a, true, kept({{0, 99}}, {{50, 199}}));

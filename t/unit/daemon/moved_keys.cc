@@ -499,9 +499,9 @@ void without_arcs() {
         return was.first == nullptr && was.second == nullptr && was.had(*nodes[0]) && was.had(*nodes[1]) && was.had(*nodes[2]) &&
                !was.had(*more[1]);
     };
-    const NodeSet others[] = {set_of(nodes, 11, {.distribution = Distribution::random}),
-                              set_of(nodes, 11, {.distribution = Distribution::modula}),
-                              set_of(nodes, 11, {.hash = KeyHash::fnv1a_64})};
+    const NodeSet others[] = {set_of(nodes, 11, {Distribution::random, KeyHash::automatic, ""}),
+                              set_of(nodes, 11, {Distribution::modula, KeyHash::automatic, ""}),
+                              set_of(nodes, 11, {Distribution::ketama, KeyHash::fnv1a_64, ""})};
     for (const NodeSet& other : others) {
         const FormerPlaces joined = FormerPlaces::join(FormerPlaces(plain), FormerPlaces(other), all);
         tap::ok(all_had(joined) && all_had(FormerPlaces::join(joined, FormerPlaces(plain), all)),
