@@ -109,7 +109,7 @@ std::optional<KeptKeys> kept_by_both(const KeptKeys& one, const KeptKeys& other)
     KeptKeys both;
     for (const KeptKeys* const part : {&one, &other}) {
         for (const OwnedKeys& list : part->lists) {
-            if (list.none()) return KeptKeys{{OwnedKeys()}};  // no key, whatever the others have
+            if (list.none()) return KeptKeys{{OwnedKeys()}};  // then the node keeps no key
             if (list.all()) continue;
             const auto same = std::ranges::find_if(both.lists, [&](const OwnedKeys& at) {
                 return at == list || (at.place == list.place && at.modulus == 0 && list.modulus == 0);

@@ -91,7 +91,7 @@ class Links {
     SubmitResult ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket);
     // Names the list of nodes.
     std::shared_ptr<const void> list() const { return peers_.set(); }
-    size_t nodes() { return peers_.all().size(); }
+    size_t nodes() const { return peers_.all().size(); }
     // Of the worker.
     uint32_t number() const { return shared_.number; }
     // Some workers have lost track of items without a copy: a pass over all keys must look for them.

@@ -85,8 +85,6 @@ bool PeerSet::any_moved_from(std::string_view key, bool changes, Is&& is) const 
     });
 }
 
-// Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
-// changes: with copies a mutation concerns both nodes.
 bool PeerSet::waits_to_move(std::string_view key, bool changes) const {
     if (changes && has_copies()) return copies_wait_to_move(key, changes);
     return any_moved_from(key, changes, [](const LinkPeer& own, const LinkPeer* former) {

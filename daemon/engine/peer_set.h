@@ -4,8 +4,8 @@
 //
 // Owner: Links, which replaces it (M6). The worker's thread.
 //
-// P1  A request of a key for which waits_to_move() is true waits at its peer. A key whose former node has no connection, and may
-//     still serve others, has no peer.
+// P1  If waits_to_move(key), requests of the key wait at its peer. A key has no peer if a former node of it has no connection: that
+//     node may still serve other farcached.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,7 @@ class PeerSet {
     const std::shared_ptr<const NodeSet>& set() const { return set_; }
     const NodeOptions& options() const { return set_->options; }
     Peers& all() { return peers_; }
+    const Peers& all() const { return peers_; }
     // nullptr: the node is not in the set.
     LinkPeer* find(const std::shared_ptr<OneNode>& node);
 
@@ -77,8 +78,8 @@ class PeerSet {
     bool may_read(const LinkPeer& peer, std::string_view key) { return !fencer_.anything_out() || has_guest(peer, key); }
 
     // ---- keys that move
-    // Has the key another home than before, and is one of both not ready, so that its requests wait (F7)?
-    // changes: with copies a mutation concerns both nodes.
+    // Do requests of the key wait, because it has another node than before, and one of both is not ready (F7)? changes: of a
+    // mutation, which with copies concerns both nodes of the key.
     bool waits_to_move(std::string_view key, bool changes) const;
     // May a former node of the key, without a connection, still serve others?
     bool copies_may_be_elsewhere(std::string_view key) const;

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/random_word.h"
 #include "protocol/frame_request.h"
-#include "protocol/owned_keys.h"
 
 namespace farcached::daemon {
 
@@ -26,17 +25,20 @@ std::shared_ptr<const Kept> both_changes(const Kept& former, const Kept& next) n
     try {
         const auto had = protocol::parse_kept(former.text), has = protocol::parse_kept(next.text);
         const auto after = had.has_value() && has.has_value() ? protocol::kept_after(*had, *has) : std::nullopt;
-        if (!after.has_value()) return nullptr;
-        std::string text = protocol::kept_text(*after);
-        if (text.size() > protocol::kept_bytes_max) return nullptr;
-        const size_t older_bytes = text.size() - (after->identity != 0 ? protocol::kept_tail_bytes : 0);
-        return std::make_shared<const Kept>(Kept{std::move(text), after->lists[0].none(), next.epoch, false, older_bytes});
+        return after.has_value() ? describe(*after, next.epoch) : nullptr;
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
 }
 
 }  // namespace
+
+std::shared_ptr<const Kept> describe(const protocol::KeptKeys& keys, const SharedEpoch& epoch) {
+    std::string text = protocol::kept_text(keys);
+    if (text.size() > protocol::kept_bytes_max) return nullptr;
+    const size_t older_bytes = text.size() - (keys.first || keys.identity != 0 ? protocol::kept_tail_bytes : 0);
+    return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), epoch, keys.first, older_bytes});
+}
 
 // ---- keys -------------------------------------------------------------------------------------------
 
@@ -365,14 +367,14 @@ void Fences::restarted(Fence& fence) noexcept {
 bool Fences::is_sent_later(const Fence& fence, uint64_t now_ns) const {
     if (!has_first(fence)) return false;
     if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
-    return now_ns >= fence.first_until_ns && std::ranges::find(fence.links, Fence::Link::up) == fence.links.end();
+    return now_ns >= fence.first_until_ns && !has_link(fence);
 }
 
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
     if (fence.shown.state == FenceState::moving) return true;
     if (!has_first(fence)) return deletes(fence);
-    return !fence.first_refused && std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();  // else it is sent later
+    return !fence.first_refused && has_link(fence);  // else it is sent later
 }
 
 void Fences::note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const {

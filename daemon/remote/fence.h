@@ -40,6 +40,7 @@
 //     nodes receive the list later.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -56,6 +57,7 @@
 #include "base/limits.h"
 #include "base/shared_epoch.h"
 #include "daemon/stats/fence_shown.h"
+#include "protocol/owned_keys.h"
 
 namespace farcached::daemon {
 
@@ -108,6 +110,9 @@ struct Kept {
     bool first = false;           // there is no former one
     size_t older_bytes = 0;       // of the text, for a node before version_with_first_list
 };
+
+// For a node that keeps these keys, by the list of that epoch. nullptr: they take too long to describe. Throws std::bad_alloc.
+std::shared_ptr<const Kept> describe(const protocol::KeptKeys& keys, const SharedEpoch& epoch);
 
 // Items to delete at a node: of these keys, or all (flush).
 struct Kill {
@@ -199,8 +204,8 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // Makes one change of `kept` and the one that the node has not acknowledged, and returns the latter. nullptr: there is none, or
-    // it cannot (F7). In the thread that calls list().
+    // Returns the change that the node has not acknowledged. `kept` then stands for both (F7). nullptr: the node has acknowledged
+    // all, or one change cannot describe both. In the thread that calls list().
     std::shared_ptr<const Kept> join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
     // joined: of join_unanswered().
@@ -225,6 +230,9 @@ class Fences {
     }
     static bool deletes(const Fence& fence) {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
+    }
+    static bool has_link(const Fence& fence) {
+        return std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();
     }
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
     void begin_first_wait(Fence& fence, uint64_t now_ns) const;

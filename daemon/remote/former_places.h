@@ -2,8 +2,8 @@
 // FormerPlaces: where keys were by earlier lists of nodes, for requests that wait until they have moved (Fences, F7).
 //
 // Owner: NodeSet. Once made it does not change: any thread.
-// W1  It describes one list, or several that were joined. A node that had a key by one of them is among the key's former nodes.
-//     As long as one listed node does not reply, each change of the list adds a former list.
+// W1  It describes one list, or several that were joined. A listed node that had a key by one of them is a former node of the key.
+//     Until all listed nodes have replied, each change of the list adds one FormerPlaces.
 // W2  Joined lists with rings name for each key the listed nodes that had it, and no others. By other joined lists each key may
 //     have been at any of their nodes.
 #pragma once

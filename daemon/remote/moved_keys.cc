@@ -23,15 +23,11 @@ using KeptKeys = std::shared_ptr<const Kept>;
 
 // nullptr of a list: any node may have any key. Nothing is kept then, and the node does not learn which keys are its own.
 KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has, const SharedEpoch& epoch) {
-    const auto kept = [&](std::string text, bool nothing) {
-        const size_t bytes = text.size();
-        return std::make_shared<const Kept>(Kept{std::move(text), nothing, epoch, false, bytes});
-    };
-    if (had == nullptr || has == nullptr) return kept("", true);
-    std::string text = protocol::kept_text({{*had, *has}});
-    if (text.size() <= protocol::kept_bytes_max) return kept(std::move(text), had->none());
+    if (had == nullptr || has == nullptr) return std::make_shared<const Kept>(Kept{"", true, epoch});
+    KeptKeys kept = describe({{*had, *has}}, epoch);
+    if (kept != nullptr) return kept;
     const protocol::OwnedKeys none{.place = has->place};  // it deletes all, and refuses all requests of older lists
-    return kept(protocol::kept_text({{none, none}}), true);
+    return describe({{none, none}}, epoch);
 }
 
 using OwnedKeys = protocol::OwnedKeys;
@@ -137,23 +133,17 @@ class PairChange {
 
 KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSet& next) {
     protocol::KeptKeys keys{{node.kept}, node.unmoved, last.since, epoch_now(last.epoch), next.since, false, node.identity};
-    std::string text = protocol::kept_text(keys);
-    if (text.size() > protocol::kept_bytes_max) {
-        keys.lists = {{.place = node.kept.place}};
-        keys.unmoved = keys.lists[0];
-        text = protocol::kept_text(keys);
-    }
-    const size_t older_bytes = text.size() - protocol::kept_tail_bytes;
-    return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), next.epoch, false, older_bytes});
+    if (KeptKeys kept = describe(keys, next.epoch); kept != nullptr) return kept;
+    keys.lists = {{.place = node.kept.place}};
+    keys.unmoved = keys.lists[0];
+    return describe(keys, next.epoch);
 }
 
 // nullptr: it is no key, or takes too long to tell.
 KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
     if (keys.lists[0].none()) return nullptr;
     keys.first = true;
-    std::string text = protocol::kept_text(keys);
-    if (text.size() > protocol::kept_bytes_max) return nullptr;
-    return std::make_shared<const Kept>(Kept{std::move(text), false, set.epoch, true});
+    return describe(keys, set.epoch);
 }
 
 }  // namespace
