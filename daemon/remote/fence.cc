@@ -318,24 +318,26 @@ bool Fences::knows(const Fence& own, const Guest& guest) const {
     return own.run == guest.own_run && own.known.has(guest.hash, guest.gutter_run);
 }
 
-std::shared_ptr<const Kept> Fences::join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept {
-    std::shared_ptr<const Kept> unanswered;
+JoinedChanges Fences::join_unanswered(const Fence& fence, const std::shared_ptr<const Kept>& kept) const noexcept {
+    JoinedChanges joined;
     {
         std::lock_guard hold(lock_);
-        if (fence.kept != nullptr && !has_first(fence)) unanswered = fence.kept;
+        if (fence.kept != nullptr && !has_first(fence)) joined.unanswered = fence.kept;
     }
-    if (unanswered == nullptr || kept == nullptr) return nullptr;
-    std::shared_ptr<const Kept> both = both_changes(*unanswered, *kept);
-    if (both == nullptr) return nullptr;
-    kept = std::move(both);
-    return unanswered;
+    if (joined.unanswered != nullptr && kept != nullptr) joined.both = both_changes(*joined.unanswered, *kept);
+    return joined;
 }
 
-void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const std::shared_ptr<const Kept>& joined) noexcept {
+void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const JoinedChanges& joined) noexcept {
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
         // A change keeps no item that the first list does not.
-        if (fence.kept != nullptr && !has_first(fence) && fence.kept != joined) fence.stale.become_all();
+        if (fence.kept != nullptr && !has_first(fence)) {
+            if (joined.both != nullptr && fence.kept == joined.unanswered)
+                kept = joined.both;
+            else
+                fence.stale.become_all();
+        }
         fence.kept = std::move(kept);
         fence.first_until_ns = fence.refused_until_ns = 0;
         fence.first_refused = false;

@@ -111,6 +111,11 @@ struct Kept {
     size_t older_bytes = 0;       // of the text, for a node before version_with_first_list
 };
 
+// One change of the list in place of two. nullptr: there are not two, or one cannot describe both.
+struct JoinedChanges {
+    std::shared_ptr<const Kept> unanswered = nullptr, both = nullptr;
+};
+
 // For a node that keeps these keys, by the list of that epoch. nullptr: they take too long to describe. Throws std::bad_alloc.
 std::shared_ptr<const Kept> describe(const protocol::KeptKeys& keys, const SharedEpoch& epoch);
 
@@ -204,13 +209,11 @@ class Fences {
     // It is known from now on, unless one of the nodes has changed its state since.
     void know(Fence& own, const Guest& guest) noexcept;
     bool knows(const Fence& own, const Guest& guest) const;
-    // Returns the change that the node has not acknowledged. `kept` then stands for both (F7). nullptr: the node has acknowledged
-    // all, or one change cannot describe both. In the thread that calls list().
-    std::shared_ptr<const Kept> join_unanswered(const Fence& fence, std::shared_ptr<const Kept>& kept) const noexcept;
+    // Makes one change of `kept` and the one that the node has not acknowledged (F7). In the thread that calls list().
+    JoinedChanges join_unanswered(const Fence& fence, const std::shared_ptr<const Kept>& kept) const noexcept;
     // Of a node that is in a new set of nodes (F6). joins: as in F7; it was not in the set before, or has kept.
-    // joined: of join_unanswered().
-    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept,
-              const std::shared_ptr<const Kept>& joined = nullptr) noexcept;
+    // joined: of join_unanswered(). A node that has acknowledged the earlier change since then receives `kept` alone.
+    void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const JoinedChanges& joined = {}) noexcept;
     // The node has another incarnation.
     void restarted(Fence& fence) noexcept;
     // Of a node of the first set, before any worker uses it (F8).

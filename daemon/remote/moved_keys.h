@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "conf/settings.h"
+#include "daemon/remote/fence.h"
 #include "proxy/placement.h"
 
 namespace farcached::daemon {
 
-struct Kept;
 struct NodeSet;
 struct OneNode;
 
@@ -50,8 +50,8 @@ class MovedKeys {
   public:
     struct Change {
         bool joins = false;
-        std::shared_ptr<const Kept> kept = nullptr;    // nullptr: all
-        std::shared_ptr<const Kept> joined = nullptr;  // of Fences::join_unanswered()
+        std::shared_ptr<const Kept> kept = nullptr;  // nullptr: all
+        JoinedChanges joined = {};                   // Nodes fills it
     };
     // Of each member of `next`. Throws std::bad_alloc.
     std::vector<Change> change(const NodeSet& last, const NodeSet& next);

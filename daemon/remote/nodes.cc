@@ -212,10 +212,10 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
             leaving_.reserve(leaving_.size() + last->members.size());  // main alone adds to it
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
-        for (size_t i = 0; i < changes.size(); i++)
-            changes[i].joined = fences_.join_unanswered(set->members[i].one->fence, changes[i].kept);
         moved_.forget_changes(*last, *set);
         set->former = former_places(*last, moves(*last));
+        for (size_t i = 0; i < changes.size(); i++)
+            changes[i].joined = fences_.join_unanswered(set->members[i].one->fence, changes[i].kept);
     } else if (first = MovedKeys::first(*set); !first.empty()) {
         set->former.push_back(FormerPlaces::unknown(*set));
     }
