@@ -67,7 +67,7 @@ bool Replicas::goes_ahead(const Request& request) const {
 void Replicas::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
     Links& links = context_.router.links();
-    if (!links.peers().has_copies()) return pass_on(request);
+    if (!links.peers().has_copies() && !is_mutation(op)) return pass_on(request);
     request.list = links.list();
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
@@ -354,6 +354,7 @@ void Replicas::begin_mutation(Request& request) {
     const std::string_view key = key_of(request.asked.op).bytes;
     if (links.peers().choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
     if (links.peers().copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
+    if (!links.peers().has_copies()) return pass_on(request);  // one node has all keys
     if (broken::s20_keep_copy) return execute(request);
     take_hold(request);
 }

@@ -64,7 +64,7 @@ bool PeerSet::has_guest(const LinkPeer& peer, std::string_view key) {
 }
 
 // Of the key's present home and each former one, if that is another; nullptr: it is no longer in the set. For a mutation by the
-// first set any node is a former one (Fences, F8).
+// first set any node is a former one (Fences, F8). A mutation also concerns the nodes that had a copy.
 template <class Is>
 bool PeerSet::any_moved_from(std::string_view key, bool changes, Is&& is) const {
     if constexpr (broken::build)
@@ -74,10 +74,12 @@ bool PeerSet::any_moved_from(std::string_view key, bool changes, Is&& is) const 
     return std::ranges::any_of(set_->former, [&](const FormerPlaces& places) {
         if (places.is_unknown() && !changes) return false;
         const FormerPlaces::Was was = places.of(key);
-        if (was.first == &own.node()) return false;
-        bool listed = false;
+        const bool stays = was.first == &own.node();
+        if (stays && !(changes && was.may_have_copy())) return false;
+        bool listed = stays;
         for (const auto& peer : peers_) {
-            if (peer.get() == &own || !was.had_item(peer->node())) continue;
+            const OneNode& node = peer->node();
+            if (peer.get() == &own || !(changes ? was.had(node) : was.had_item(node))) continue;
             listed = true;
             if (is(own, peer.get())) return true;
         }
@@ -119,8 +121,11 @@ bool PeerSet::copies_wait_to_move(std::string_view key, bool changes) const {
 }
 
 bool PeerSet::copies_may_be_elsewhere(std::string_view key) const {
-    return fencer_.anything_moves() && has_copies() &&
-           any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
+    if (!fencer_.anything_moves() || !set_->options.copies) return false;
+    if (has_copies())
+        return any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
+    return any_moved_from(key, /* changes= */ true,
+                          [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
 }
 
 bool PeerSet::copies_move(std::string_view key) const {

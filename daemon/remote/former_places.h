@@ -46,6 +46,7 @@ class FormerPlaces {
         bool had_item(const OneNode& node) const;
         bool had_copy(const OneNode& node) const;
         bool had(const OneNode& node) const { return had_item(node) || had_copy(node); }
+        bool may_have_copy() const { return arc != nullptr ? !arc->copies.empty() : second != nullptr; }
     };
 
     // By this list. Throws std::bad_alloc, as join().

@@ -347,6 +347,38 @@ void a_node_passes_by() {
     tap::is(desk.answers(), "stored v stored w ", "it leaves: what waits goes to the key's node, in its order");
 }
 
+// With copies one of two nodes gets weight 0, so the other one has all keys, without copies. The first one does not reply, and
+// others may still read its copies.
+void the_last_copies() {
+    Desk desk;
+    desk.settings.replicas = 2;
+    desk.settings.nodes = {Desk::spec_of("b", desk.other), Desk::spec_of("a", desk.server)};
+    desk.reload();
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up + desk.nodes->all()[1].links_up == 2; }), "two nodes are up");
+    tap::ok(desk.until([&] { return desk.nodes->all()[0].fence.state == daemon::FenceState::in_use; }), "and in use");
+    std::string key;
+    while (key.empty() || desk.links->peers().choose(key)->node().name != "b") key += "k";
+    desk.set(key, "v");
+    tap::is(desk.answers(), "stored ", "one has an item, the other one its copy");
+    desk.stands_still = true;
+    desk.settings.nodes[1].weight = 0;
+    desk.reload();
+    tap::is(desk.set(key, "w"), SubmitResult::crowded, "a change waits until the node of the copy has deleted it");
+    desk.stands_still = false;
+    tap::is(desk.answers(), "stored ", "and is executed then");
+    desk.settings.nodes[1].weight = 1;
+    desk.reload();
+    tap::ok(desk.until([&] { return desk.nodes->all()[1].fence.state == daemon::FenceState::in_use; }), "it gets keys again");
+    desk.stands_still = true;
+    desk.settings.nodes[1].weight = 0;
+    desk.reload();
+    desk.server.hang_up();
+    tap::ok(!desk.links->peers().copies_may_be_elsewhere(key), "it does not reply");
+    tap::ok(desk.until([&] { return desk.links->peers().copies_may_be_elsewhere(key); }), "it loses its connection: no key changes");
+    desk.stands_still = false;
+    tap::ok(desk.until([&] { return !desk.links->peers().copies_may_be_elsewhere(key); }), "until it is back");
+}
+
 // A change of a connection's settings makes a new connection, behind the old one.
 void connections_change() {
     Desk desk;
@@ -506,6 +538,7 @@ int main() {
     sessions();
     a_node_leaves();
     a_node_passes_by();
+    the_last_copies();
     a_silent_node_leaves();
     connections_change();
     lookups_without_memory();
