@@ -118,6 +118,7 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
 void EtcdRegistration::renew_right() {
     const uint64_t ttl_s = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s));
     right_.registered(lease_sent_ns_, ttl_s * registration_second_ns);
+    is_refused_ = false;
     show_right();
 }
 
@@ -126,17 +127,28 @@ void EtcdRegistration::show_right() {
     show_right_(right_, uint64_t(record_revision_));
     const uint64_t now_ns = boottime_ns();
     const bool leaves = client_.is_interrupted() || record_revision_ == INT64_MAX;
-    const bool is_silent = items_.strict ? registered_ : now_ns < right_.serves_until_ns();
-    const bool unread = !leaves && now_ns >= right_.reads_until_ns() && is_silent;
-    if (std::exchange(told_unread_, unread) == unread) return;
-    if (unread)
+    const bool reads = now_ns < right_.reads_until_ns();
+    const Ended ended = leaves || reads ? Ended::none : ended_now(now_ns);
+    const Ended was = std::exchange(told_ended_, ended);
+    if (was == ended) return;
+    if (ended != Ended::none)
         process::say(Level::warning,
-                     items_.strict ?
+                     ended == Ended::refused ?
+                         "discovery: etcd refuses this node, which executes no requests until etcd accepts it" :
+                     ended == Ended::all ?
                          "discovery: etcd does not answer; this node executes no requests until it does" :
                          "discovery: etcd does not answer; this node executes requests, and its memory is not read one-sided");
-    else if (right_.reads_until_ns() > now_ns)
-        process::say(Level::notice, items_.strict ? "discovery: etcd answers; this node executes requests again" :
-                                                    "discovery: the memory of this node is read one-sided again");
+    else if (reads)
+        process::say(Level::notice, was == Ended::reads ? "discovery: the memory of this node is read one-sided again" :
+                                                          "discovery: etcd answers; this node executes requests again");
+}
+
+// After the end of the right to be read.
+EtcdRegistration::Ended EtcdRegistration::ended_now(uint64_t now_ns) const {
+    if (now_ns < right_.serves_until_ns()) return Ended::reads;
+    if (!registered_) return Ended::none;
+    if (is_refused_) return Ended::refused;
+    return items_.strict && right_.is_silent(now_ns) ? Ended::all : Ended::none;
 }
 
 void EtcdRegistration::leave() {
@@ -310,10 +322,12 @@ void EtcdRegistration::revoke() {
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
-    if (is_silence(failure))
+    if (is_silence(failure)) {
         right_.failed(boottime_ns());
-    else
+    } else {
+        is_refused_ = true;
         right_.refused();
+    }
     show_right();
     if (right_.must_drop()) drop_items(Gone::registration);
     told_failure_ = true;

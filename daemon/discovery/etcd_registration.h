@@ -76,6 +76,14 @@ class EtcdRegistration {
     void leave();
     void renew_right();
     void show_right();
+    // What has ended with the right of a registered node, and why.
+    enum class Ended : uint8_t {
+        none,
+        reads,    // etcd is silent, and requests are executed
+        all,      // etcd is silent, and the right is strict
+        refused,  // by etcd
+    };
+    Ended ended_now(uint64_t now_ns) const;
     enum class Gone : uint8_t { registration, weight };
     void drop_items(Gone former);
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
@@ -101,7 +109,8 @@ class EtcdRegistration {
     int64_t record_revision_ = 0;  // at which this process registered
     int64_t empty_since_ = 0;      // Items::looked
     uint64_t cluster_ = 0;
-    bool told_unread_ = false;     // that the right to be read is over, and requests are executed
+    Ended told_ended_ = Ended::none;  // in the log
+    bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};

@@ -115,6 +115,28 @@ def expired_tokens(folder):
             tap.ok(log.count("registered as a ") == 1 and failed is None, "without a failure", log)
 
 
+def refused(folder):
+    """etcd changes a node's password, and then changes it back."""
+    ended = "etcd refuses this node, which executes no requests until etcd accepts it"
+    with Etcd() as etcd, contextlib.ExitStack() as stack:
+        etcd.enable_auth(PASSWORD)
+        access = "--discover-user", "far", "--discover-password-file", password_file(folder)
+        nodes = [stack.enter_context(node(etcd.source(), fence, *access, "--discover-fence", fence)) for fence in ("strict", "on")]
+        for one in nodes:
+            until(one.stderr, lambda log: b"registered as " in log)
+        etcd.authenticate("root", PASSWORD)
+        etcd.change_password("far", "another")
+        for one, fence in zip(nodes, ("strict", "on")):
+            log = until(one.stderr, lambda log: ended.encode() in log).decode()
+            tap.ok(ended in log, "etcd refuses a node, which logs it: " + fence, log)
+            tap.like(log, "cannot keep its registration: .*authentication of far failed", "with the reason")
+        etcd.change_password("far", PASSWORD)
+        accepted = r"(executes requests|registers|read one-sided) again"  # the lease may have ended
+        for one in nodes:
+            log = until(lambda one=one: one.stderr().decode().split(ended, 1)[-1], lambda log: re.search(accepted, log))
+            tap.like(log, accepted, "and that etcd accepts it again")
+
+
 def compacted(etcd):
     """Between the list and the watch, etcd drops the history that the watch asks for."""
     with Relay(etcd.port) as relay, contextlib.ExitStack() as stack:
@@ -208,6 +230,7 @@ def main():
             advertised(etcd)
         encrypted_with_password(folder)
         expired_tokens(folder)
+        refused(folder)
         quorum()
     tap.done()
 

@@ -155,6 +155,10 @@ class Etcd:
         self.token = None  # etcd refuses an expired one here, too
         self.token = self.ask("auth/authenticate", {"name": user, "password": password})["token"]
 
+    def change_password(self, user, password):
+        """The user's tokens end."""
+        self.ask("auth/user/changepw", {"name": user, "password": password})
+
     def enable_auth(self, password, prefix="/far/"):
         """From now on each request needs a user: root, far, which may write below the prefix, or reader, which may not."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)

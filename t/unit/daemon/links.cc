@@ -374,7 +374,7 @@ void the_last_copies() {
     desk.reload();
     desk.server.hang_up();
     tap::ok(!desk.links->peers().copies_may_be_elsewhere(key), "it does not reply");
-    tap::ok(desk.until([&] { return desk.links->peers().copies_may_be_elsewhere(key); }), "it loses its connection: no key changes");
+    tap::ok(desk.until([&] { return desk.links->peers().copies_may_be_elsewhere(key); }), "it loses its connection: no change");
     desk.stands_still = false;
     tap::ok(desk.until([&] { return !desk.links->peers().copies_may_be_elsewhere(key); }), "until it is back");
 }
