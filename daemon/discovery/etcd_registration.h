@@ -76,7 +76,7 @@ class EtcdRegistration {
     void leave();
     void renew_right();
     void show_right();
-    // What has ended with the right of a registered node, and why.
+    // What the end of its right has ended for a registered node, and why.
     enum class Ended : uint8_t {
         none,
         reads,    // etcd is silent, and requests are executed

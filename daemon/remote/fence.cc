@@ -35,7 +35,12 @@ std::shared_ptr<const Kept> both_changes(const Kept& former, const Kept& next) n
 
 std::shared_ptr<const Kept> describe(const protocol::KeptKeys& keys, const SharedEpoch& epoch) {
     std::string text = protocol::kept_text(keys);
-    if (text.size() > protocol::kept_bytes_max) return nullptr;
+    if (text.size() > protocol::kept_bytes_max) {
+        if (!keys.unmoved.has_value() || keys.lists.size() == 1) return nullptr;
+        protocol::KeptKeys shorter = keys;
+        shorter.lists.resize(1);
+        return describe(shorter, epoch);
+    }
     const size_t older_bytes = text.size() - (keys.first || keys.identity != 0 ? protocol::kept_tail_bytes : 0);
     return std::make_shared<const Kept>(Kept{std::move(text), keys.lists[0].none(), epoch, keys.first, older_bytes});
 }

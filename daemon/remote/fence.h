@@ -116,7 +116,8 @@ struct JoinedChanges {
     std::shared_ptr<const Kept> unanswered = nullptr, both = nullptr;
 };
 
-// For a node that keeps these keys, by the list of that epoch. nullptr: they take too long to describe. Throws std::bad_alloc.
+// For a node that keeps these keys, by the list of that epoch. With `unmoved` the second list may be left out, to make the text
+// shorter. nullptr: they take too long to describe. Throws std::bad_alloc.
 std::shared_ptr<const Kept> describe(const protocol::KeptKeys& keys, const SharedEpoch& epoch);
 
 // Items to delete at a node: of these keys, or all (flush).

@@ -66,7 +66,7 @@ class PairChange {
         bool operator==(const Homes&) const = default;
     };
     PairChange(const NodeSet& last, const NodeSet& next) : last_(last), next_(next), nodes_(next.members.size()) {
-        for (Node& node : nodes_) node.kept.place = node.unmoved.place = next.placement->place();
+        for (Node& node : nodes_) node.kept.place = node.unmoved.place = node.has.place = next.placement->place();
         if (next.placement->points().empty()) return;
         identify();
         if (last.placement->place() != next.placement->place() || last.placement->points().empty()) return;
@@ -79,6 +79,7 @@ class PairChange {
         OwnedKeys kept, unmoved;
         bool changed = false;
         uint64_t identity = 1;
+        OwnedKeys has = {};  // by the next list, if the two can be compared
     };
     const Node& at(size_t place) const { return nodes_[place]; }
 
@@ -121,6 +122,7 @@ class PairChange {
             const OneNode* const node = next_.members[i].one.get();
             if (!had.has(node) && !has.has(node)) continue;
             if (had != has) nodes_[i].changed = true;
+            if (has.has(node)) append(nodes_[i].has, arc);
             if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
             if (had == has) append(nodes_[i].unmoved, arc);
         }
@@ -133,6 +135,7 @@ class PairChange {
 
 KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSet& next) {
     protocol::KeptKeys keys{{node.kept}, node.unmoved, last.since, epoch_now(last.epoch), next.since, false, node.identity};
+    if (!node.has.none()) keys.lists.push_back(node.has);
     if (KeptKeys kept = describe(keys, next.epoch); kept != nullptr) return kept;
     keys.lists = {{.place = node.kept.place}};
     keys.unmoved = keys.lists[0];

@@ -12,8 +12,8 @@
 //     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
 //     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
 //     does it by a list from before those that `keep` has named. A flush by an older list is not executed, because it does not
-//     go to nodes that have joined. Without copies `keep` has both lists. The node deletes nothing if they give it the same keys,
-//     the newest list that it knows does so, too, and it has deleted its items of other keys since.
+//     go to nodes that have joined. The node deletes nothing if both lists of `keep`, and the newest list that it knows, give it
+//     the same keys, and it has deleted its items of other keys since. With copies these keys must also have the same nodes.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
@@ -121,9 +121,11 @@ class ListEpoch {
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
         return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();  // "none" may stand for any keys
     }
-    // Has the node other keys by the former list than by the new one? With copies `keep` does not say that it gains none.
+    // May the node gain keys by the new list, or, with copies, have keys with other nodes? With copies one list alone does not
+    // show that it gains none. If the node knows the new list, it has deleted the items of keys that it loses.
     static bool moves(const protocol::KeptKeys& keys) {
-        return keys.unmoved.has_value() || keys.lists.front() != keys.lists.back();
+        if (keys.lists.front() != keys.lists.back()) return true;
+        return keys.unmoved.has_value() && (keys.lists.size() == 1 || *keys.unmoved != keys.lists.front());
     }
     void take_own(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         // A proxy tells "none" of any keys that take too long to describe.

@@ -156,6 +156,8 @@ uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<Moved
             }
             if (was || is) wrong += kept->keeps(key) != (was && is);
             if (was || is) wrong += kept->unmoved->owns(key) != (had == has);
+            if (kept->lists.size() == 2) wrong += kept->lists[1].owns(key) != is;
+            if (is && was) wrong += kept->lists.size() != 2;  // both lists can be compared
         }
     }
     return wrong;
