@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
 
@@ -243,7 +244,8 @@ bool EtcdRegistration::look_at_record() {
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     if (!found.has_value()) return failed(unreadable(client_.endpoint()));
     if (!found->keys.empty() && found->keys.front().lease == lease_.id) {
-        if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), uint64_t(empty_since_));
+        note_weight(found->keys.front());
+        if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), refused_before());
         put_weight(found->keys.front());
         return true;
     }
@@ -254,11 +256,15 @@ bool EtcdRegistration::look_at_record() {
     return false;
 }
 
-// M9. If it fails, or another writer was first, the next look at the record tries again.
-void EtcdRegistration::put_weight(const EtcdKey& record) {
+// If the answer to a change of the weight was lost.
+void EtcdRegistration::note_weight(const EtcdKey& record) {
     const Result<Member, std::string> parsed = parse_member(member_.name, record.value);
     const auto* const is = std::get_if<Member>(&parsed);
-    if (is != nullptr && is->weight != member_.weight) weight_changed(is->weight, record.mod_revision);  // the answer was lost
+    if (is != nullptr && is->weight != member_.weight) weight_changed(is->weight, record.mod_revision);
+}
+
+// M9. If it fails, or another writer was first, the next look at the record tries again.
+void EtcdRegistration::put_weight(const EtcdKey& record) {
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     if (weight == member_.weight) return;
     if (member_.weight == 0) drop_items(Gone::weight);
@@ -271,6 +277,22 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     // Etcd was asked after drop_items() began a span. That of a lost answer would be older than a span.
     if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     weight_changed(weight, revision);
+    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
+}
+
+// M9. 0: nothing. If no other member has keys, farcached keep their last list. If etcd does not answer, the next look asks again.
+uint64_t EtcdRegistration::refused_before() {
+    if (empty_since_ == 0) return 0;
+    const EtcdClient::Reply reply = ask("kv/range", range_request(keys_, limits::nodes_max));
+    const auto* const text = std::get_if<std::string>(&reply);
+    const std::optional<EtcdRange> found = text != nullptr ? read_range(*text, Member::bytes_max) : std::nullopt;
+    const auto has_keys = [this](const EtcdKey& at) {
+        if (at.key == key_ || !at.key.starts_with(keys_)) return false;
+        const Result<Member, std::string> parsed = parse_member(at.key.substr(keys_.size()), at.value);
+        const auto* const other = std::get_if<Member>(&parsed);
+        return other != nullptr && other->weight != 0;
+    };
+    return found.has_value() && std::ranges::any_of(found->keys, has_keys) ? uint64_t(empty_since_) : 0;
 }
 
 void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {

@@ -17,7 +17,9 @@
 //     no such right.
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
-//     that had weight 0 drops its items before it gets keys again: others had them meanwhile.
+//     that had weight 0 drops its items before it gets keys again: others had them meanwhile. A node with weight 0 refuses requests
+//     of earlier lists as soon as etcd has acknowledged that weight. It does not while no other member has keys: no farcached
+//     can use that list.
 #pragma once
 
 #include <atomic>
@@ -43,7 +45,7 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
         // etcd has this revision, and was asked after the last call. empty_since: the record has weight 0 since that one; 0: it has
-        // another weight.
+        // another weight, or no other member has keys.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
         bool strict = false;  // RegistrationRight, R6
     };
@@ -71,12 +73,14 @@ class EtcdRegistration {
     Put put();
     bool keep_alive();
     bool look_at_record();
+    void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
+    uint64_t refused_before();
     void weight_changed(uint32_t weight, int64_t revision);
     void leave();
     void renew_right();
     void show_right();
-    // What the end of its right has ended for a registered node, and why.
+    // Of a registered node: the functions that ended with its right, and why.
     enum class Ended : uint8_t {
         none,
         reads,    // etcd is silent, and requests are executed

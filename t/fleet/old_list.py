@@ -7,12 +7,13 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import etcd as etcd_servers  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from etcd import Etcd, Relay  # noqa: E402
+from etcd import Etcd, Relay, write_weight  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode  # noqa: E402
@@ -71,6 +72,34 @@ def first_word(client, command):
 
 def answers(client, keys, value):
     return {client.set(key, value).split(" ")[0] for key in keys}
+
+
+def without_keys(etcd):
+    """A node gets weight 0. The only farcached does not see that, so no keys of a new list reach the node."""
+    ttl = 12  # seconds; the node looks at its record every 4
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
+        relay, table = stack.enter_context(Relay(etcd.port)), Table()
+        stack.callback(table.unlink)
+        nodes = {name: stack.enter_context(Farnode("--config", write_weight(folder, name, 1), "--tcp", "127.0.0.1:0", "-m", "16",
+                                                   "-t", "1", "--name", name, "--discover", etcd.source(prefix="/empty"),
+                                                   "--member-ttl", ttl)) for name in "ab"}
+        daemon = stack.enter_context(Daemon("--discover", "etcd://127.0.0.1:%d/empty" % relay.port, "-o", table.options(),
+                                            threads=1))
+        shown = until(lambda: nodes_shown(daemon), lambda shown: len(shown) == 2 and all_up(shown))
+        client = stack.enter_context(daemon.client())
+        keys = [key for key in KEYS if daemon.stats("route " + key)["node"] == "a"]
+        stored = {until(lambda key=key: client.set(key, "first"), lambda said: said == "STORED") for key in keys}
+        tap.ok(set(shown) == set("ab") and stored == {"STORED"}, "two nodes; a farcached stores", shown)
+        relay.close()
+        write_weight(folder, "a", 0)
+        nodes["a"].signal(signal.SIGHUP)
+        until(nodes["a"].stderr, lambda log: b"registered with weight 0 " in log)
+        tap.is_(answers(client, keys[:5], "second"), {"SERVER_ERROR"}, "one gets weight 0: it executes no change by the last list")
+        tap.is_({client.get(key) for key in keys}, {None}, "nor a get")
+        relay.open()
+        stored = {until(lambda key=key: client.set(key, "third"), lambda said: said == "STORED") for key in keys}
+        tap.is_(stored, {"STORED"}, "with the new list the other node does")
 
 
 def check_members(fleet):
@@ -362,6 +391,7 @@ def main():
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, FOLDER, ignore_errors=True)
         etcd = stack.enter_context(Etcd())
+        without_keys(etcd)
         joins(etcd)
         restarts(etcd)
         untold(etcd)
