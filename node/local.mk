@@ -56,6 +56,8 @@ node_libnode_a_SOURCES = \
 	node/service/service.h \
 	node/service/service_counters.h \
 	node/service/serving_right.h \
+	node/service/sublease_waits.cc \
+	node/service/sublease_waits.h \
 	node/service/turn.h \
 	node/service/values.cc \
 	node/service/values.h \

@@ -134,6 +134,8 @@ struct Connection {
     // Was this node chosen for the key by an older list than that of others?
     bool has_old_list() const { return shared.list.is_old(epoch) && !broken::s17_take_old_epoch; }
     bool chosen_by_old_list(std::string_view key, bool reads) const { return shared.list.moved_away(epoch, key, reads); }
+    // The same for a flush: by an older list it does not go to all nodes.
+    bool chosen_by_old_list(const protocol::FlushOp& op) const { return op.kept.empty() && has_old_list(); }
     // Does the node execute requests?
     bool has_right() const { return !shared.right.is_limited() || shared.right.serves(shared.steady_ns()); }
 };

@@ -58,9 +58,8 @@ void Execution::clear() {
     sent_.clear();
     received_.clear();
     walks_.clear();
-    waiting_.clear();
-    waits_for_end_ = false;
-    forget_away();
+    waits_.clear();
+    forget_gets();
 }
 
 // ---- frames of requests -------------------------------------------------------------------------------
@@ -124,14 +123,13 @@ FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
 // Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
 bool Execution::execute_ahead(Turn& turn) {
     for (uint32_t i = 0; i < ahead_count_; i++) {
-        Change change;
-        const bool allowed = connection_.may(ahead_[i].request.op);
+        NodeRequest& request = ahead_[i].request;
+        SubleaseWaits::Change change;
+        const bool allowed = connection_.may(request.op);
         if (!allowed) counters_.auth_refused_requests.add(1);
-        if (allowed && turn.serves && must_wait(ahead_[i].request, change))
-            again_ = waits_for_end_ = true;
-        else
-            execute(turn, ahead_[i].request);
-        if (std::exchange(again_, false)) {
+        const bool may_halt = allowed && turn.serves && !request.options.value_follows;
+        if (!may_halt || !waits_.halt_for(request.op, change)) execute(turn, request);
+        if (waits_.halts_frame()) {  // the request was not replied to
             halted_ = ahead_[i].from;
             return false;
         }
@@ -147,7 +145,7 @@ bool Execution::execute_ahead(Turn& turn) {
 void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     const auto refused = [&](RequestRefusal why) {
-        end_flush();
+        waits_.flush_over();
         refuse(turn, request.options.tag, why);
     };
     if (connection_.stopping) return refused(RequestRefusal::stopping);
@@ -162,7 +160,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
                 broken::fail_if_named(op.key.bytes);
             }
             if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>) {
-                if (is_old_flush(op)) {
+                if (connection_.chosen_by_old_list(op)) {
                     counters_.requests_old_list.add(1);
                     return refused(RequestRefusal::old_list);
                 }
@@ -171,9 +169,6 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
         },
         request.op);
 }
-
-// By an older list it does not go to all nodes.
-bool Execution::is_old_flush(const protocol::FlushOp& op) const { return op.kept.empty() && connection_.has_old_list(); }
 
 // Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
 template <class Op>
@@ -260,10 +255,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     Place* const to_read = connection_.away != nullptr ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
-    if (got.status == protocol::GetReply::Status::miss && awaits_end(op.key)) {
-        again_ = waits_for_end_ = true;
-        return;
-    }
+    if (got.status == protocol::GetReply::Status::miss && waits_.halt_for_miss(op.key)) return;
     counters_.cmd_get.add(1);
     (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
@@ -277,7 +269,6 @@ void Execution::read_away(Turn& turn, const RequestOptions& options, const proto
                           const Place& place) {
     in_flight_[turn.sequence]++;
     from_away_++;
-    asked_away_ = true;
     try {
         const bool want_grant = options.want_grant && !op.touch.has_value();  // the next touch would wait for its end
         connection_.away->get(*this, {turn.sequence, options.tag}, want_grant, op.key.bytes, got, place);
@@ -294,7 +285,7 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     const std::string_view value = done.value;
     late_replies_ = true;
     from_away_--;
-    if (got.status == protocol::GetReply::Status::miss && postpone_miss(id, done.key)) return;
+    if (got.status == protocol::GetReply::Status::miss && waits_.postpone_miss(id, done.key)) return;
     Turn turn = turn_of(id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
     if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
@@ -353,13 +344,13 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
         if (!begin(turn, options.tag, {std::string(op.prefix), nullptr})) refuse(turn, options.tag, RequestRefusal::no_memory);
-        return end_flush();
+        return waits_.flush_over();
     }
-    if (!op.kept.empty() && keep(turn, options.tag, op.kept)) return end_flush();
+    if (!op.kept.empty() && keep(turn, options.tag, op.kept)) return waits_.flush_over();
     counters_.cmd_flush.add(1);
     FlushSchedule& flushes = connection_.shared.flushes;
     op.at.has_value() ? flushes.schedule(*op.at, turn.now) : flushes.flush(turn.now);
-    end_flush();
+    waits_.flush_over();
     turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
@@ -440,99 +431,18 @@ void Execution::answer_text(Turn& turn, uint32_t tag, std::string_view text) {
     if (follows) send_later(turn, tag, std::move(apart));
 }
 
-// ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
-
-void Execution::await_end(const protocol::Key& key, const Place& place, uint64_t until_ns) {
-    asked_away_ = true;
-    connection_.away->await_end(*this, key.hash, place, until_ns);
-    counters_.waits_for_sublease.add(1);
-}
-
-// True: a get that finds nothing waits; sublease_ended() follows.
-bool Execution::awaits_end(const protocol::Key& key) {
-    if (node_.config().peer == nullptr) return false;
-    Place place{};
-    const uint64_t until_ns = node_.sublease_end(key, connection_.shared.steady_ns(), place);
-    if (until_ns != 0) await_end(key, place, until_ns);
-    return until_ns != 0;
-}
-
-// True: the mutation waits; sublease_ended() follows. replaces: the value is not needed any more, whatever the key has.
-bool Execution::awaits_change(const protocol::Key& key, bool replaces, Change& change) {
-    if (node_.config().peer == nullptr) return false;
-    Place place{};
-    const uint64_t until_ns = node_.begin_change(key, connection_.shared.steady_ns(), place);
-    if (until_ns == 0)
-        change.begin(node_, key.hash);
-    else
-        await_end(key, replaces ? place : Place{}, until_ns);
-    return until_ns != 0;
-}
-
-// Until end_flush().
-bool Execution::awaits_all_ends() {
-    if (node_.config().peer == nullptr) return false;
-    const uint64_t now_ns = connection_.shared.steady_ns();
-    if (!std::exchange(stopped_subleases_, true)) subleases_until_ns_ = node_.stop_subleases(now_ns);
-    if (subleases_until_ns_ <= now_ns) return false;
-    await_end({}, Place{}, subleases_until_ns_);
-    return true;
-}
-
-void Execution::end_flush() {
-    if (std::exchange(stopped_subleases_, false)) node_.resume_subleases();
-}
-
-// Whether the request, a mutation, has to wait.
-bool Execution::must_wait(const NodeRequest& request, Change& change) {
-    if (request.options.value_follows) return false;  // postpone()
-    return std::visit(
-        [&](const auto& op) {
-            if constexpr (std::is_same_v<std::decay_t<decltype(op)>, protocol::FlushOp>)
-                return !is_old_flush(op) && awaits_all_ends();
-            if constexpr (requires { op.key; })
-                if (changes_item(op)) return awaits_change(op.key, replaces_value(op), change);
-            return false;
-        },
-        request.op);
-}
-
-// True: the store waits, and is replied to later. Throws std::bad_alloc.
-bool Execution::postpone(const RequestId& id, const protocol::StoreOp& op, uint64_t epoch, Change& change) {
-    if (!awaits_change(op.key, replaces_value(op), change)) return false;
-    Waiting& waiting = waiting_.emplace_back();
-    waiting.id = id;
-    waiting.epoch = epoch;
-    waiting.key = op.key.bytes;
-    waiting.value = op.value;
-    waiting.op = op;
-    return true;
-}
-
-// The same for a get whose value was lost, and that is a miss.
-bool Execution::postpone_miss(const RequestId& id, std::string_view key) {
-    if (!awaits_end(node_.key(key))) return false;
-    Waiting& waiting = waiting_.emplace_back();
-    waiting.id = id;
-    waiting.key = key;
-    waiting.is_miss = true;
-    return true;
-}
-
 void Execution::sublease_ended() {
     late_replies_ = true;
-    waits_for_end_ = false;
-    for (size_t left = waiting_.size(); left > 0; left--) {
-        Waiting waiting = std::move(waiting_.front());
-        waiting_.pop_front();
-        if (waiting.is_miss) {
+    for (size_t left = waits_.ended(); left > 0; left--) {
+        SubleaseWaits::Postponed postponed = waits_.take();
+        if (postponed.is_miss) {
             from_away_++;  // value_came() counts it
-            value_came(waiting.id, /* want_grant= */ false, {0, protocol::GetReply(), {}, waiting.key});
+            value_came(postponed.id, /* want_grant= */ false, {0, protocol::GetReply(), {}, postponed.key});
             continue;
         }
-        waiting.op.key = node_.key(waiting.key);
-        waiting.op.value = waiting.value;
-        value_over(waiting.id, {ReceivedValues::Ended::How::whole, {}, waiting.op, waiting.epoch});
+        postponed.op.key = node_.key(postponed.key);
+        postponed.op.value = postponed.value;
+        value_over(postponed.id, {ReceivedValues::Ended::How::whole, {}, postponed.op, postponed.epoch});
     }
 }
 
@@ -566,7 +476,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
     connection_.shared.flushes.due(now.seconds);
     Turn turn = turn_of(id.sequence, now);
     turn.epoch = ended.epoch;
-    Change change;
+    SubleaseWaits::Change change;
     protocol::StoreReply too_large;
     too_large.status = protocol::StoreReply::Status::too_large;
     switch (ended.how) {
@@ -578,7 +488,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
                 refuse(turn, id.tag, no_right());
             else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
                 run_old(turn, id.tag, ended.op);
-            else if (postpone(id, ended.op, ended.epoch, change))
+            else if (waits_.postpone(id, ended.op, ended.epoch, change))
                 return turn.replies.end();
             else
                 store(turn, id.tag, ended.op);

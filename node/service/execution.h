@@ -8,8 +8,7 @@
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
 //     copied out to be sent in pieces, or from_away_max gets wait for values from a tier. The unexecuted bytes stay in the
 //     channel, which then stops receiving.
-//     It also pauses in front of a mutation, and of a get that would be a miss, while a proxy may READ that key's value on the node
-//     of --spill-to (Node::sublease_end()). A store whose value followed waits by itself.
+//     It also pauses while requests wait for the end of subleases (sublease_waits.h).
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
 //     complete (values.h). A delete by prefix, and a get whose value is in a tier, are replied to in a later step.
 #pragma once
@@ -25,6 +24,7 @@
 #include "base/recorder.h"
 #include "node/service/connection.h"
 #include "node/service/away_values.h"
+#include "node/service/sublease_waits.h"
 #include "node/service/values.h"
 #include "protocol/frame_request.h"
 
@@ -34,7 +34,7 @@ class Execution final : private AwayValues::Asker {
   public:
     explicit Execution(const Connection& connection)
         : connection_(connection), node_(connection.shared.node), counters_(connection.counters) {}
-    ~Execution() { forget_away(); }
+    ~Execution() { forget_gets(); }
     Execution(const Execution&) = delete;
     Execution& operator=(const Execution&) = delete;
 
@@ -57,7 +57,7 @@ class Execution final : private AwayValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return !waits_for_end_ && waiting_.empty() && sent_.may_parse() && from_away_ < from_away_max; }
+    bool may_parse() const { return !waits_.halts() && sent_.may_parse() && from_away_ < from_away_max; }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -92,14 +92,6 @@ class Execution final : private AwayValues::Asker {
         RequestId id;
         Node::PartialFlush under_way;
     };
-    // A store whose value has arrived, or a get without a value; it waits for the end of a sublease. Meanwhile nothing is parsed.
-    struct Waiting {
-        RequestId id{};
-        uint64_t epoch = 0;  // of its list
-        bool is_miss = false;
-        std::string key, value;
-        protocol::StoreOp op;  // without both
-    };
     struct Hit;   // the reply to a get, with its value
     struct Turn;  // a sequence of requests of one frame, with their replies
 
@@ -126,39 +118,9 @@ class Execution final : private AwayValues::Asker {
                    const Place& place);
     void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
     void sublease_ended() override;
-    // Keeps subleases of the key's partition out until the change is over (U4 of Subleases).
-    class Change {
-      public:
-        Change() = default;
-        ~Change() {
-            if (node_ != nullptr) node_->change_over(key_hash_);
-        }
-        Change(const Change&) = delete;
-        Change& operator=(const Change&) = delete;
-
-        void begin(Node& node, uint64_t key_hash) {
-            node_ = &node;
-            key_hash_ = key_hash;
-        }
-
-      private:
-        Node* node_ = nullptr;
-        uint64_t key_hash_ = 0;
-    };
-    bool must_wait(const protocol::NodeRequest& request, Change& change);
-    void await_end(const protocol::Key& key, const Place& place, uint64_t until_ns);
-    bool awaits_end(const protocol::Key& key);
-    bool awaits_change(const protocol::Key& key, bool replaces, Change& change);
-    bool awaits_all_ends();
-    void end_flush();
-    bool postpone(const RequestId& id, const protocol::StoreOp& op, uint64_t epoch, Change& change);
-    bool is_old_flush(const protocol::FlushOp& op) const;
-    bool postpone_miss(const RequestId& id, std::string_view key);
     void starve() noexcept override { starved_ = late_replies_ = true; }
-    void forget_away() {
-        if (std::exchange(asked_away_, false)) connection_.away->forget(*this);
-        from_away_ = 0;
-        end_flush();
+    void forget_gets() {
+        if (std::exchange(from_away_, 0) != 0) connection_.away->forget(*this);
     }
     // Earlier versions do not know that word.
     protocol::RequestRefusal no_right() const {
@@ -192,14 +154,9 @@ class Execution final : private AwayValues::Asker {
     SentValues sent_{connection_};
     std::deque<Walk> walks_;
     static constexpr uint32_t from_away_max = 512;
-    uint32_t from_away_ = 0;  // gets that wait for their value
-    bool asked_away_ = false;  // connection_.away knows this
+    uint32_t from_away_ = 0;  // gets that wait for their value: connection_.away knows as many
     bool late_replies_ = false, starved_ = false;
-    bool waits_for_end_ = false;      // of subleases: the frame is halted
-    bool stopped_subleases_ = false;  // for a flush: end_flush() follows
-    uint64_t subleases_until_ns_ = 0; // while they are stopped: the end of the last one
-    bool again_ = false;              // the present request is to be executed later, and was not replied to
-    std::deque<Waiting> waiting_;
+    SubleaseWaits waits_{connection_, *this};
 };
 
 }  // namespace farcached::node
