@@ -45,6 +45,8 @@ node_libnode_a_SOURCES = \
 	node/service/node_stats.h \
 	node/service/ousting.cc \
 	node/service/ousting.h \
+	node/service/partial_flushes.cc \
+	node/service/partial_flushes.h \
 	node/service/proxy_book.cc \
 	node/service/proxy_book.h \
 	node/service/request_effects.h \

@@ -57,7 +57,7 @@ void Execution::answered(uint64_t sequence) {
 void Execution::clear() {
     sent_.clear();
     received_.clear();
-    walks_.clear();
+    partial_flushes_.clear();
     waits_.clear();
     forget_gets();
 }
@@ -341,73 +341,41 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetO
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
+    using Begun = PartialFlushes::Begun;
+    const RequestId id{turn.sequence, options.tag};
+    Begun begun = Begun::not_partly;
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
-        if (!begin(turn, options.tag, {std::string(op.prefix), nullptr})) refuse(turn, options.tag, RequestRefusal::no_memory);
-        return waits_.flush_over();
+        begun = partial_flushes_.by_prefix(id, op.prefix);
+    } else if (!op.kept.empty()) {
+        begun = partial_flushes_.all_but(id, op.kept, turn.now);
     }
-    if (!op.kept.empty() && keep(turn, options.tag, op.kept)) return waits_.flush_over();
-    counters_.cmd_flush.add(1);
-    FlushSchedule& flushes = connection_.shared.flushes;
-    op.at.has_value() ? flushes.schedule(*op.at, turn.now) : flushes.flush(turn.now);
+    if (begun == Begun::not_partly) {
+        counters_.cmd_flush.add(1);
+        FlushSchedule& flushes = connection_.shared.flushes;
+        op.at.has_value() ? flushes.schedule(*op.at, turn.now) : flushes.flush(turn.now);
+    }
     waits_.flush_over();
-    turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
-}
-
-// Replied to at its end, in a later step: visiting all leased items takes long, and other connections run in between.
-bool Execution::begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush) {
-    if (!node_.begin(flush)) return false;
-    walks_.push_back({{turn.sequence, tag}, std::move(flush)});
-    in_flight_[turn.sequence]++;
-    return true;
-}
-
-// False: all items are to go, as this process cannot tell which keys these are, or too many lists wait for a sweep.
-bool Execution::keep(Turn& turn, uint32_t tag, std::string_view text) {
-    auto kept = protocol::parse_kept(text);
-    ListEpoch& list = connection_.shared.list;
-    const bool has_epoch = connection_.epoch != 0 && connection_.shared.right.is_limited();
-    const bool tells = kept.has_value() && protocol::can_tell(*kept);
-    const bool is_first = kept.has_value() && kept->first;
-    if (!tells && !is_first) {
-        if (has_epoch) list.kept(connection_.epoch, nullptr);
-        return false;
+    switch (begun) {
+        case Begun::runs: in_flight_[id.sequence]++; break;  // walk() replies
+        case Begun::no_memory: refuse(turn, id.tag, RequestRefusal::no_memory); break;
+        case Begun::done:
+        case Begun::not_partly: turn.replies.add(protocol::DoneReply(), reply_to(id.tag)); break;
     }
-    counters_.cmd_keep.add(1);
-    const auto keys = std::make_shared<const protocol::KeptKeys>(*std::move(kept));
-    const uint64_t began = keys->next != 0 ? std::min(keys->next, connection_.epoch) : connection_.epoch;
-    const bool is_known = is_first && (!tells || !has_epoch);  // the node cannot compare lists
-    const bool deletes = !is_known && (!has_epoch || list.kept(began, keys));
-    const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
-    const bool walks = deletes && !keys->keeps_all();
-    if (walks && begin(turn, tag, {{}, keys, {moved_at, turn.now + Node::moved_kept_s}})) return true;
-    list.deleted(keys);
-    if (walks) return false;
-    turn.replies.add(protocol::DoneReply(), reply_to(tag));
-    return true;
 }
 
 void Execution::walk() {
-    constexpr uint32_t pages_max = 8;
-    if (walks_.empty() || !may_send()) return;
-    Walk& walk = walks_.front();
+    if (partial_flushes_.empty() || !may_send()) return;
     const NodeReading now = connection_.shared.clock();
-    bool refused = false;
-    try {
-        if (!node_.go_on(walk.under_way, pages_max, now.seconds)) return;
-    } catch (const std::bad_alloc&) {
-        refused = true;
-    }
-    const RequestId id = walk.id;
-    if (!refused && walk.under_way.kept != nullptr) connection_.shared.list.deleted(walk.under_way.kept);
-    walks_.pop_front();
-    Turn turn = turn_of(id.sequence, now);
-    if (refused)
-        refuse(turn, id.tag, RequestRefusal::no_memory);
+    const std::optional<PartialFlushes::Over> over = partial_flushes_.go_on(now.seconds);
+    if (!over.has_value()) return;
+    Turn turn = turn_of(over->id.sequence, now);
+    if (over->no_memory)
+        refuse(turn, over->id.tag, RequestRefusal::no_memory);
     else
-        turn.replies.add(protocol::DoneReply(), reply_to(id.tag));
+        turn.replies.add(protocol::DoneReply(), reply_to(over->id.tag));
     turn.replies.end();
-    answered(id.sequence);
+    answered(over->id.sequence);
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp& op) {

@@ -15,7 +15,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,6 +23,7 @@
 #include "base/recorder.h"
 #include "node/service/connection.h"
 #include "node/service/away_values.h"
+#include "node/service/partial_flushes.h"
 #include "node/service/sublease_waits.h"
 #include "node/service/values.h"
 #include "protocol/frame_request.h"
@@ -61,10 +61,10 @@ class Execution final : private AwayValues::Asker {
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
-    // Goes on with a delete by prefix.
+    // Goes on with a partial flush.
     void walk();
     // More can be sent, or walked, without another event.
-    bool pending() const { return !sent_.empty() || !walks_.empty(); }
+    bool pending() const { return !sent_.empty() || !partial_flushes_.empty(); }
     // There was no memory for a reply outside of a step: the connection must end.
     bool starved() const { return starved_; }
     // Values from a tier made replies since the last step.
@@ -87,11 +87,6 @@ class Execution final : private AwayValues::Asker {
         Halted from, left;             // of the frame: with this request, and behind it
     };
     static constexpr size_t ahead_max = 8;
-    // A partial flush that continues in the next steps.
-    struct Walk {
-        RequestId id;
-        Node::PartialFlush under_way;
-    };
     struct Hit;   // the reply to a get, with its value
     struct Turn;  // a sequence of requests of one frame, with their replies
 
@@ -133,8 +128,6 @@ class Execution final : private AwayValues::Asker {
     void store(Turn& turn, uint32_t tag, protocol::StoreOp op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
-    bool begin(Turn& turn, uint32_t tag, Node::PartialFlush&& flush);
-    bool keep(Turn& turn, uint32_t tag, std::string_view text);
     void send_later(Turn& turn, uint32_t tag, SentValues::Value value);
     bool grants(const protocol::RequestOptions& options) const {
         return options.want_grant && connection_.reads_one_sided();
@@ -152,7 +145,7 @@ class Execution final : private AwayValues::Asker {
     std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
     ReceivedValues received_{connection_};
     SentValues sent_{connection_};
-    std::deque<Walk> walks_;
+    PartialFlushes partial_flushes_{connection_};
     static constexpr uint32_t from_away_max = 512;
     uint32_t from_away_ = 0;  // gets that wait for their value: connection_.away knows as many
     bool late_replies_ = false, starved_ = false;
