@@ -82,6 +82,7 @@ node_libnode_a_SOURCES = \
 	node/store/index.h \
 	node/store/items.cc \
 	node/store/items.h \
+	node/store/key_changes.h \
 	node/store/leases.cc \
 	node/store/leases.h \
 	node/store/holds.h \

@@ -16,11 +16,10 @@ protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     if (op.release != 0) {
-        partition.holds().end(op.key.hash, op.release, now);
+        partition.changes().end_hold(op.key.hash, op.release, now);
         return reply;
     }
-    reply.cas = partition.holds().begin(op.key.hash, op.seconds, now);
-    partition.marks().note(op.key.hash);
+    reply.cas = partition.changes().begin_hold(op.key.hash, op.seconds, now);
     Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot != nullptr) partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);
     return reply;
@@ -33,7 +32,7 @@ void close_until_last(Node::Impl& impl, NodeSeconds now) {
     std::erase_if(impl.closes, [now](const auto& one) { return one.until <= now; });
     NodeSeconds until = impl.closed_until;
     for (const auto& one : impl.closes) until = std::max(until, one.until);
-    impl.each_partition([&](Partition& partition) { partition.close_copies(until); });
+    impl.each_partition([&](Partition& partition) { partition.changes().close(until); });
 }
 
 }  // namespace
@@ -70,39 +69,23 @@ size_t touched_bits(const Node::Impl& impl) {
     return std::max<size_t>(size_t(impl.config.memory_bytes / bytes_per_bit / impl.partitions.size()), 4096);
 }
 
-// Without memory the node brings no items from others.
-template <class Act>
-void act_on_touched(Partition& partition, Act&& act) {
-    try {
-        act(partition.touched());
-    } catch (const std::bad_alloc&) {
-        partition.touched().end();
-    }
-}
-
 }  // namespace
 
 void Node::note_touched(NodeSeconds now) {
-    impl_->each_partition([&](Partition& partition) {
-        partition.marks().note_all();
-        act_on_touched(partition, [&](TouchedKeys& keys) { keys.begin(touched_bits(*impl_), partition.latest(now)); });
-    });
+    impl_->each_partition(
+        [&](Partition& partition) { partition.changes().begin_spans(touched_bits(*impl_), partition.latest(now)); });
 }
 
 void Node::joined(uint64_t revision, NodeSeconds now) {
     impl_->each_partition([&](Partition& partition) {
         const NodeSeconds latest = partition.latest(now);
-        act_on_touched(partition, [&](TouchedKeys& keys) {
-            keys.joined(touched_bits(*impl_), revision, latest, latest + moved_kept_s);
-        });
+        partition.changes().joined(touched_bits(*impl_), revision, latest, latest + moved_kept_s);
         partition.forget_moves();
     });
 }
 
 void Node::looked(uint64_t revision, NodeSeconds now) {
-    impl_->each_partition([&](Partition& partition) {
-        act_on_touched(partition, [&](TouchedKeys& keys) { keys.looked(revision, partition.latest(now)); });
-    });
+    impl_->each_partition([&](Partition& partition) { partition.changes().looked(revision, partition.latest(now)); });
 }
 
 protocol::GetReply Node::get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value) {

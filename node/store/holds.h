@@ -43,7 +43,7 @@ class Holds {
             if (keys_.size() < keys_max || keys_.contains(hash)) {
                 Key& key = keys_[hash];
                 drop_ended(key, now);
-                key.spoiled = key.spoiled || !key.open.empty() || is_closed(now);
+                key.spoiled = key.spoiled || !key.open.empty() || is_closed(now) || lacks_notes(now);
                 key.open.push_back({number, ends});
             } else {
                 spoiled_until_ = std::max(spoiled_until_, ends);
@@ -61,7 +61,7 @@ class Holds {
         Key& key = at->second;
         const auto hold = std::ranges::find(key.open, number, &Hold::number);
         if (hold == key.open.end()) return broken::s20_end_any;
-        const bool clean = !key.spoiled && !has_expired(hold->ends, now) && !is_closed(now);
+        const bool clean = !key.spoiled && !has_expired(hold->ends, now) && !is_closed(now) && !lacks_notes(now);
         key.open.erase(hold);
         if (key.open.empty()) keys_.erase(at);
         return clean || broken::s20_end_any;
@@ -80,9 +80,7 @@ class Holds {
         closed_until_ = until;
         spoil_all();
     }
-    bool is_closed(NodeSeconds now) const {
-        return (closed_until_ != 0 && now < closed_until_) || (spoiled_until_ != 0 && now < spoiled_until_);
-    }
+    bool is_closed(NodeSeconds now) const { return closed_until_ != 0 && now < closed_until_; }
     size_t keys() const { return keys_.size(); }
 
   private:
@@ -95,6 +93,7 @@ class Holds {
         bool spoiled = false;    // none of them ends with a copy
     };
 
+    bool lacks_notes(NodeSeconds now) const { return spoiled_until_ != 0 && now < spoiled_until_; }  // H4
     static void drop_ended(Key& key, NodeSeconds now) {
         std::erase_if(key.open, [now](const Hold& hold) { return has_expired(hold.ends, now); });
         if (key.open.empty()) key.spoiled = false;

@@ -345,7 +345,7 @@ protocol::Key Node::key(std::string_view bytes) const {
 }
 
 void Node::observe(Observer* observer) {
-    impl_->each_partition([&](Partition& partition) { partition.observe(observer); });
+    impl_->each_partition([&](Partition& partition) { partition.items().observe(observer); });
 }
 
 void Node::announce_flush(NodeSeconds when) {

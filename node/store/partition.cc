@@ -252,9 +252,7 @@ void Partition::record(const Access& seen, NodeSeconds now) {
 // ---- flushes and sweeps -----------------------------------------------------------------------------
 
 void Partition::flush(NodeSeconds now) {
-    marks_.note_all();
-    holds_.spoil_all();
-    touched_.note_all();
+    changes_.note_all();
     if (broken::s11_forget_floor) return;
     leases_.end_before(0);
     for (uint32_t page : leases_.pages().take_all()) {
@@ -269,9 +267,7 @@ void Partition::flush(NodeSeconds now) {
 }
 
 uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
-    marks_.note_all();
-    holds_.spoil_all();
-    what.kept == nullptr ? touched_.note_all() : touched_.moved(what.move.until);
+    what.kept == nullptr ? changes_.note_all() : changes_.note_moved(what.move.until);
     const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
     const bool hidden = what.kept != nullptr ? hidden_.hide_moved(what.kept, floor, order, what.move) :

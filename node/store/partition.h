@@ -24,16 +24,14 @@
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
-#include "node/store/holds.h"
 #include "node/store/items.h"
+#include "node/store/key_changes.h"
 #include "node/store/leases.h"
-#include "node/store/marks.h"
 #include "node/store/node.h"
 #include "node/store/room.h"
 #include "node/store/slots.h"
 #include "node/store/subleases.h"
 #include "node/store/stored_item.h"
-#include "node/store/touched_keys.h"
 
 namespace farcached::node {
 
@@ -54,7 +52,6 @@ class alignas(64) Partition {
     const Items& items() const { return items_; }
     EvictionOrder& order() { return order_; }
     const EvictionOrder& order() const { return order_; }
-    void observe(Observer* observer) { items_.observe(observer); }
     TestHook& test_hook() { return items_.writer().test_hook; }
 
     // The slot for `item`, which replaces `old` if that exists: the slot of `old`, a dead slot of the key, or a free one.
@@ -67,8 +64,6 @@ class alignas(64) Partition {
                  uint64_t& need_pages);
     // Of the value of a stub: its tier has what it stands for.
     bool stub_lives(std::string_view value) const;
-    // That many items follow: the index gets its buckets at once.
-    void expect(uint64_t items) { items_.expect(items); }
     // Before an item of another node is stored: whether the share for these items (SpillRules) has room, for which older ones go.
     bool has_room_for_foreign(uint64_t bytes, double share, NodeSeconds now);
     // The same item with another header, or a value that is not longer: in place, or in another slot.
@@ -101,22 +96,7 @@ class alignas(64) Partition {
     void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
     void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
     Subleases& subleases() { return subleases_; }
-    Marks& marks() { return marks_; }
-    Holds& holds() { return holds_; }
-    // until: as Holds::close().
-    void close_copies(NodeSeconds until) {
-        marks_.note_all();
-        holds_.close(until);
-        closed_until_ = until;
-    }
-    bool is_closed(NodeSeconds now) const { return closed_until_ != 0 && now < closed_until_; }
-    // A mutation of the key is executed.
-    void note_change(uint64_t hash) {
-        marks_.note(hash);
-        holds_.spoil(hash);
-        touched_.note(hash);
-    }
-    TouchedKeys& touched() { return touched_; }
+    KeyChanges& changes() { return changes_; }
     // Has the key's item moved away, at that epoch or later, and not before?
     bool has_moved_since(Ref ref, uint64_t epoch) const { return hidden_.has_moved_since(ref, epoch); }
     void forget_moves() { hidden_.forget_moves(); }
@@ -170,10 +150,7 @@ class alignas(64) Partition {
     Spill spill_;
     LeaseZone zone_;
     Subleases subleases_;
-    Marks marks_;
-    Holds holds_;
-    TouchedKeys touched_;
-    NodeSeconds closed_until_ = 0;
+    KeyChanges changes_;
 };
 
 }  // namespace farcached::node

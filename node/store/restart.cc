@@ -119,7 +119,7 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     const uint64_t begun_ns = boottime_ns();
     const FormerRun::Overview overview = file_->former()->overview();
     const uint64_t each = overview.items >> node.impl().partition_count_log2;
-    node.impl().each_partition([&](Partition& partition) { partition.expect(each); });
+    node.impl().each_partition([&](Partition& partition) { partition.items().expect(each); });
     Pages pages{*file_->former(), overview.extents};
     std::vector<Stored> done(std::max(threads, 1u));
     std::vector<std::jthread> helpers;

@@ -121,14 +121,6 @@ bool is_mutation(const StoreOp& op, bool exists, StoreReply::Status status) {
     return exists ? status == StoreReply::Status::stored : compared != 0 && !protocol::is_mark(compared);
 }
 
-// Ends the hold that the operation names. Then the key's mark stands for it.
-void end_hold(Partition& partition, const protocol::Key& key, std::optional<uint64_t>& compared, NodeSeconds now) {
-    if (!protocol::is_mark(compared.value_or(0))) return;
-    if (protocol::is_hold(*compared))
-        compared = partition.holds().end(key.hash, *compared, now) ? partition.marks().of(key.hash) : protocol::mark_bit;
-    if (partition.is_closed(now)) compared = protocol::mark_bit;
-}
-
 // memcached's conditions for storing over the found item; `stored` means proceed.
 StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_t compared, uint64_t mark, bool& as_stale) {
     using Status = StoreReply::Status;
@@ -160,12 +152,6 @@ StoreReply::Status verdict(const StoreOp& op, bool exists, uint64_t cas, uint64_
         case Mode::replace: return Status::stored;
     }
     return Status::not_stored;
-}
-
-// Of another node, under the key's mark.
-bool takes_items(Partition& partition, const StoreOp& op, NodeSeconds now) {
-    if (partition.is_closed(now)) return false;
-    return !op.moved_since.has_value() || partition.touched().is_untouched(op.key.hash, *op.moved_since);
 }
 
 bool joins(const StoreOp& op) { return op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend; }
@@ -318,7 +304,7 @@ uint64_t Node::bytes_lent() const { return impl_->arena.withheld().pinned(); }
 GetReply Node::get(const GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent, Place* away) {
     GetReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
-        if (op.touch.has_value() || op.vivify.has_value()) partition.note_change(op.key.hash);
+        if (op.touch.has_value() || op.vivify.has_value()) partition.changes().note(op.key.hash);
         Items::Found found = partition.items().find(op.key, now);
         if (found.place.slot == nullptr) {
             reply.why = found.why;
@@ -373,15 +359,15 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         protocol::ItemMeta old;
         if (exists) old = partition.items().meta(found.place.ref);
         bool as_stale = false;
-        end_hold(partition, op.key, compared, now);
-        const uint64_t mark = partition.marks().of(op.key.hash);
+        if (protocol::is_mark(compared.value_or(0))) compared = partition.changes().compared_mark(op.key.hash, *compared, now);
+        const uint64_t mark = partition.changes().mark(op.key.hash);
         StoreReply::Status status = verdict(op, exists, old.cas, compared.value_or(0), mark, as_stale);
-        if (is_mutation(op, exists, status)) partition.note_change(op.key.hash);
+        if (is_mutation(op, exists, status)) partition.changes().note(op.key.hash);
         if (status != StoreReply::Status::stored) {
             reply = {};
             reply.status = status;
-            // While the node is closed for copies, no mark lets an item in.
-            if (status == StoreReply::Status::not_found) reply.cas = takes_items(partition, op, now) ? mark : protocol::mark_bit;
+            if (status == StoreReply::Status::not_found)
+                reply.cas = partition.changes().takes_item(op.key.hash, op.moved_since, now) ? mark : protocol::mark_bit;
             reply.size_class =
                 exists ? old.size_class : size_class(op.key.bytes.size(), op.value.size());
             if (exists && op.mode == StoreOp::Mode::add) partition.order().bump(found.place.ref, now);
@@ -434,7 +420,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     Partition& partition = impl_->partition(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    partition.note_change(op.key.hash);
+    partition.changes().note(op.key.hash);
     Items::Found found = partition.items().find(op.key, now);
     if (found.place.slot == nullptr) return reply;
     const Ref ref = found.place.ref;
@@ -509,7 +495,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
     ArithReply reply;
     auto body = [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         reply = {};
-        partition.note_change(op.key.hash);
+        partition.changes().note(op.key.hash);
         Items& items = partition.items();
         Items::Found found = items.find(op.key, now);
         const bool exists = found.place.slot != nullptr;
@@ -587,7 +573,7 @@ void Node::forget(const protocol::Key& key, NodeSeconds now) {
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
-    partition.note_change(key.hash);
+    partition.changes().note(key.hash);
     Items::Found found = partition.items().find(key, now);
     if (found.place.slot != nullptr)
         partition.items().kill(found.place.ref, found.place.slot, Gone::deleted, now);
