@@ -66,6 +66,7 @@ node_libnode_a_SOURCES = \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
 	node/store/copies.cc \
+	node/store/copy_closes.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \
@@ -103,6 +104,8 @@ node_libnode_a_SOURCES = \
 	node/store/stored_item.cc \
 	node/store/stored_item.h \
 	node/store/stub.h \
+	node/store/sublease_gate.h \
 	node/store/subleases.h \
+	node/store/sweep_orders.h \
 	node/store/touched_keys.h \
 	node/store/tiers.h

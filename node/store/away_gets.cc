@@ -220,12 +220,7 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
     if (impl_->flush_announced.load()) return std::nullopt;  // none outlasts a scheduled flush
     const uint64_t until_ns = now_ns + term_ms * ns_per_ms;
     if (!partition.subleases().add(key.hash, place, until_ns, now_ns)) return std::nullopt;
-    // Either a flush sees this end, or this sees the flush.
-    uint64_t last_ns = impl_->subleases_until_ns.load();
-    while (last_ns < until_ns && !impl_->subleases_until_ns.compare_exchange_weak(last_ns, until_ns)) {
-    }
-    if (impl_->subleases_stopped.load() != 0) return std::nullopt;
-    impl_->subleases.fetch_add(1, std::memory_order_relaxed);
+    if (!impl_->subleases.pass(until_ns)) return std::nullopt;
     protocol::Grant grant;
     grant.offset = leased.ptr.offset;
     grant.generation = leased.ptr.generation;
@@ -238,7 +233,7 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
 }
 
 uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place) {
-    if (impl_->subleases_until_ns.load() <= now_ns || broken::s15_ignore_subleases) return 0;
+    if (!impl_->subleases.any_runs(now_ns) || broken::s15_ignore_subleases) return 0;
     Partition& partition = impl_->partition(key.hash);
     std::lock_guard hold(partition.lock);
     const Subleases::Running running = partition.subleases().find(key.hash, now_ns);
@@ -269,12 +264,11 @@ void Node::sublease_over(uint64_t key_hash, const Place& place) {
 }
 
 uint64_t Node::stop_subleases(uint64_t now_ns) {
-    impl_->subleases_stopped.fetch_add(1);
-    const uint64_t last_ns = impl_->subleases_until_ns.load();
+    const uint64_t last_ns = impl_->subleases.stop();
     return last_ns > now_ns && !broken::s15_ignore_subleases ? last_ns : 0;
 }
 
-void Node::resume_subleases() { impl_->subleases_stopped.fetch_sub(1); }
+void Node::resume_subleases() { impl_->subleases.resume(); }
 
 SpillRules& Node::spill_rules() { return impl_->config.spill; }
 

@@ -2,7 +2,6 @@
 // The node's operations on its copies of other nodes' items (node/store/holds.h), and on items that move from node to node.
 #include <algorithm>
 #include <mutex>
-#include <new>
 
 #include "node/store/impl.h"
 #include "protocol/op.h"
@@ -25,38 +24,16 @@ protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
     return reply;
 }
 
-namespace {
-
-// Under Impl::closing.
-void close_until_last(Node::Impl& impl, NodeSeconds now) {
-    std::erase_if(impl.closes, [now](const auto& one) { return one.until <= now; });
-    NodeSeconds until = impl.closed_until;
-    for (const auto& one : impl.closes) until = std::max(until, one.until);
-    impl.each_partition([&](Partition& partition) { partition.changes().close(until); });
-}
-
-}  // namespace
-
 void Node::close_copies(NodeSeconds now, uint32_t seconds, uint64_t name) {
-    std::lock_guard hold(impl_->closing);
-    constexpr size_t closes_max = 1024;
-    bool noted = false;
-    try {
-        noted = impl_->closes.size() < closes_max;
-        if (noted) impl_->closes.push_back({name, now + seconds});
-    } catch (const std::bad_alloc&) {
-        noted = false;
-    }
-    if (!noted) impl_->closed_until = std::max(impl_->closed_until, now + seconds);
-    close_until_last(*impl_, now);
+    impl_->copy_closes.close(name, now, now + seconds, [this](NodeSeconds until) {
+        impl_->each_partition([until](Partition& partition) { partition.changes().close(until); });
+    });
 }
 
 void Node::open_copies(NodeSeconds now, uint64_t name) {
-    std::lock_guard hold(impl_->closing);
-    const auto closed = std::ranges::find_if(impl_->closes, [&](const auto& one) { return one.name == name && one.until > now; });
-    if (closed == impl_->closes.end()) return;
-    impl_->closes.erase(closed);
-    close_until_last(*impl_, now);
+    impl_->copy_closes.open(name, now, [this](NodeSeconds until) {
+        impl_->each_partition([until](Partition& partition) { partition.changes().close(until); });
+    });
 }
 
 // ---- items whose keys moved (HiddenItems, F3) -----------------------------------------------------------

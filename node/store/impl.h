@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node::Impl: the parts of a Node, for node/*/*.cc and for tests that stop writers midway.
 //
-// Lock order: reserve_lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's pool. No two
-// partitions' locks at once.
+// Lock order: reserve_lock, or CopyCloses' lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's
+// pool. No two partitions' locks at once.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,12 @@
 #include "fabric/region.h"
 #include "node/memory/arena.h"
 #include "node/memory/memory_file.h"
+#include "node/store/copy_closes.h"
 #include "node/store/node.h"
 #include "node/store/partition.h"
 #include "node/store/prefix_counts.h"
+#include "node/store/sublease_gate.h"
+#include "node/store/sweep_orders.h"
 
 namespace farcached::node {
 
@@ -53,22 +56,13 @@ struct Node::Impl {
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
     std::atomic<uint64_t> found_away{0}, recached{0}, lost_away{0};
-    std::atomic<uint64_t> subleases_until_ns{0};   // the end of the last one; CLOCK_BOOTTIME
-    std::atomic<uint32_t> subleases_stopped{0};    // flushes that wait for their ends
-    std::atomic<uint64_t> subleases{0};            // granted
+    SubleaseGate subleases;
     std::atomic<bool> flush_announced{false};
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
-    std::atomic<uint64_t> prefix_last{0};       // order; written under prefix_lock, once all partitions have the prefix
-    std::atomic<uint64_t> prefix_swept{0};      // orders up to this one are swept
-    std::atomic<uint64_t> prefix_deletes{0};    // executed
+    SweepOrders sweep_orders;
+    std::atomic<uint64_t> prefix_deletes{0};  // executed
     PrefixCounts prefix_counts;
-    std::mutex closing;             // taken before a partition's lock
-    struct Close {
-        uint64_t name;
-        NodeSeconds until;
-    };
-    std::vector<Close> closes;      // under it
-    NodeSeconds closed_until = 0;   // under it: of those that `closes` has no room for
+    CopyCloses copy_closes;
 
     template <class Visit>
     void each_partition(Visit&& visit) {

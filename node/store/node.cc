@@ -365,7 +365,7 @@ void Node::flush_all(NodeSeconds now) {
 bool Node::begin(PartialFlush& flush) {
     CHECK(flush.kept != nullptr ? flush.prefix.empty() : !flush.prefix.empty() && flush.prefix.size() <= limits::key_bytes_max);
     std::lock_guard one_at_a_time(impl_->prefix_lock);
-    const uint64_t order = impl_->prefix_last.load(std::memory_order_relaxed) + 1;
+    const uint64_t order = impl_->sweep_orders.begin();
     bool begun = false;
     try {
         std::string own(flush.prefix);
@@ -380,12 +380,12 @@ bool Node::begin(PartialFlush& flush) {
             broken::step();
         });
         begun = std::ranges::count(flush.floors, 0u) == 0;
-        // Before prefix_last, so before its sweep ends.
+        // Before the order is pending, so before its sweep ends.
         if (begun && !own.empty()) impl_->prefix_counts.deleted(std::move(own), order);
     } catch (const std::bad_alloc&) {
         begun = false;
     }
-    impl_->prefix_last.store(order, std::memory_order_release);  // noted prefixes are swept in any case
+    impl_->sweep_orders.hidden(order);  // noted prefixes are swept in any case
     impl_->prefix_counts.tell();
     return begun;
 }
@@ -427,10 +427,7 @@ bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
     }
 }
 
-uint64_t Node::prefix_order() const {
-    const uint64_t last = impl_->prefix_last.load(std::memory_order_acquire);
-    return last == impl_->prefix_swept.load(std::memory_order_relaxed) ? 0 : last;
-}
+uint64_t Node::prefix_order() const { return impl_->sweep_orders.pending(); }
 
 void Node::prefixes_swept(uint64_t order) {
     impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
@@ -447,7 +444,7 @@ void Node::prefixes_swept(uint64_t order) {
         for (Notes::Prefix& noted : impl_->config.file->notes().prefixes)
             if (noted.order <= order) __atomic_store_n(&noted.order, 0, __ATOMIC_RELEASE);
     }
-    impl_->prefix_swept.store(order, std::memory_order_relaxed);
+    impl_->sweep_orders.swept(order);
 }
 
 PrefixCounts& Node::prefix_counts() { return impl_->prefix_counts; }
@@ -555,7 +552,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.numa_refused = impl_->numa_refused;
     stats.recached = impl_->recached;
     stats.lost_away = impl_->lost_away;
-    stats.subleases = impl_->subleases;
+    stats.subleases = impl_->subleases.granted();
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.pool().limit_pages();
