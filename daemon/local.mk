@@ -154,10 +154,11 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/sessions.cc \
 	daemon/session/sessions.h \
 	daemon/session/sessions_replies.cc \
-	daemon/session/sessions_tls.cc \
 	daemon/session/socket_io.h \
 	daemon/session/tls.cc \
 	daemon/session/tls.h \
+	daemon/session/tls_layer.cc \
+	daemon/session/tls_layer.h \
 	daemon/session/worker.cc \
 	daemon/session/worker.h \
 	daemon/stats/dump.cc \

@@ -2,7 +2,7 @@
 // HandshakeThread: computes steps of TLS handshakes that take long (TlsSession::begin_step()), so that a worker serves its other
 // clients meanwhile. The system prefers every other thread of the process to it.
 //
-// Owner: a worker's Sessions, whose thread calls all but start(). Its own thread computes.
+// Owner: a worker's TlsLayer, whose thread calls all but start(). Its own thread computes.
 // H1  From begin() to take() or cancel() a step belongs to this thread; the worker uses the rest of the TlsSession (T5). The end of
 //     a session does not wait for its step: of one that is being computed the thread keeps the TlsSession, and take() returns it.
 // H2  The worker cancels the step of a session that ends, or whose buffers it frees. That has no effect on a step that has begun.

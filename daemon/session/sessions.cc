@@ -23,7 +23,8 @@ using process::node_now;
 
 namespace {
 
-constexpr size_t ahead_bytes_max = 64 << 10;  // input of a busy session; above this it is not read
+constexpr size_t ahead_bytes_max = 64 << 10;      // input of a busy session; above this it is not read
+constexpr size_t handshake_bytes_max = 64 << 10;  // of a client ahead of its TLS handshake; above this it is not read
 
 // Bytes of the value that the session waits for.
 uint64_t missing_of(const Session& session) {
@@ -35,6 +36,13 @@ bool has_reply_under_way(SessionEnd why) {
     using enum SessionEnd;
     constexpr SessionEnd ends[] = {protocol_close, server_stopped, buffers_full, tls_failed};
     return std::ranges::find(ends, why) != std::end(ends);
+}
+
+std::unique_ptr<SocketIo> make_io(SocketEvents& events, TurnTimer& timer, WorkerCounters& counters, bool ring,
+                                  std::string& refusal) {
+    std::unique_ptr<SocketIo> io;
+    if (ring) io = make_ring_io(events, timer, counters, refusal);
+    return io != nullptr ? std::move(io) : make_event_io(events, timer, counters);
 }
 
 // By SessionProtocol.
@@ -63,16 +71,10 @@ Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& even
       events_(events),
       watch_(watch),
       replies_(replies),
-      tls_(tls),
-      wake_(std::move(wake)),
-      room_(context, list_, [this](Session& session) { end_hoarder(session); }, wake_) {
-    if (ring) io_ = make_ring_io(*this, timer, context.counters, refusal);
-    if (io_ == nullptr) io_ = make_event_io(*this, timer, context.counters);
+      io_(make_io(*this, timer, context.counters, ring, refusal)),
+      tls_(context, live, *io_, tls, wake),
+      room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
     context.room = &room_;
-}
-
-void Sessions::start(uint32_t worker) {
-    if (tls_ != nullptr && tls_->enabled()) handshake_thread_.emplace("tls " + std::to_string(worker), wake_).start();
 }
 
 void Sessions::end_doomed() {
@@ -110,11 +112,7 @@ void Sessions::open(NewConnection connection) {
         list_.reserve();
         auto session = std::make_unique<Session>(*io_, connection.fd, connection.protocol);
         session->address = std::move(connection.address);
-        if (connection.tls != TlsMode::plain) {
-            const int kernel_socket = io_->knows_kernel_tls() ? connection.fd : -1;
-            session->keep(context_.memory).tls = tls_->greet(kernel_socket, connection.tls, context_.memory);
-            session->tls()->session = session.get();
-        }
+        if (connection.tls != TlsMode::plain) tls_.greet(*session, connection.tls);
         session->state.admin = connection.admin;
         session->state.own = connection.own;
         grant_rights(context_, session->state);
@@ -126,7 +124,7 @@ void Sessions::open(NewConnection connection) {
         context_.now = node_now();
         session->last_command.store(context_.now, std::memory_order_relaxed);
         events_.opened(*session);
-        if (session->tls() != nullptr) handshakes_.add(*session, boottime_ns());
+        if (session->tls() != nullptr) tls_.begin(*session);
         list_.add(*session.release());
     } catch (const std::bad_alloc&) {
         ::close(connection.fd);
@@ -144,7 +142,7 @@ void Sessions::close(Session& session, SessionEnd why) {
     recorder_.put_down();
     recorder_.note(session_end_name(why).data(), session.state.fd);
     io_->leave(session);
-    if (session.tls() != nullptr) end_tls(session, why);
+    if (session.tls() != nullptr) tls_.end(session, why);
     list_.remove(session);
     events_.closed(session, why);
     if (context_.options.trace) trace_connection(session.state.fd, "connection closed.");
@@ -191,6 +189,15 @@ void Sessions::end_idle() {
     }
 }
 
+void Sessions::end_slow_handshakes() {
+    const uint64_t now_ns = boottime_ns();
+    while (Session* const session = tls_.slow_handshake(now_ns)) close(*session, SessionEnd::tls_timeout);
+}
+
+void Sessions::continue_handshakes() {
+    tls_.take_computed([this](Session& session) { queue(session); });
+}
+
 // As in a multi-get: prefetches for all before the first is read.
 void Sessions::coming(std::span<const std::string_view> inputs) {
     std::array<protocol::Key, proxy::LocalGet::prefetch_window> keys;
@@ -211,6 +218,51 @@ void Sessions::received(Session& session, std::string_view bytes, bool all) {
     session.drained = stopping_ && all;
     if (session.tls() != nullptr) [[unlikely]] return received_sealed(session, bytes);
     take_input(session, bytes);
+}
+
+// A handshake continues in the next turn, behind the sessions that are ready with it.
+void Sessions::received_sealed(Session& session, std::string_view bytes) {
+    if (session.is(SessionPhase::doomed) || session.next == Next::close) return;
+    if (!session.tls()->in_handshake()) return open_records(session, bytes);
+    if (!take_memory(session, [&] { session.tls()->keep(context_, bytes); })) return;
+    session.unserved = true;
+    room_.note_held(session);
+    if (session.tls()->kept() > handshake_bytes_max && session.input == SessionInput::open) pause(session);
+    if (session.is(SessionPhase::open) && session.tls()->stage() == TlsSession::Stage::none) queue(session);
+}
+
+void Sessions::open_records(Session& session, std::string_view bytes) {
+    const bool in_handshake = session.in_tls_handshake();
+    TlsLayer::Opened opened;
+    if (!take_memory(session, [&] { opened = tls_.open(session, bytes); })) return;
+    if (opened.fails.has_value()) return close(session, *opened.fails);
+    if (opened.unsent && !session.is(SessionPhase::writing) && !begin_writing(session))
+        return close(session, SessionEnd::no_memory);
+    if (opened.computing) return;
+    const auto identify_client = [&] {
+        const std::string name = session.tls()->client_name();
+        if (!name.empty()) identify(context_, session.state, name);
+    };
+    if (opened.handshake_ended && !take_memory(session, identify_client)) return;
+    const bool may_resume = in_handshake && session.is(SessionPhase::open) && session.next == Next::more;
+    if (may_resume && !unpause(session)) return;
+    room_.note_held(session);
+    if (!opened.plain.empty() && !take_input(session, opened.plain)) return;
+    if (opened.ended) return input_ended(session, 0);
+    continue_ended(session, opened.plain.empty());
+}
+
+// After records were opened: the next step of a session that waits for no further bytes.
+void Sessions::continue_ended(Session& session, bool nothing_opened) {
+    if (!session.is(SessionPhase::open)) return;
+    if (session.input == SessionInput::ended) {
+        if (session.unserved)
+            queue(session);
+        else
+            send_replies(session);
+    } else if (nothing_opened && stopping_ && !session.busy()) {
+        send_replies(session);
+    }
 }
 
 bool Sessions::take_input(Session& session, std::string_view bytes) {

@@ -2,7 +2,7 @@
 // Sessions: opens a worker's sessions, serves what they receive, sends the replies, and ends them.
 //
 // The engine works on received bytes in a shared buffer, and all replies leave in one piece. Leftovers move to the session
-// (N1). The SocketIo moves the bytes.
+// (N1). The SocketIo moves the bytes; with TLS they pass the TlsLayer.
 //
 // Owner: a worker. One thread.
 // W2  Accesses seen by lock-free reads reach the node before the replies they belong to are sent.
@@ -15,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,11 +22,10 @@
 #include "base/recorder.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
-#include "daemon/session/handshake_thread.h"
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
 #include "daemon/session/socket_io.h"
-#include "daemon/session/tls.h"
+#include "daemon/session/tls_layer.h"
 #include "daemon/stats/watch_hub.h"
 #include "daemon/stats/worker_counters.h"
 
@@ -52,12 +50,7 @@ class Sessions final : public SocketEvents {
              TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls);
 
     SocketIo& io() { return *io_; }
-
-    // Before the worker's thread runs. Throws std::system_error.
-    void start(uint32_t worker);
-    // At its end: wake is not called any more.
-    void stop_computing() noexcept { handshake_thread_.reset(); }
-    void steps_computed();
+    TlsLayer& tls() { return tls_; }
 
     // Without memory the connection is closed.
     void open(NewConnection connection);
@@ -65,10 +58,10 @@ class Sessions final : public SocketEvents {
     void deliver(Session& session);
     // Ends sessions without a request for idle_timeout_s.
     void end_idle();
-    // Ends sessions whose TLS handshakes have lasted for tls_handshake_timeout_s. When the next one is due, on boottime_ns();
-    // UINT64_MAX: never.
+    // Ends sessions whose TLS handshakes have lasted for tls_handshake_timeout_s.
     void end_slow_handshakes();
-    uint64_t handshake_due_ns() const;
+    // Continues handshakes whose step another thread has computed, in the sessions' turns.
+    void continue_handshakes();
     // Ends sessions that hold the memory that other workers want, and those that are doomed.
     void end_as_asked() {
         room_.end_as_asked([this] { read_clock(); });
@@ -105,17 +98,9 @@ class Sessions final : public SocketEvents {
     void end_hoarder(Session& session);
     bool begin_writing(Session& session);
     void written(Session& session);
-    // With TLS (daemon/session/sessions_tls.cc).
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
-    void drop_step(TlsSession& tls);
-    TlsSession::Outcome shake_hands(Session& session, HandshakeThread::Steps& begun);
     void continue_ended(Session& session, bool nothing_opened);
-    bool handshake_ended(Session& session);
-    Sent seal_replies(Session& session, bool tell);
-    Sent pass_sealed(Session& session, bool tell);
-    void end_tls(Session& session, SessionEnd why);
-    static WatchHub::Seal sealer_of(const Session& session);
     void send_at_once(Session& session, std::string_view bytes);
     void pause(Session& session, SessionInput why = SessionInput::paused);
     void queue(Session& session) {
@@ -124,7 +109,6 @@ class Sessions final : public SocketEvents {
 
     // These return false when the session is gone.
     bool take_input(Session& session, std::string_view bytes);
-    bool write_sealed(Session& session);
     bool serve(Session& session, std::string_view input, bool stashed);
     Progress serve_locked(Session& session, std::string_view input);
     bool stash(Session& session, std::string_view rest, bool stashed);
@@ -155,13 +139,8 @@ class Sessions final : public SocketEvents {
     WatchHub& watch_;
     ReplyPool& replies_;
     OutBuffer out_;  // the replies to the session being served
-    const TlsKeys* const tls_;
-    OutBuffer opened_;  // what the records of a TLS session held
-    OutBuffer sealed_;  // records for it
-    std::unique_ptr<SocketIo> io_;
-    TlsHandshakes handshakes_;
-    const std::function<void()> wake_;
-    std::optional<HandshakeThread> handshake_thread_;  // with TLS
+    const std::unique_ptr<SocketIo> io_;
+    TlsLayer tls_;
     SessionList list_;
     RoomKeeper room_;
     bool stopping_ = false;

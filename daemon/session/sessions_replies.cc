@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <optional>
 
 #include "daemon/commands/sasl.h"
 #include "daemon/session/sessions.h"
@@ -25,7 +26,7 @@ bool Sessions::send_replies(Session& session) {
     if (out_.empty() && !tell) return after_sending(session);
     const size_t size = out_.leaves();
     Sent sent{Sent::failed};
-    const auto send = [&] { sent = session.seals() ? seal_replies(session, tell) : io_->send(session, out_, tell); };
+    const auto send = [&] { sent = session.seals() ? tls_.send(session, out_, tell) : io_->send(session, out_, tell); };
     if (!take_memory(session, send)) return false;
     if (sent.how == Sent::failed) {
         out_.clear(out_bytes_kept);
@@ -160,7 +161,7 @@ bool Sessions::become_watcher(Session& session) {
     io_->before_giving_away();
     auto closed = [&events = events_, admin = session.state.admin] { events.descriptor_closed(admin); };
     bool adopted = false;
-    const auto give = [&] { adopted = watch_.adopt(session.state.fd, session.watch_flags, closed, sealer_of(session)); };
+    const auto give = [&] { adopted = watch_.adopt(session.state.fd, session.watch_flags, closed, TlsLayer::sealer_of(session)); };
     if (!take_memory(session, give)) return false;
     if (adopted) {
         if (session.tls() != nullptr) session.unfinished->tls.reset();  // the watcher's from here on
@@ -185,7 +186,11 @@ void Sessions::writable(Session& session) {
     read_clock();
     list_.touch(session, context_.now);
     if (session.seals()) {
-        if (write_sealed(session)) written(session);
+        if (io_->has_queued(session)) return;  // an earlier record (T3)
+        std::optional<SessionEnd> fails;
+        if (!take_memory(session, [&] { fails = tls_.write(session); })) return;
+        if (fails.has_value()) return close(session, *fails);
+        if (TlsLayer::all_taken(session)) written(session);
         return;
     }
     const ssize_t sent = session.unfinished->send(session.state.fd);
@@ -220,6 +225,17 @@ void Sessions::tell_full(Session& session, bool writes) {
     send_at_once(session, "SERVER_ERROR out of memory reading request\r\n");
 }
 
+// Past all queues, for a session that ends.
+void Sessions::send_at_once(Session& session, std::string_view bytes) {
+    OutBuffer sealed;
+    if (session.seals()) {
+        if (session.tls()->has_unsent() || !session.tls()->seal(bytes, sealed)) return;
+        bytes = sealed.own();
+    }
+    const ssize_t sent = ::send(session.state.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) context_.counters.bytes_written.add(uint64_t(sent));
+}
+
 void Sessions::refuse(Session& session) {
     tell_full(session, !out_.empty() || session.is(SessionPhase::writing) || session.next == Next::dump);
     out_.clear(0);
@@ -233,8 +249,7 @@ void Sessions::end_hoarder(Session& session) {
     const bool attempts = session.unfinished != nullptr && session.unfinished->exchange != nullptr;
     tell_full(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record && !attempts));
     if (session.tls() != nullptr) {
-        drop_step(*session.tls());
-        session.tls()->drop_buffers();
+        tls_.drop_buffers(session);
         session.unfinished->drop();
     } else {
         session.unfinished.reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TLS of clients' connections (-Z), by OpenSSL. TlsKeys: the certificate, its key and the rules for clients' certificates.
-// TlsSession: the TLS of one connection. It works in memory: Sessions passes what a socket received to open(), and sends what
-// open() and seal() append to `sealed` (daemon/session/sessions_tls.cc). With ssl_kernel_tls OpenSSL sends the handshake itself,
+// TlsSession: the TLS of one connection. It works in memory: TlsLayer passes what a socket received to open(), and sends what
+// open() and seal() append to `sealed` (daemon/session/tls_layer.h). With ssl_kernel_tls OpenSSL sends the handshake itself,
 // then gives the keys for replies to the kernel; if the kernel refuses them, all is as without the option.
 //
 // Owner: TlsKeys: main; any thread calls it. TlsSession: its session, then a watcher; one thread at a time, and beside it the one

@@ -59,7 +59,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
 Worker::~Worker() { CHECK(!thread_.joinable()); }
 
 void Worker::start() {
-    sessions_.start(options_.number);
+    sessions_.tls().start(options_.number);
     thread_ = std::thread([this] { run(); });
 }
 
@@ -83,7 +83,7 @@ void Worker::run() {
         sessions_.end_doomed();  // those doomed by answers from nodes
     } while (!sessions_.ended() || !datagrams_.ended());
     sessions_.drop_output();
-    sessions_.stop_computing();
+    sessions_.tls().stop();
     datagrams_.end_all();
     if (steps_ != nullptr) steps_->stop();
     if (links_ != nullptr) {
@@ -130,7 +130,7 @@ void Worker::end_tick() {
 uint64_t Worker::timer_at_ns() {
     const uint64_t nodes_at_ns = links_ != nullptr ? links_->timer_at_ns() : UINT64_MAX;
     const uint64_t steps_at_ns = steps_ != nullptr ? steps_->timer_at_ns() : UINT64_MAX;
-    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, steps_at_ns, sessions_.handshake_due_ns()});
+    return std::min({idle_check_at_ns_, stopped_at_ns_, nodes_at_ns, steps_at_ns, sessions_.tls().due_ns()});
 }
 
 void Worker::timer_due() {
@@ -141,7 +141,7 @@ void Worker::timer_due() {
         set_idle_check();
         sessions_.end_idle();
     }
-    if (sessions_.handshake_due_ns() <= now_ns) sessions_.end_slow_handshakes();
+    if (sessions_.tls().due_ns() <= now_ns) sessions_.end_slow_handshakes();
     if (stopped_at_ns_ > now_ns) return;
     stopped_at_ns_ = UINT64_MAX;
     sessions_.end_all();
@@ -153,7 +153,7 @@ void Worker::set_idle_check() { idle_check_at_ns_ = options_.idle_timeout_s != 0
 void Worker::woken() {
     Inbox::Mail mail = inbox_.take();
     for (const Inbox::Change& change : mail.changes) carry_out(change);
-    sessions_.steps_computed();
+    sessions_.continue_handshakes();
     for (NewConnection& connection : mail.connections) sessions_.open(std::move(connection));
     if (!mail.stop || sessions_.stopping()) return;
     stopped_at_ns_ = boottime_ns() + stop_deadline_ns;
