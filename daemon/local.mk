@@ -11,6 +11,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/binary_store.cc \
 	daemon/commands/cluster_list.h \
 	daemon/commands/disk_gets.h \
+	daemon/commands/key_passes.cc \
+	daemon/commands/key_passes.h \
 	daemon/commands/meta_engine.cc \
 	daemon/commands/meta_engine.h \
 	daemon/commands/meta_get.cc \

@@ -8,8 +8,8 @@
 
 #include "base/broken.h"
 #include "base/node_clock.h"
+#include "base/random_word.h"
 #include "daemon/engine/links.h"
-#include "protocol/key_list.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {
@@ -32,10 +32,6 @@ constexpr uint64_t again_ns = 10'000'000;  // a newer list arrives within this t
 constexpr uint32_t tries_max = 100;
 constexpr uint64_t hold_age_ns = 5'000'000'000;
 constexpr uint64_t closed_ns = (protocol::CopiesOp::closed_s - 5) * UINT64_C(1'000'000'000);
-// A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
-constexpr uint32_t rounds_max = 20;
-constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
-constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 // A recache token stays at the primary.
 bool is_mutation(const protocol::RequestOp& op) {
@@ -49,6 +45,16 @@ bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hi
 bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win || meta.win_sent; }
 
 }  // namespace
+
+struct Replicas::Completion {
+    Replicas* replicas;
+    uint64_t number;  // of a try, as of MissingCopies; 0: of a pass
+};
+
+Replicas::Replicas(ReplyPool& replies, Context& context)
+    : SteppedRequests(replies, context),
+      passes_(replies, context, [this](std::string_view key) { complete(key, /* number= */ 0); }),
+      missing_(random_word()) {}
 
 bool Replicas::takes_gets(std::string_view) const { return context_.router.links().peers().refills(); }
 
@@ -131,7 +137,7 @@ bool Replicas::again_later(Request& request, const ReplySlot& slot) {
 }
 
 void Replicas::timer_due() {
-    if (portion_at_ns_ <= boottime_ns()) ask_portion();
+    passes_.timer_due();
     complete_missing();
     if (again_at_ns_ > boottime_ns()) return;
     again_at_ns_ = UINT64_MAX;
@@ -143,7 +149,8 @@ void Replicas::stop() {
     stopped_ = true;
     waiting_.clear();
     missing_.clear();
-    again_at_ns_ = portion_at_ns_ = UINT64_MAX;
+    again_at_ns_ = UINT64_MAX;
+    passes_.stop();
     SteppedRequests::stop();
 }
 
@@ -200,7 +207,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
         return answer(request, GetReply());
     if (!list_is_same(request)) return give_up_refill(request);
     keep_found(request, reply->meta, slot.value());
-    if (request.completes) portion_bytes_ += slot.value().size();
+    if (request.completes) passes_.count_copied(slot.value().size());
     ask_links(request, fill_op(request), {}, step(&Replicas::fill_answered));
 }
 
@@ -220,12 +227,6 @@ void Replicas::give_up_refill(Request& request) { request.completes ? fail_to_co
 
 // ---- missing copies (C5, C7) ---------------------------------------------------------------------------
 
-struct Replicas::PassRecord {
-    Replicas* replicas;
-    uint64_t change = 0;  // of a portion
-    uint64_t number = 0;  // of a try, as of MissingCopies
-};
-
 // The first node has the item.
 void Replicas::second_looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
@@ -234,11 +235,11 @@ void Replicas::second_looked(Request& request, ReplySlot& slot) {
 }
 
 // Available in the end: the key has both items, or needs none.
-void Replicas::complete(std::string_view key, uint64_t number, ReplySlot::Complete then) {
+void Replicas::complete(std::string_view key, uint64_t number) {
     GetOp op;
     op.key = {key, 0};
     op.peek = true;
-    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, 0, number}, then);
+    const Ticket ticket = replies_.open_own(/* session= */ 0, Completion{this, number}, &Replicas::completed);
     try {
         submit_own(op, ticket);
     } catch (const std::bad_alloc&) {
@@ -259,7 +260,7 @@ void Replicas::complete_later(const Request& request) noexcept {
 
 void Replicas::complete_missing() noexcept {
     try {
-        for (const MissingCopies::Try& one : missing_.take_due(boottime_ns())) complete(one.key, one.number, &Replicas::completed);
+        for (const MissingCopies::Try& one : missing_.take_due(boottime_ns())) complete(one.key, one.number);
     } catch (const std::bad_alloc&) {
         missing_.clear();
         context_.router.links().want_pass();
@@ -267,84 +268,15 @@ void Replicas::complete_missing() noexcept {
 }
 
 void Replicas::completed(ReplySlot& slot, const ReplyTarget&) {
-    const PassRecord record = slot.record<PassRecord>();
-    record.replicas->missing_.done(record.number, slot.available(), boottime_ns());
+    const auto [replicas, number] = slot.record<Completion>();
+    if (number == 0) return replicas->passes_.key_completed();
+    replicas->missing_.done(number, slot.available(), boottime_ns());
 }
 
 void Replicas::fail_to_complete(Request& request) {
     complete_later(request);
     end_hold(request);
     fail(request, "the key has no copy");
-}
-
-void Replicas::end_tick() {
-    Links& links = context_.router.links();
-    if (links.number() != 0) return;
-    const bool changed = links.last_change() != change_;
-    if (!changed && !links.take_wanted_pass()) [[likely]] return;
-    if (!changed) {
-        missed_ = true;
-        const bool rests = portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0;
-        if (rests) portion_at_ns_ = boottime_ns() + settle_ns;
-        return;
-    }
-    change_ = links.last_change();
-    rounds_ = 0;
-    place_ = 0;
-    begun_ = missed_ = false;
-    portion_at_ns_ = settled_at_ns_ = boottime_ns() + settle_ns;
-}
-
-void Replicas::ask_portion() {
-    using What = protocol::CopiesOp::What;
-    portion_at_ns_ = UINT64_MAX;
-    Links& links = context_.router.links();
-    if (asked_ || keys_left_ != 0 || !links.peers().has_copies()) return;
-    if (place_ >= links.nodes()) {
-        if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
-        place_ = 0;
-        portion_at_ns_ = boottime_ns() + round_ns;
-        return;
-    }
-    const Ticket ticket = replies_.open_own(/* session= */ 0, PassRecord{this, change_}, &Replicas::pass_answered);
-    asked_ = true;
-    try {
-        links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
-}
-
-void Replicas::pass_answered(ReplySlot& slot, const ReplyTarget&) {
-    const PassRecord record = slot.record<PassRecord>();
-    record.replicas->portion_answered(slot, record);
-}
-
-void Replicas::portion_answered(ReplySlot& slot, const PassRecord& record) {
-    asked_ = false;
-    if (stopped_) return;
-    std::string_view text = slot.available() ? slot.value() : std::string_view();
-    const bool goes_on = !text.empty() && text[0] != 0;
-    if (!text.empty()) text.remove_prefix(1);
-    if (record.change == change_) {
-        missed_ = missed_ || !slot.available();
-        begun_ = goes_on;
-        if (!goes_on) place_++;
-    }
-    keys_left_ = 1;
-    portion_bytes_ = 0;
-    protocol::each_key(text, [this](std::string_view key) {
-        keys_left_++;
-        complete(key, /* number= */ 0, &Replicas::key_completed);
-    });
-    portion_ended();
-}
-
-void Replicas::key_completed(ReplySlot& slot, const ReplyTarget&) { slot.record<PassRecord>().replicas->portion_ended(); }
-
-void Replicas::portion_ended() {
-    if (--keys_left_ != 0 || stopped_) return;
-    portion_at_ns_ = std::max(boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte, settled_at_ns_);
 }
 
 // ---- a mutation ---------------------------------------------------------------------------------------
@@ -434,7 +366,7 @@ void Replicas::looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply == nullptr) return lose_copy(request);
     if (!is_hit(*reply) || has_tokens(reply->meta)) return release(request);
-    if (request.completes) portion_bytes_ += slot.value().size();
+    if (request.completes) passes_.count_copied(slot.value().size());
     copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
 }
 

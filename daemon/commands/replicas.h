@@ -18,8 +18,8 @@
 //     ended connection keeps no bytes for so long. A completion (C5) executes none: its hold is short.
 // C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they do not keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
-// C5  After a change of the list, one worker completes the pairs: nodes list their keys (node/service/key_pass.h). Of a key
-//     with one item the worker stores the other, with a hold or a mark as above.
+// C5  After a change of the list, one worker completes the pairs of all keys that nodes list (KeyPasses). Of a key with one item
+//     the worker stores the other, with a hold or a mark as above.
 // C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
 // C7  Two mutations may overlap, or a node may not reply: then no copy is stored. The worker completes it later, as in C5. It looks
 //     again until the key has a copy, or every hold from before has ended (MissingCopies).
@@ -30,7 +30,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/random_word.h"
+#include "daemon/commands/key_passes.h"
 #include "daemon/commands/missing_copies.h"
 #include "daemon/commands/stepped_requests.h"
 
@@ -41,12 +41,12 @@ class Replicas final : public SteppedRequests {
     static constexpr uint32_t hold_s = 600, completion_hold_s = 10;
 
     // Both outlive this.
-    Replicas(ReplyPool& replies, Context& context) : SteppedRequests(replies, context), missing_(random_word()) {}
+    Replicas(ReplyPool& replies, Context& context);
 
     bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
     bool takes_gets(std::string_view key) const override;
-    void end_tick() override;
-    uint64_t timer_at_ns() const override { return std::min({again_at_ns_, portion_at_ns_, missing_.next_ns()}); }
+    void end_tick() override { passes_.end_tick(); }
+    uint64_t timer_at_ns() const override { return std::min({again_at_ns_, passes_.due_ns(), missing_.next_ns()}); }
     void timer_due() override;
     void stop() override;
 
@@ -89,31 +89,15 @@ class Replicas final : public SteppedRequests {
     void released(Request&, ReplySlot&) {}
     void lose_copy(Request& request);
 
-    struct PassRecord;
+    struct Completion;
     void second_looked(Request& request, ReplySlot& slot);
-    void complete(std::string_view key, uint64_t number, ReplySlot::Complete then);
+    void complete(std::string_view key, uint64_t number);
     void complete_later(const Request& request) noexcept;
     void complete_missing() noexcept;
     void fail_to_complete(Request& request);
     static void completed(ReplySlot& slot, const ReplyTarget&);
-    void ask_portion();
-    void portion_answered(ReplySlot& slot, const PassRecord& record);
-    static void pass_answered(ReplySlot& slot, const ReplyTarget&);
-    static void key_completed(ReplySlot& slot, const ReplyTarget&);
-    void portion_ended();
 
-    // Of the passes over the nodes' keys (C5).
-    uint64_t change_ = 0;          // Links::last_change() of the last passes
-    size_t place_ = 0;             // of the node whose pass is under way, or begins next
-    bool begun_ = false;
-    bool missed_ = false;          // a node did not reply: another round follows
-    uint32_t rounds_ = 0;
-    uint32_t keys_left_ = 0;       // of the portion
-    uint64_t portion_bytes_ = 0;
-    uint64_t portion_at_ns_ = UINT64_MAX;
-    uint64_t settled_at_ns_ = 0;   // no pass for a change begins before: a node takes two soon one after the other for one (K2)
-    bool asked_ = false;           // a portion was asked for
-
+    KeyPasses passes_;  // C5
     MissingCopies missing_;  // C7
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;

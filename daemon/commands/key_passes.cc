@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/commands/key_passes.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/node_clock.h"
+#include "daemon/engine/links.h"
+#include "protocol/key_list.h"
+#include "protocol/op.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+// A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
+constexpr uint32_t rounds_max = 20;
+constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
+constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
+
+}  // namespace
+
+struct KeyPasses::Record {
+    KeyPasses* passes;
+    uint64_t change;
+};
+
+void KeyPasses::end_tick() {
+    Links& links = context_.router.links();
+    if (links.number() != 0) return;
+    const bool changed = links.last_change() != change_;
+    if (!changed && !links.take_wanted_pass()) [[likely]] return;
+    if (!changed) {
+        missed_ = true;
+        const bool rests = portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0;
+        if (rests) portion_at_ns_ = boottime_ns() + settle_ns;
+        return;
+    }
+    change_ = links.last_change();
+    rounds_ = 0;
+    place_ = 0;
+    begun_ = missed_ = false;
+    portion_at_ns_ = settled_at_ns_ = boottime_ns() + settle_ns;
+}
+
+void KeyPasses::timer_due() {
+    if (portion_at_ns_ <= boottime_ns()) ask_portion();
+}
+
+void KeyPasses::stop() {
+    stopped_ = true;
+    portion_at_ns_ = UINT64_MAX;
+}
+
+void KeyPasses::ask_portion() {
+    using What = protocol::CopiesOp::What;
+    portion_at_ns_ = UINT64_MAX;
+    Links& links = context_.router.links();
+    if (asked_ || keys_left_ != 0 || !links.peers().has_copies()) return;
+    if (place_ >= links.nodes()) {
+        if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
+        place_ = 0;
+        portion_at_ns_ = boottime_ns() + round_ns;
+        return;
+    }
+    const auto answered = [](ReplySlot& slot, const ReplyTarget&) {
+        const Record record = slot.record<Record>();
+        record.passes->portion_answered(slot, record.change);
+    };
+    const Ticket ticket = replies_.open_own(/* session= */ 0, Record{this, change_}, answered);
+    asked_ = true;
+    try {
+        links.ask(protocol::CopiesOp{begun_ ? What::next_keys : What::begin_pass}, place_, ticket);
+    } catch (const std::bad_alloc&) {
+        replies_.unavailable(ticket);
+    }
+}
+
+void KeyPasses::portion_answered(const ReplySlot& slot, uint64_t change) {
+    asked_ = false;
+    if (stopped_) return;
+    std::string_view text = slot.available() ? slot.value() : std::string_view();
+    const bool goes_on = !text.empty() && text[0] != 0;
+    if (!text.empty()) text.remove_prefix(1);
+    if (change == change_) {
+        missed_ = missed_ || !slot.available();
+        begun_ = goes_on;
+        if (!goes_on) place_++;
+    }
+    keys_left_ = 1;
+    portion_bytes_ = 0;
+    protocol::each_key(text, [this](std::string_view key) {
+        keys_left_++;
+        complete_(key);
+    });
+    key_completed();  // the one that stands for this loop
+}
+
+void KeyPasses::key_completed() {
+    if (--keys_left_ != 0 || stopped_) return;
+    portion_at_ns_ = std::max(boottime_ns() + portion_ns + portion_bytes_ * ns_per_byte, settled_at_ns_);
+}
+
+}  // namespace farcached::daemon
