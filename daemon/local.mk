@@ -119,6 +119,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/http_pages.h \
 	daemon/farnode/loop.cc \
 	daemon/farnode/loop.h \
+	daemon/farnode/loop_inbox.cc \
+	daemon/farnode/loop_inbox.h \
 	daemon/farnode/run.cc \
 	daemon/farnode/run.h \
 	daemon/farnode/server.cc \

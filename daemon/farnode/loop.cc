@@ -52,7 +52,7 @@ EventBase make_event_base() {
 
 Loop::Loop(ServiceShared& shared) : shared_(shared), base_(make_event_base()) {
     active_.reserve(2);
-    event_assign(&wake_event_, base_.get(), waker_.fd(), EV_READ | EV_PERSIST, on_wake, this);
+    event_assign(&wake_event_, base_.get(), inbox_.fd(), EV_READ | EV_PERSIST, on_wake, this);
     event_add(&wake_event_, nullptr);
     event_assign(&deadline_event_, base_.get(), -1, 0, on_deadline, this);
     if (!shared.node.config().has_tiers()) return;
@@ -66,35 +66,13 @@ Loop::~Loop() {
     while (!connections_.empty()) remove(connections_.front());
     if (away_ != nullptr) event_del(&away_event_);
     base_.reset();
+    (void)inbox_.take();  // services that came too late use away_
 }
 
 void Loop::start() { thread_ = std::thread(&Loop::run, this); }
 
 void Loop::join() {
     if (thread_.joinable()) thread_.join();
-}
-
-void Loop::give(Arrival arrival) {
-    {
-        std::lock_guard hold(lock_);
-        arriving_.push_back(std::move(arrival));
-    }
-    waker_.wake();
-}
-
-void Loop::stop(protocol::Goodbye why, uint32_t patience_ms) {
-    {
-        std::lock_guard hold(lock_);
-        order_ = StopOrder{why, patience_ms};
-    }
-    waker_.wake();
-}
-
-void Loop::pass() {
-    std::unique_lock hold(lock_);
-    const uint64_t wanted = ++passes_wanted_;
-    waker_.wake();
-    passed_.wait(hold, [&] { return passes_ >= wanted; });
 }
 
 // ---- the thread ---------------------------------------------------------------------------------------
@@ -109,15 +87,14 @@ void Loop::run() {
         go_on();
         busy = linger();
     }
-    std::lock_guard hold(lock_);
-    passes_ = UINT64_MAX;
-    passed_.notify_all();
+    inbox_.shut();
 }
 
 void Loop::on_wake(evutil_socket_t, short, void* argument) {
     Loop& loop = *static_cast<Loop*>(argument);
-    loop.waker_.take();
-    loop.take_orders();
+    LoopInbox::Orders orders = loop.inbox_.take();
+    for (Arrival& arrival : orders.arriving) loop.open(std::move(arrival));
+    if (orders.stop) loop.begin_stop(orders.stop->why, orders.stop->patience_ms);
     loop.end_ousted();
     loop.end_revoked();
 }
@@ -134,22 +111,6 @@ void Loop::on_away(evutil_socket_t, short, void* argument) {
 void Loop::on_ready(evutil_socket_t, short, void* argument) {
     Connection& connection = *static_cast<Connection*>(argument);
     connection.loop.turn(connection);
-}
-
-void Loop::take_orders() {
-    std::vector<Arrival> arriving;
-    std::optional<StopOrder> order;
-    {
-        std::lock_guard hold(lock_);
-        arriving.swap(arriving_);
-        order = std::exchange(order_, std::nullopt);
-        if (passes_ < passes_wanted_) {
-            passes_ = passes_wanted_;
-            passed_.notify_all();
-        }
-    }
-    for (Arrival& arrival : arriving) open(std::move(arrival));
-    if (order) begin_stop(order->why, order->patience_ms);
 }
 
 // Closes the connection if memory is short.
@@ -222,26 +183,17 @@ void Loop::on_due(evutil_socket_t, short, void* argument) {
     connection.loop.settle(connection);
 }
 
-void Loop::wake_for_ousted() {
-    if (!ousted_.exchange(true)) waker_.wake();
-}
-
 void Loop::end_ousted() {
-    if (!ousted_.exchange(false)) return;
+    if (!inbox_.take_ousted()) return;
     for (auto at = connections_.begin(); at != connections_.end();) {
         Connection& connection = *at++;
         if (connection.service->is_ousted()) turn(connection);
     }
 }
 
-void Loop::keys_changed() {
-    keys_changed_.store(true);
-    waker_.wake();
-}
-
 // A proof is checked by the ring's present keys, so after this loop no connection has a removed one.
 void Loop::end_revoked() {
-    if (!keys_changed_.exchange(false)) return;
+    if (!inbox_.take_keys_changed()) return;
     for (auto at = connections_.begin(); at != connections_.end();) {
         Connection& connection = *at++;
         with_memory(connection, [&] { connection.service->check_key(); });

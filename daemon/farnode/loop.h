@@ -2,8 +2,7 @@
 // Loop: a thread of farnode with an event loop and the connections assigned to it.
 //
 // Owner: a FarnodeServer.
-// L1  Only the loop's thread uses a Loop, except for give(), stop(), join(), pass(), wake_for_ousted(), the LoopWaker and the
-//     counters.
+// L1  Only the loop's thread uses a Loop, except for inbox(), start(), join(), make_service() and the counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) while exactly one connection is active, and those whose channel looks for input (looking_).
 // L4  Each pass serves all ready connections, and each that wants a step, and one of those that look, in turn.
@@ -13,18 +12,15 @@
 #include <event2/event_struct.h>
 
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/recorder.h"
+#include "daemon/farnode/loop_inbox.h"
 #include "fabric/channel.h"
 #include "node/service/away_values.h"
 #include "node/service/service.h"
@@ -40,14 +36,7 @@ using EventBase = std::unique_ptr<event_base, FreeEventBase>;
 // Throws std::system_error.
 EventBase make_event_base();
 
-// A connection on its way to a loop.
-struct Arrival {
-    std::unique_ptr<NodeService> service;  // made for the loop that receives it
-    std::unique_ptr<fabric::Channel> channel;
-    protocol::RegionAccess access = protocol::RegionAccess::none;
-};
-
-class Loop final : public OustedWaker {
+class Loop final {
   public:
     // `shared` outlives this. Throws std::system_error.
     explicit Loop(ServiceShared& shared);
@@ -56,16 +45,11 @@ class Loop final : public OustedWaker {
     Loop& operator=(const Loop&) = delete;
 
     void start();
-    std::unique_ptr<NodeService> make_service() { return std::make_unique<NodeService>(shared_, counters_, this, away_.get()); }
-    void give(Arrival arrival);
-    process::Watched watched(std::string name) { return waker_.watched(std::move(name)); }
-    // Sends a goodbye to every proxy; ends when all have disconnected, or after patience_ms.
-    void stop(protocol::Goodbye why, uint32_t patience_ms);
+    LoopInbox& inbox() { return inbox_; }
+    std::unique_ptr<NodeService> make_service() {
+        return std::make_unique<NodeService>(shared_, counters_, &inbox_, away_.get());
+    }
     void join();
-    // Returns when each step of a connection that began before has ended. After start(), from any thread but the loop's.
-    void pass();
-    // The node's keys have changed (KeyRing). Any thread.
-    void keys_changed();
 
     const ServiceCounters& counters() const { return counters_; }
 
@@ -80,8 +64,6 @@ class Loop final : public OustedWaker {
     static void on_away(evutil_socket_t, short, void* loop);
 
     void run();
-    void take_orders();
-    void wake_for_ousted() override;
     void end_ousted();
     void end_revoked();
     void open(Arrival arrival);
@@ -101,7 +83,7 @@ class Loop final : public OustedWaker {
     Recorder recorder_{"loop"};
     ServiceShared& shared_;
     ServiceCounters counters_;
-    process::LoopWaker waker_;
+    LoopInbox inbox_;
     process::LimitedLines arrivals_, older_, no_memory_lines_;
     std::string older_told_;  // the last proxy of an older version that was logged
     std::array<process::LimitedLines, size_t(ServiceEnd::count)> ends_;
@@ -116,19 +98,6 @@ class Loop final : public OustedWaker {
     std::vector<Connection*> looking_;   // input may arrive without an event (fabric::Channel::looks())
     size_t look_next_ = 0;               // in looking_
     bool stopping_ = false, given_up_ = false;
-    std::atomic<bool> ousted_{false};    // a connection must be ended
-    std::atomic<bool> keys_changed_{false};
-
-    struct StopOrder {
-        protocol::Goodbye why;
-        uint32_t patience_ms;
-    };
-    std::mutex lock_;
-    std::vector<Arrival> arriving_;   // under lock_
-    std::optional<StopOrder> order_;  // under lock_
-    uint64_t passes_wanted_ = 0;      // under lock_
-    uint64_t passes_ = 0;             // under lock_
-    std::condition_variable passed_;
 };
 
 }  // namespace farcached::node

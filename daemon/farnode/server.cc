@@ -77,7 +77,7 @@ void FarnodeServer::change(uint32_t greeting_ms, double report_share, uint64_t m
 
 void FarnodeServer::use_keys(std::shared_ptr<const protocol::AuthKeys> keys) {
     shared_.keys.use(std::move(keys));
-    for (auto& loop : loops_) loop->keys_changed();
+    for (auto& loop : loops_) loop->inbox().keys_changed();
 }
 
 void FarnodeServer::start() {
@@ -107,7 +107,7 @@ std::string FarnodeServer::places() const {
 std::vector<process::Watched> FarnodeServer::watched() {
     std::vector<process::Watched> all;
     all.push_back(waker_.watched("the thread that accepts"));
-    for (size_t i = 0; i < loops_.size(); i++) all.push_back(loops_[i]->watched("loop " + std::to_string(i)));
+    for (size_t i = 0; i < loops_.size(); i++) all.push_back(loops_[i]->inbox().watched("loop " + std::to_string(i)));
     return all;
 }
 
@@ -119,7 +119,7 @@ void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {
     for (Listener& one : listeners_) event_del(&one.readable);
     listeners_.clear();
     admin_.reset();
-    for (auto& loop : loops_) loop->stop(why, patience_ms);
+    for (auto& loop : loops_) loop->inbox().stop(why, patience_ms);
     for (auto& loop : loops_) loop->join();
 }
 
@@ -180,7 +180,7 @@ void FarnodeServer::accept_from(Listener& from) try {
         if (arrival.channel == nullptr) return;
         next_loop_++;
         arrival.service->arrive(arrival.channel->source());
-        loop.give(std::move(arrival));
+        loop.inbox().give(std::move(arrival));
     }
 } catch (const std::bad_alloc&) {  // the accepted socket is closed; others wait in the kernel's queue
     counters_.ends[size_t(ServiceEnd::no_memory)].add(1);

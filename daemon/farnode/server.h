@@ -70,7 +70,7 @@ class FarnodeServer {
     void drop_items(NodeSeconds now) { flushes_.flush_early(now); }
     // After start() and before stop(): no request is executed any more that began before. From any thread but the loops'.
     void end_steps() {
-        for (auto& loop : loops_) loop->pass();
+        for (auto& loop : loops_) loop->inbox().pass();
     }
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);

@@ -112,10 +112,10 @@ bool runs(ServedNode& served, std::vector<Plan*> plans, Log& log, Condition&& co
         node::Arrival arrival;
         arrival.service = loop.make_service();
         arrival.channel = std::make_unique<BusyChannel>(*plan, log, *arrival.service);
-        loop.give(std::move(arrival));
+        loop.inbox().give(std::move(arrival));
     }
     const bool held = in_time(condition);
-    loop.stop(Goodbye::stopping, 0);
+    loop.inbox().stop(Goodbye::stopping, 0);
     loop.join();
     return held;
 }
