@@ -38,6 +38,7 @@ base_libbase_a_SOURCES = \
 	base/recorder.h \
 	base/result.h \
 	base/rpc_mode.h \
+	base/sanitizers.h \
 	base/secret.cc \
 	base/secret.h \
 	base/shared_epoch.h \

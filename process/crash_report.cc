@@ -16,12 +16,15 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <iterator>
+#include <span>
 
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/peer_address.h"
 #include "base/recorder.h"
+#include "base/sanitizers.h"
 #include "process/log.h"
 
 namespace farcached::process {
@@ -36,16 +39,8 @@ constexpr timespec wait_for{0, 100'000'000};
 constexpr int patience_ms = 1000;  // for the reader of stderr (Z3)
 constexpr std::string_view journal_mark = "<2>";  // critical
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int signals[] = {SIGABRT};
-#else
-constexpr int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-#endif
+constexpr int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+constexpr auto signals = std::span(crashes).first(has_asan || has_tsan ? 1 : std::size(crashes));  // a sanitizer reports the others
 
 // Written once by report_crashes(), before a handler can read it.
 char program_shown[128] = "";

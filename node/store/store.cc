@@ -8,6 +8,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/sanitizers.h"
 #include "node/store/impl.h"
 #include "node/store/stub.h"
 #include "protocol/words.h"
@@ -231,11 +232,8 @@ void Upload::append(std::string_view bytes) {
 }
 
 std::span<char> Upload::room() {
-#ifdef __SANITIZE_THREAD__
-    return {};  // kernel writes do not race with readers by atomic words, but TSan cannot tell
-#else
+    if constexpr (has_tsan) return {};  // TSan does not know that the kernel's writes do not race with readers by atomic words
     return {reinterpret_cast<char*>(place_->words) + place_->start + filled_, missing()};
-#endif
 }
 
 // Pads the last word with zeros.

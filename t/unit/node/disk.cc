@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/broken.h"
+#include "base/sanitizers.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/disk_fixture.h"
 
@@ -300,11 +301,7 @@ class Race {
     std::array<Entry, 200> entries_;
 };
 
-#ifdef __SANITIZE_THREAD__
-constexpr uint64_t race_steps = 5'000;
-#else
-constexpr uint64_t race_steps = 20'000;
-#endif
+constexpr uint64_t race_steps = has_tsan ? 5'000 : 20'000;
 
 // ---- with faults -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "node/memory/page_pool.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"
@@ -24,11 +25,6 @@ namespace {
 
 constexpr NodeSeconds at_start = 1000;
 // In functions of one thread ThreadSanitizer has nothing to find, and takes ten times as long: it runs only together().
-#ifdef __SANITIZE_THREAD__
-constexpr bool under_tsan = true;
-#else
-constexpr bool under_tsan = false;
-#endif
 constexpr PolicyKind leasing[] = {PolicyKind::pdla,        PolicyKind::s3fifo,     PolicyKind::clock,
                                   PolicyKind::fixed_lease, PolicyKind::approx_lru, PolicyKind::original,
                                   PolicyKind::pdla_paper};
@@ -431,7 +427,7 @@ void together(PolicyKind policy, bool resized) {
     std::atomic<NodeSeconds> now{at_start};
     std::atomic<uint64_t> refused{0};
     std::atomic<bool> enough{false};  // leases: when they stop depends on how the threads interleave
-    constexpr int threads = 3, steps = under_tsan ? 10'000 : 25'000;
+    constexpr int threads = 3, steps = has_tsan ? 10'000 : 25'000;
     const auto work = [&](uint64_t seed) {
         std::mt19937_64 dice(seed);
         static constexpr size_t sizes[] = {100, 3000, 20'000, 200'000};
@@ -475,7 +471,7 @@ void together(PolicyKind policy, bool resized) {
               int(leases.renewed), int(leases.drained), int(leases.stops), int(refused));
     fault(wrong_in(node, now, !resized));
     if (!resized) tap::is(refused.load(), 0u, name + ": no set is refused when several threads store");
-    tap::ok(leases.granted > 1000 && leases.renewed > (under_tsan ? 40 : 100), name + ": leases of several threads");
+    tap::ok(leases.granted > 1000 && leases.renewed > (has_tsan ? 40 : 100), name + ": leases of several threads");
 }
 
 void one_thread() {
@@ -504,7 +500,7 @@ void one_thread() {
 }  // namespace
 
 int main() {
-    if (!under_tsan) one_thread();
+    if (!has_tsan) one_thread();
     for (const PolicyKind policy : leasing)
         for (const bool resized : {false, true}) together(policy, resized);
     tap::is(wrong, 0, "nothing is lost, counted twice or reused too early");

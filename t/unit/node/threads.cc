@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "fabric/local_read.h"
 #include "fabric/remote_ptr.h"
 #include "fabric/validate.h"
@@ -25,11 +26,7 @@ using namespace farcached;
 
 namespace {
 
-#ifdef __SANITIZE_THREAD__
-constexpr int steps_least = 20'000;
-#else
-constexpr int steps_least = 100'000;
-#endif
+constexpr int steps_least = has_tsan ? 20'000 : 100'000;
 constexpr int steps_most = 50 * steps_least;
 constexpr uint64_t hits_least = 2000;  // of each way of reading
 constexpr int keys = 6;

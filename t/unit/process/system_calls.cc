@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "process/log.h"
 #include "process/system_calls.h"
 #include "t/lib/tap.h"
@@ -35,16 +36,7 @@ using namespace farcached;
 
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
-#if defined(SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+constexpr bool sanitized = has_asan || has_tsan;
 
 constexpr long rdma_request = 0xc0181b01;  // RDMA_VERBS_IOCTL
 
