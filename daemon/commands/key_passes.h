@@ -57,8 +57,8 @@ class KeyPasses {
     uint32_t keys_left_ = 0;       // of the portion
     uint64_t portion_bytes_ = 0;
     uint64_t portion_at_ns_ = UINT64_MAX;
-    uint64_t settled_at_ns_ = 0;   // no pass for a change begins before: a node takes two soon one after the other for one (K2)
-    bool asked_ = false;           // a portion was asked for
+    uint64_t settled_at_ns_ = 0;   // no pass for a change begins earlier (K2)
+    bool asked_ = false;           // this asked for a portion
     bool stopped_ = false;
 };
 

@@ -17,7 +17,7 @@
 //     no such right.
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
-//     that had weight 0 drops its items before it gets keys again: others had them meanwhile. A node with weight 0 refuses requests
+//     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
 //     of earlier lists as soon as etcd has acknowledged that weight. It does not while no other member has keys: no farcached
 //     can use that list.
 #pragma once

@@ -2,7 +2,7 @@
 // LoopInbox: what other threads want of a Loop: to take connections, to end ousted ones, to stop, to show that it runs.
 //
 // Owner: a Loop. Any thread may call what stands above "the loop's thread".
-// B1  Whatever was put in before a wake-up is seen by the loop after the take() that follows it.
+// B1  The take() after a wake-up returns all that other threads put in before it.
 // B2  pass() returns only after a later take(): by then each step of a connection that began before has ended.
 #pragma once
 

@@ -5,7 +5,7 @@
 //
 // Owner: a worker's Sessions. One thread.
 // E1  It closes, queues and pauses no session: it returns what is to happen, and Sessions does that.
-// E2  Each call clears the buffers that it uses. What open() returned stays until the next open().
+// E2  Each call clears the buffers that it uses. The next open() overwrites what open() returned.
 // E3  A session is among the handshakes from begin() until its handshake or the session ends.
 // E4  Sealed bytes leave behind those that the socket has not taken (T3). While a session is writing, only write() sends.
 #pragma once

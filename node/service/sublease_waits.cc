@@ -63,7 +63,7 @@ bool SubleaseWaits::awaits_end(const protocol::Key& key) {
     return until_ns != 0;
 }
 
-// replaces: the value is not needed any more, whatever the key has.
+// replaces: the mutation needs nothing of the present value.
 bool SubleaseWaits::awaits_change(const protocol::Key& key, bool replaces, Change& change) {
     Node& node = connection_.shared.node;
     if (node.config().peer == nullptr) return false;
