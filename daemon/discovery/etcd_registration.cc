@@ -344,12 +344,11 @@ void EtcdRegistration::revoke() {
 // False, for its callers.
 bool EtcdRegistration::failed(const EtcdFailure& failure) {
     if (failure.interrupted) return false;
-    if (is_silence(failure)) {
-        right_.failed(boottime_ns());
-    } else {
-        is_refused_ = true;
+    is_refused_ = !is_silence(failure);
+    if (is_refused_)
         right_.refused();
-    }
+    else
+        right_.failed(boottime_ns());
     show_right();
     if (right_.must_drop()) drop_items(Gone::registration);
     told_failure_ = true;
