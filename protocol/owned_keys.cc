@@ -100,6 +100,7 @@ bool OwnedKeys::owns(std::string_view key) const {
 }
 
 bool KeptKeys::keeps(std::string_view key) const {
+    if (unmoved.has_value()) return lists.front().owns(key);
     return std::ranges::all_of(lists, [key](const OwnedKeys& list) { return list.owns(key); });
 }
 
@@ -131,6 +132,7 @@ std::optional<KeptKeys> kept_after(const KeptKeys& former, const KeptKeys& next)
     if (!kept.has_value() || kept->lists.size() != 1) return {};
     KeptKeys after = next;
     after.lists[0] = std::move(kept->lists[0]);
+    if (after.unmoved.has_value() && former.lists.size() == 1) after.lists.resize(1);  // the node may have lost keys then
     return after;
 }
 

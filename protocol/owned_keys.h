@@ -35,7 +35,8 @@ struct OwnedKeys {
 
 // The keys that a node keeps: those that each of the lists, the former one and then the new one, gives it. A proxy that starts
 // knows no former one (`first`). Of several changes in one (kept_after()) the first list has the keys that all former lists
-// give the node. With `unmoved` the first list has the keys that both give the node, and the new one may be missing.
+// give the node. With `unmoved` the first list has the keys that both give the node; the new list follows only if the node lost no
+// key, and may be missing then, too.
 struct KeptKeys {
     static constexpr size_t lists_max = 2;
 

@@ -80,6 +80,7 @@ class PairChange {
         bool changed = false;
         uint64_t identity = 1;
         OwnedKeys has = {};  // by the next list, if the two can be compared
+        bool loses = false;  // a key that it had
     };
     const Node& at(size_t place) const { return nodes_[place]; }
 
@@ -123,6 +124,7 @@ class PairChange {
             if (!had.has(node) && !has.has(node)) continue;
             if (had != has) nodes_[i].changed = true;
             if (has.has(node)) append(nodes_[i].has, arc);
+            if (!has.has(node)) nodes_[i].loses = true;
             if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
             if (had == has) append(nodes_[i].unmoved, arc);
         }
@@ -135,7 +137,7 @@ class PairChange {
 
 KeptKeys kept_of(const PairChange::Node& node, const NodeSet& last, const NodeSet& next) {
     protocol::KeptKeys keys{{node.kept}, node.unmoved, last.since, epoch_now(last.epoch), next.since, false, node.identity};
-    if (!node.has.none()) keys.lists.push_back(node.has);
+    if (!node.has.none() && !node.loses) keys.lists.push_back(node.has);
     if (KeptKeys kept = describe(keys, next.epoch); kept != nullptr) return kept;
     keys.lists = {{.place = node.kept.place}};
     keys.unmoved = keys.lists[0];

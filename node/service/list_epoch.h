@@ -121,8 +121,8 @@ class ListEpoch {
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
         return !keys.lists.back().none() && last_->lists.back() == keys.lists.back();  // "none" may stand for any keys
     }
-    // May the node gain keys by the new list, or, with copies, have keys with other nodes? With copies one list alone does not
-    // show that it gains none. If the node knows the new list, it has deleted the items of keys that it loses.
+    // May the node gain or lose keys by the new list, or, with copies, have keys with other nodes? With copies one list alone may
+    // stand for both.
     static bool moves(const protocol::KeptKeys& keys) {
         if (keys.lists.front() != keys.lists.back()) return true;
         return keys.unmoved.has_value() && (keys.lists.size() == 1 || *keys.unmoved != keys.lists.front());

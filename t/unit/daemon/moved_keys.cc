@@ -145,6 +145,7 @@ uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<Moved
             }
             wrong += kept->since != last.since || kept->last != epoch_now(last.epoch);
         }
+        bool stays_any = false, loses = false;
         for (int n = 0; n < 2000; n++) {
             const std::string key = "key-" + std::to_string(n);
             const auto had = pair_of(last, key), has = pair_of(next, key);
@@ -157,8 +158,10 @@ uint64_t check(const NodeSet& last, const NodeSet& next, const std::vector<Moved
             if (was || is) wrong += kept->keeps(key) != (was && is);
             if (was || is) wrong += kept->unmoved->owns(key) != (had == has);
             if (kept->lists.size() == 2) wrong += kept->lists[1].owns(key) != is;
-            if (is && was) wrong += kept->lists.size() != 2;  // both lists can be compared
+            stays_any |= is && was;
+            loses |= was && !is;
         }
+        if (kept.has_value() && stays_any) wrong += kept->lists.size() != (loses ? 1 : 2);
     }
     return wrong;
 }

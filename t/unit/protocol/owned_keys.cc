@@ -152,6 +152,10 @@ void after_two_changes() {
             "with copies it keeps what both changes keep");
     tap::ok(both->unmoved == third && both->since == 40 && both->last == 50 && both->next == 60 && both->identity == 2,
             "and knows the last list");
+    KeptKeys stays = next;
+    stays.lists.push_back(third);
+    tap::is(kept_after(copies, stays)->lists.size(), size_t(1), "if the first change took keys from it, one list remains");
+    tap::is(kept_after(stays, stays)->lists.size(), size_t(2), "both remain if none did");
     tap::ok(!kept_after(copies, {{one, other}}).has_value() && !kept_after({{one, other}}, copies).has_value(),
             "not of one change with copies and one without");
     KeptKeys begun{{one}};
