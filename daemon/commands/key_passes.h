@@ -57,7 +57,7 @@ class KeyPasses {
     uint32_t keys_left_ = 0;       // of the portion
     uint64_t portion_bytes_ = 0;
     uint64_t portion_at_ns_ = UINT64_MAX;
-    uint64_t settled_at_ns_ = 0;   // no pass for a change begins earlier (K2)
+    uint64_t settled_at_ns_ = 0;   // no pass for a change begins earlier (node/service/key_pass.h, K2)
     bool asked_ = false;           // this asked for a portion
     bool stopped_ = false;
 };

@@ -123,8 +123,10 @@ class PairChange {
             const OneNode* const node = next_.members[i].one.get();
             if (!had.has(node) && !has.has(node)) continue;
             if (had != has) nodes_[i].changed = true;
-            if (has.has(node)) append(nodes_[i].has, arc);
-            if (!has.has(node)) nodes_[i].loses = true;
+            if (has.has(node))
+                append(nodes_[i].has, arc);
+            else
+                nodes_[i].loses = true;
             if (had.has(node) && has.has(node)) append(nodes_[i].kept, arc);
             if (had == has) append(nodes_[i].unmoved, arc);
         }

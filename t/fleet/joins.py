@@ -231,7 +231,7 @@ def weighs(etcd):
         refused = until(lambda: fleet.daemons["one"].stats("discovery")["refused"], lambda count: int(count) > 0)
         tap.ok(int(refused) > 0, "a list without any node for keys is refused", refused)
         tap.is_(fleet.wrong(one, KEYS[-20:]), [], "and the one before stays in use")
-        time.sleep(TTL / 2)
+        time.sleep(TTL / 2)  # each looks every TTL / 3; a look that changes nothing shows nothing
         tap.is_(fleet.wrong(one, KEYS[-20:]), [], "also when both nodes have looked at their records again")
 
 

@@ -24,7 +24,6 @@ using namespace farcached::node;
 namespace {
 
 constexpr NodeSeconds at_start = 1000;
-// In functions of one thread ThreadSanitizer has nothing to find, and takes ten times as long: it runs only together().
 constexpr PolicyKind leasing[] = {PolicyKind::pdla,        PolicyKind::s3fifo,     PolicyKind::clock,
                                   PolicyKind::fixed_lease, PolicyKind::approx_lru, PolicyKind::original,
                                   PolicyKind::pdla_paper};
@@ -500,6 +499,7 @@ void one_thread() {
 }  // namespace
 
 int main() {
+    // In functions of one thread ThreadSanitizer has nothing to find, and takes ten times as long.
     if (!has_tsan) one_thread();
     for (const PolicyKind policy : leasing)
         for (const bool resized : {false, true}) together(policy, resized);
