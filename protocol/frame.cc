@@ -27,6 +27,7 @@ struct FrameRule {
     bool exact = false;      // the body and its entries have exactly these sizes
     uint32_t version = 0;    // the first with this kind
     uint32_t bytes_max = UINT32_MAX;  // with its header
+    uint32_t version_of_node = 0;     // the first in which a node sends it, too, if that is later
 };
 
 constexpr uint32_t reported_bytes_max =
@@ -57,7 +58,7 @@ constexpr std::array<FrameRule, 20> frame_rules = {{
     {"challenge", From::node, When::greeting, sizeof(ChallengeRecord), 0, true},
     {"proof", From::proxy, When::greeting, sizeof(ProofRecord) + auth_proof_bytes, 0, false, 0, proof_frame_bytes_max},
     {"grant", From::proxy, When::open, 1, 0, false, version_with_auth, grant_frame_bytes_max},
-    {"epoch", From::proxy, When::open, sizeof(EpochRecord), 0, true, version_with_epoch},
+    {"epoch", From::either, When::open, sizeof(EpochRecord), 0, true, version_with_epoch, UINT32_MAX, version_with_newest_epoch},
 }};
 static_assert(frame_rules.size() == size_t(FrameKind::epoch) + 1);
 
@@ -72,7 +73,8 @@ FrameError judge(const FrameHeader& header, const FrameLimits& limits) {
     const FrameRule& rule = frame_rules[header.kind];
     if (!may_send(rule.from, limits.sender)) return FrameError::kind_unexpected;
     if ((rule.when == When::open) != limits.greeted) return FrameError::kind_unexpected;
-    if (limits.greeted && limits.version < rule.version) return FrameError::kind_unexpected;
+    const uint32_t version = limits.sender == Sender::node ? std::max(rule.version, rule.version_of_node) : rule.version;
+    if (limits.greeted && limits.version < version) return FrameError::kind_unexpected;
     if (header.body_bytes > std::min(limits.frame_bytes_max, rule.bytes_max) - sizeof header)
         return FrameError::frame_too_long;
     if ((rule.entry_min != 0) != (header.count != 0)) return FrameError::count_wrong;

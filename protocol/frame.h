@@ -26,6 +26,8 @@
 //  proof         proxy   the name of its key, and a proof that it holds the key
 //  grant         proxy   after the welcome, once: what the node must know of the proxy's memory
 //  reported      node    the result for the first `count` of that report, and the time left for more
+//  epoch         proxy   of the list of nodes by which it chose this one for the requests that follow
+//                node    of the newest list that it knows of, once to a proxy with an older one
 //
 // A frame is at most as long as the greeting agreed (frame_bytes_max). So a receiver's buffer, a ring and a posted
 // receive have one size, and a small request never waits behind a large value. A value that does not fit into a frame
@@ -217,7 +219,7 @@ void append_abandoned(OutBuffer& out, uint64_t sequence, uint32_t tag);
 
 void append_ping(OutBuffer& out, uint64_t sequence);
 
-// epoch: as in EpochRecord. To a node of version_with_epoch or later.
+// epoch: as in EpochRecord. To a node of version_with_epoch or later, to a proxy of version_with_newest_epoch or later.
 void append_epoch(OutBuffer& out, uint64_t epoch);
 uint64_t epoch_of(const Frame& frame);
 

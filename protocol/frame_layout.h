@@ -20,7 +20,7 @@
 namespace farcached::protocol {
 
 // Negotiated by the greeting (protocol/handshake.h).
-constexpr uint32_t protocol_version = 12;
+constexpr uint32_t protocol_version = 13;
 constexpr uint32_t protocol_version_lowest = 1;
 
 // Additions by version.
@@ -37,6 +37,7 @@ constexpr uint32_t version_with_holds = 9;    // before it, no node has copies o
 constexpr uint32_t version_with_moved = 10;   // before it, `moved_since` is unknown, and CopiesRecord has no name
 constexpr uint32_t version_with_list_of_mark = 11;  // before it, `moved_since` counts by older lists, too
 constexpr uint32_t version_with_first_list = 12;    // before it, no proxy sends its first list (KeptKeys::first)
+constexpr uint32_t version_with_newest_epoch = 13;  // before it, no node names an epoch
 
 // ---- every frame ------------------------------------------------------------------------------------
 //
@@ -313,7 +314,8 @@ struct UnlentRecord {
 };
 static_assert(sizeof(UnlentRecord) == 8);
 
-// epoch: by a list of nodes the proxy chose this node for the later requests of the connection; this is the list's epoch.
+// epoch, of a proxy: it chose this node for the later requests of the connection by the list of nodes of this epoch. Of a node: the
+// newest list that it knows of has this epoch, and the proxy's list an older one.
 struct EpochRecord {
     uint64_t epoch;  // revision of etcd; 0: the list has none
 };

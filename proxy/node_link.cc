@@ -244,6 +244,7 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::pong: return liveness_.pong(frame, greeting_.limits(), now_ns, clock_);
         case FrameKind::reported: return reports_.answered(frame, now_ns);
         case FrameKind::goodbye: return take_goodbye(frame);
+        case FrameKind::epoch: deps_.events.knows_newer_list(protocol::epoch_of(frame)); return FrameError::none;
         case FrameKind::hello:
         case FrameKind::requests:
         case FrameKind::lease_returns:
@@ -251,7 +252,6 @@ FrameError NodeLink::take_frame(const protocol::Frame& frame, uint64_t now_ns) {
         case FrameKind::report:
         case FrameKind::proof:
         case FrameKind::grant:
-        case FrameKind::epoch:
         case FrameKind::lent: break;  // parse_frame() accepts none of these from a node
     }
     return FrameError::kind_unexpected;

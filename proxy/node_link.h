@@ -65,6 +65,8 @@ class LinkEvents : public ReadEvents {
     virtual void went_down(LinkDown why, const std::string& text) noexcept = 0;
     // No connection came up over the Shortcut; the link tries without it.
     virtual void shortcut_failed(const std::string&) noexcept {}
+    // The node knows a list of nodes of this epoch, and has got requests by an older one.
+    virtual void knows_newer_list(uint64_t) {}
     // After ask() or get() returned busy or ordered: a retry may succeed now, or the link is down.
     virtual void room() = 0;
     void read_failed(std::string_view, bool, std::string_view) override {}

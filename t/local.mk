@@ -343,7 +343,8 @@ one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/ne
 	t/unit/node/in_place t/unit/node/key_pass t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
 	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
-	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_order t/unit/node/service_reports \
+	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_lists t/unit/node/service_order \
+	t/unit/node/service_reports \
 	t/unit/process/http_access t/unit/process/log t/unit/process/socket_holder t/unit/protocol/binary_parse \
 	t/unit/protocol/command_needs t/unit/protocol/frame t/unit/protocol/frame_bad t/unit/protocol/handshake \
 	t/unit/protocol/owned_keys t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
@@ -459,14 +460,15 @@ t_unit_node_lease_SOURCES = t/unit/node/lease.cc t/unit/node/invariants.h t/lib/
 # The node's side of a connection.
 check_PROGRAMS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
 	t/unit/node/service_bad t/unit/node/service_clock \
-	t/unit/node/service_order t/unit/node/service_reports
+	t/unit/node/service_lists t/unit/node/service_order t/unit/node/service_reports
 TESTS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
 	t/unit/node/service_bad t/unit/node/service_clock \
-	t/unit/node/service_order t/unit/node/service_reports
+	t/unit/node/service_lists t/unit/node/service_order t/unit/node/service_reports
 service_headers = t/unit/node/service_fixture.h t/unit/protocol/frame_words.h t/lib/tap.h
 t_unit_node_service_at_once_SOURCES = t/unit/node/service_at_once.cc $(service_headers)
 t_unit_node_service_auth_SOURCES = t/unit/node/service_auth.cc $(service_headers)
 t_unit_node_service_clock_SOURCES = t/unit/node/service_clock.cc $(service_headers)
+t_unit_node_service_lists_SOURCES = t/unit/node/service_lists.cc $(service_headers)
 t_unit_node_service_order_SOURCES = t/unit/node/service_order.cc $(service_headers)
 t_unit_node_service_reports_SOURCES = t/unit/node/service_reports.cc t/unit/node/service_fixture.h \
 	t/unit/protocol/frame_random.h t/unit/protocol/frame_words.h t/lib/tap.h

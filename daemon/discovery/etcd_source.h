@@ -45,7 +45,7 @@ class EtcdSource final : public Source {
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }
     SourceState state() const override;
-    void ask_soon() override;
+    void ask_soon(uint64_t epoch) override;
 
   private:
     void run();

@@ -62,8 +62,9 @@ class Source {
     // The newest list; nullptr: none yet.
     virtual std::shared_ptr<const Found> latest() const = 0;
     virtual SourceState state() const = 0;
-    // A node knows a newer list than latest(): asks for it now, where the source has an order.
-    virtual void ask_soon() {}
+    // A node knows a newer list, of this epoch; 0: it did not name one. Where the source has an order, and latest() is not as new,
+    // asks for it now.
+    virtual void ask_soon(uint64_t /* epoch */) {}
 };
 
 // Starts the thread. changed: called by it after latest() returns another list, the first included; does not throw.

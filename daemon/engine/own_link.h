@@ -164,6 +164,7 @@ class OwnLink final : private proxy::LinkEvents {
     void unwatch(int fd) override;
     void came_up() override;
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override;
+    void knows_newer_list(uint64_t epoch) override { shared_.nodes.list_is_old(epoch); }
     void room() override { retry_ = true; }
     void shortcut_failed(const std::string& why) noexcept override { shared_.nodes.shortcut_failed(*node_, why); }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;

@@ -53,7 +53,7 @@ class Discovered {
     void refuse(const Found& found, const std::vector<std::string>& reasons);
 
     SourceState state() const { return source_->state(); }
-    void ask_soon() { source_->ask_soon(); }
+    void ask_soon(uint64_t epoch) { source_->ask_soon(epoch); }
     // nullptr: none yet.
     std::shared_ptr<const Found> list_in_use() const;
     ListInUse in_use() const;

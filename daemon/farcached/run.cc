@@ -478,7 +478,7 @@ int run(int argc, char** argv) {
             return {};
         };
         if (!discovered->wait_for_list(signals, manager, settings, prepare)) return conf::exit_ok;
-        nodes->look_with([&discovered] { discovered->ask_soon(); });
+        nodes->look_with([&discovered](uint64_t epoch) { discovered->ask_soon(epoch); });
     }
     serve(reloader, with_nodes, files, nodes.get(), discovered.get(), server, http, signals, manager, starting);
     process::say(Level::info, "Exiting normally");

@@ -197,7 +197,7 @@ class Nodes final : public NodesView {
     // Sets what wakes all workers, before any starts.
     void wake_with(std::function<void()> wake) { wake_workers_ = std::move(wake); }
     // Sets what looks for a newer list of nodes, before any starts.
-    void look_with(std::function<void()> look) { look_for_list_ = std::move(look); }
+    void look_with(std::function<void(uint64_t epoch)> look) { look_for_list_ = std::move(look); }
 
     // ---- a reload, main's thread ------------------------------------------------------------------
     // A set from the settings, with existing nodes where they match. Looks up names, and waits for them, for a bounded time.
@@ -234,9 +234,9 @@ class Nodes final : public NodesView {
     };
     void went_down(OneNode& node, const Loss& loss) noexcept;
     Fences& fences() { return fences_; }
-    // A node has refused a request, because it knows a newer list.
-    void list_is_old() const {
-        if (look_for_list_) look_for_list_();
+    // A node knows a newer list, of this epoch; 0: it has refused a request for that.
+    void list_is_old(uint64_t newest = 0) const {
+        if (look_for_list_) look_for_list_(newest);
     }
     // Of all workers: one could not note an item without a copy.
     void want_pass() { wants_pass_.store(true, std::memory_order_relaxed); }
@@ -296,7 +296,7 @@ class Nodes final : public NodesView {
 
     WatchLog* watch_ = nullptr;
     std::function<void()> wake_workers_;  // empty: there are none
-    std::function<void()> look_for_list_; // empty: the list is static
+    std::function<void(uint64_t epoch)> look_for_list_;  // empty: the list is static
     uint64_t item_bytes_max_ = 0;
     const fabric::PeerTls* tls_ = nullptr;
     bool authenticates_ = false;  // both ends withhold their memory until the other has proved its key

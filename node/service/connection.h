@@ -115,6 +115,7 @@ struct Connection {
     protocol::FrameLimits limits = {};  // as agreed
     bool stopping = false;              // no new request is executed
     uint64_t epoch = 0;                 // of the proxy's list of nodes, as last told (ListEpoch)
+    uint64_t named_epoch = 0;           // the newest one that the node has named to it; 0: none
 
     protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates
 
@@ -130,6 +131,13 @@ struct Connection {
         if (version >= protocol::version_with_right && shared.right.is_limited())
             now.right_ms = shared.list.is_old(epoch) ? 0 : shared.right.left_ms(shared.steady_ns());
         return now;
+    }
+    // The proxy finds the newer list sooner if it knows that there is one.
+    void name_newest_epoch() {
+        const uint64_t newest = shared.list.newest();
+        if (limits.version < protocol::version_with_newest_epoch || newest == named_epoch) return;
+        protocol::append_epoch(channel->out(), newest);
+        named_epoch = newest;
     }
     // Was this node chosen for the key by an older list than that of others?
     bool has_old_list() const { return shared.list.is_old(epoch) && !broken::s17_take_old_epoch; }

@@ -440,6 +440,7 @@ void NodeService::refuse(const protocol::Refuse& why) {
 
 void NodeService::requests(const Frame& frame) {
     if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
+    if (connection_.shared.list.is_old(connection_.epoch)) [[unlikely]] connection_.name_newest_epoch();
     const Execution::Verdict verdict = execution_.requests(frame);
     if (verdict.end == ServiceEnd::bad_frame) return bad(verdict.error);
     if (verdict.end == ServiceEnd::over_budget) return end_ousted();

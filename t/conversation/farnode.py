@@ -102,7 +102,7 @@ def test_greeting():
         with node.node_client() as c:
             reason, text = c.hello(NodeClient.layout, version=99).sentence()
             tap.is_(reason, "protocol_mismatch", "another protocol is refused")
-            tap.like(text, r"node n1 speaks protocol version 1 to 12, proxy test speaks 99", "naming both")
+            tap.like(text, r"node n1 speaks protocol version 1 to 13, proxy test speaks 99", "naming both")
         with node.node_client() as c:
             facts = c.greet(layout=(2, 0xdbd23bfbf1837253), version=3)
             tap.is_((facts["version"], facts["regions"], facts["term_ms"]), (3, [], 0), "an older one is served, without leases")

@@ -18,9 +18,9 @@ KEYS = ["k%d" % i for i in range(60)]
 BY_ONE_SIDE = ("get_local", "get_onesided", "get_index", "lease_granted", "accesses_sent", "reports_sent")
 TROUBLE = ("node_timeouts", "node_failures")
 OPTIONS = ["access_tracking=report", "report_interval_ms=100", "node_timeout_ms=30000"]
-OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 12): every GET is an RPC until "
+OLDER_NODE = ("node %s is of an older version (it speaks protocol version 3, this farcached 13): every GET is an RPC until "
               "its farnode is updated")
-OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 12): every GET is an RPC "
+OLDER_PROXY = ("is of an older version (it speaks protocol version 3, this farnode 13): every GET is an RPC "
                "until its farcached")
 
 
@@ -115,7 +115,7 @@ def mix(words, faults, local_read, node_says):
             node.faults = None
             c.restart(node)
         tap.is_(wrong_values(other, other, 6), [], title + "nodes are updated: values are right")
-        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"12"},
+        tap.is_({of_node["protocol_version"] for of_node in nodes_shown(c.proxies[1]).values()}, {"13"},
                 title + "nodes are updated: the newest version is spoken")
         tap.ok(reads(c, c.proxies[1], other), title + "nodes are updated: reads are one-sided")
 

@@ -349,7 +349,7 @@ void test_doctor() {
         {[](Case& c) { c.survey.nodes[0].stats = stats({{"pid", "1"}}); },
          "wrong versions: node a is an older version, and farctl 1.0\n"},
         {[](Case& c) { c.survey.nodes[0].seen[0].protocol_version = 3; },
-         "wrong versions: /p and node a speak version 3 of the protocol, not 12\n"},
+         "wrong versions: /p and node a speak version 3 of the protocol, not 13\n"},
     };
     for (const auto& [change, expected] : cases) {
         Case facts = healthy();

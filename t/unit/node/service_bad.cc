@@ -85,8 +85,8 @@ void greetings() {
         tap::ok(proxy.service.close_wanted(), "  and the connection ends");
         tap::is(served.counters.refusals[size_t(reason)].get(), 1u, "  which is counted");
     };
-    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 13",
-            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 13; });
+    refused("another protocol version is refused", protocol::Refusal::protocol_mismatch, "proxy p speaks 14",
+            [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 14; });
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
     {
@@ -146,86 +146,6 @@ void proxy_of_before() {
     Proxy now(served);
     tap::ok(now.welcomed && !now.service.two_sided(), "a proxy of this version is not two-sided");
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
-}
-
-std::string refusal(const Answer& answer) {
-    const auto* refused = std::get_if<RefusedReply>(&answer.reply.op);
-    return std::string(refused == nullptr ? "done" : request_refusal_name(refused->reason));
-}
-
-// Of a node with the keys that begin with `k`, by a list of epoch 20 (ListEpoch).
-void old_lists() {
-    ServedNode served;
-    steady_ns = 500'000'000'000;
-    served.shared.right.limit();
-    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
-    Proxy late(served), now(served), without(served);
-    const auto name = [](Proxy& proxy, uint64_t epoch) {
-        OutBuffer out;
-        append_epoch(out, epoch);
-        proxy.give(out);
-    };
-    name(late, 9);
-    name(now, 10);
-    tap::is(refusal(late.ask(set_of("k", "1"))), "done", "before it registers, a node knows no list");
-    served.shared.list.registered(10);
-    tap::is(refusal(late.ask(set_of("k", "2"))) + refusal(now.ask(set_of("k", "2"))), "old_listdone",
-            "registered, it refuses a list of before");
-    const Answer& missed = late.ask(get_of("k"));
-    tap::ok(missed.value.empty() && refusal(missed) == "done" && missed.now.right_ms == 0u,
-            "its gets miss, and it has no right to read");
-    tap::is(refusal(late.ask(set_of("k", std::string(100'000, 'v')))), "old_list", "no value in pieces is stored");
-    tap::is(without.ask(get_of("k")).value, "2", "a proxy without epochs is served");
-    OwnedKeys all, none;
-    all.modulus = 1;
-    FlushOp keep;
-    const std::string all_kept = kept_text({{all, all}}), none_kept = kept_text({{all, none}});
-    keep.kept = all_kept;
-    name(now, 20);
-    now.ask(keep);
-    tap::is(late.ask(get_of("k")).value, "2", "keys that are still the node's own are served for any list");
-    keep.kept = none_kept;
-    late.ask(keep);
-    tap::is(now.ask(get_of("k")).value, "", "an older list can delete");
-    tap::is(refusal(late.ask(set_of("k", "3"))), "done", "but tells nothing");
-    name(now, 21);
-    now.ask(keep);
-    name(late, 20);
-    tap::is(refusal(late.ask(set_of("k", "4"))) + refusal(now.ask(set_of("k", "4"))), "old_listdone", "a newer one does");
-    name(late, 0);
-    tap::is(refusal(late.ask(set_of("k", "5"))), "done", "an epoch can end");
-    served.shared.list.registered(5);
-    name(late, 6);
-    tap::is(refusal(late.ask(set_of("k", "6"))), "done", "etcd without its data begins anew");
-    tap::is(served.counters.requests_old_list.get(), 4u, "each refused request is counted");
-    tap::is(late.trouble + now.trouble, "", "no frame is wrong");
-}
-
-// ListEpoch, E4.
-void marks_of_old_lists() {
-    ServedNode served;
-    steady_ns = 500'000'000'000;
-    served.shared.right.limit();
-    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
-    served.cache.note_touched(at_start);
-    served.shared.list.registered(10);
-    served.cache.joined(10, at_start);
-    const auto gives_mark = [&](uint64_t epoch, size_t value_bytes = 0) {
-        Proxy proxy(served);
-        OutBuffer out;
-        append_epoch(out, epoch);
-        proxy.give(out);
-        const std::string value(value_bytes, 'v');
-        StoreOp op = set_of("k", value);
-        op.mode = StoreOp::Mode::cas, op.cas_compare = 0, op.moved_since = 10;
-        return std::get<StoreReply>(proxy.ask(op).reply.op).cas != protocol::mark_bit;
-    };
-    tap::ok(gives_mark(10) && gives_mark(12) && !gives_mark(0), "a node that joined gives marks to proxies with its list");
-    const OwnedKeys all{.place = {}, .modulus = 1}, none{};
-    for (const bool own : {false, true})
-        served.shared.list.kept(own ? 30 : 20, std::make_shared<const KeptKeys>(KeptKeys{{all, own ? all : none}}));
-    tap::ok(gives_mark(30) && !gives_mark(12) && !gives_mark(29) && !gives_mark(29, 100'000),
-            "not by a list from before another node had its keys");
 }
 
 // S17: a member of a fleet tells the rest of its right, grants no longer leases, and executes nothing without one.
@@ -588,8 +508,6 @@ int main() {
     proxy_of_before();
     clock_by_version();
     serving_right();
-    old_lists();
-    marks_of_old_lists();
     bad_ones();
     noise();
     announced_values();

@@ -164,6 +164,11 @@ struct Answer {
     NodeReading now;
 };
 
+inline std::string refusal(const Answer& answer) {
+    const auto* refused = std::get_if<RefusedReply>(&answer.reply.op);
+    return std::string(refused == nullptr ? "done" : request_refusal_name(refused->reason));
+}
+
 // A connection with its proxy.
 class Proxy {
   public:
@@ -264,6 +269,7 @@ class Proxy {
     uint64_t answers_written = 0;  // so far
     uint32_t left_us = 0;
     std::vector<uint32_t> terms_ms;
+    std::vector<uint64_t> epochs;  // of lists that the node has named
     std::string trouble;  // what the node sent and should not have
 
   private:
@@ -315,6 +321,9 @@ class Proxy {
             case FrameKind::pong:
                 fail(parse_pong(frame, limits_, pong));
                 pongs++;
+                break;
+            case FrameKind::epoch:
+                epochs.push_back(epoch_of(frame));
                 break;
             case FrameKind::goodbye:
                 fail(parse_goodbye(frame, said));

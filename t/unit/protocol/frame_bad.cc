@@ -131,7 +131,7 @@ void kinds_by_sender_and_moment() {
     tap::is(accepted(greeting_node), "welcome refuse challenge ", "a node answers");
     tap::is(accepted(from_proxy), "requests chunk ping pong goodbye lease_returns accesses lent report grant epoch ",
             "what a proxy sends then");
-    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported ", "what a node sends then");
+    tap::is(accepted(from_node), "replies chunk ping pong goodbye unlent reported epoch ", "what a node sends then");
     note_reason(outcome(header(200, uint16_t(FrameKind::hello), 0), from_proxy));
 }
 

@@ -122,8 +122,8 @@ inline void write_stream(OutBuffer& out, Sender sender, Draw& draw, int lists) {
         if (sender == Sender::node) write_replies(out, draw, 2 + uint64_t(i));
     }
     append_pong(out, 90, sender == Sender::node ? NodeReading{12345, 678'901} : NodeReading());
+    append_epoch(out, 0x0102030405060708);
     if (sender == Sender::proxy) {
-        append_epoch(out, 0x0102030405060708);
         FrameWriter writer(out, frame_bytes_default);
         writer.begin(FrameKind::lease_returns, 91);
         writer.add(LeaseReturnRecord{4096, layout::generation_max, 3, 0});

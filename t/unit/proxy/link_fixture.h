@@ -252,6 +252,7 @@ class World final : public proxy::LinkEvents {
         downs.push_back({why, text});
     }
     void shortcut_failed(const std::string& text) noexcept override { failed_shortcuts.push_back(text); }
+    void knows_newer_list(uint64_t epoch) override { newer_lists.push_back(epoch); }
     void room() override { rooms++; }
     proxy::Requests* find_node(uint64_t incarnation) override { return find ? find(incarnation) : nullptr; }
     void elsewhere_ended() noexcept override { elsewhere_ends++; }
@@ -264,6 +265,7 @@ class World final : public proxy::LinkEvents {
     bool has_shortcut = false;
     proxy::Shortcut shortcut;
     std::vector<std::string> failed_shortcuts;
+    std::vector<uint64_t> newer_lists;  // epochs
     Sink sink;
     uint64_t tickets = 1'000'000;
     uint64_t session = 0;  // that get() and set() are of

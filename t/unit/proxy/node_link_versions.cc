@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A link to a node of an older version: served two-sided (S18), until the node is updated.
 #include <string>
+#include <vector>
 
 #include "t/unit/proxy/link_fixture.h"
 
@@ -73,9 +74,28 @@ void node_of_before() {
     tap::ok(stranger.downs.size() == 1 && stranger.downs[0].first == LinkDown::mismatch, "and is a mismatch");
 }
 
+// A node names the epoch of a newer list, from a version on.
+void newer_list() {
+    OutBuffer out;
+    protocol::append_epoch(out, 17);
+    World world;
+    world.start();
+    world.hear(out);
+    tap::ok(world.newer_lists == std::vector<uint64_t>{17} && world.link->up(), "a node names the epoch of a newer list");
+    World older;
+    older.node.version = protocol::version_with_newest_epoch - 1;
+    older.start();
+    tap::is(older.link->welcome().version, older.node.version, "a node of an earlier version is up");
+    protocol::append_epoch(out, 17);
+    older.hear(out);
+    tap::ok(older.newer_lists.empty() && older.downs.size() == 1 && older.downs[0].first == LinkDown::bad_frame,
+            "if that one sends an epoch, the connection ends");
+}
+
 }  // namespace
 
 int main() {
     node_of_before();
+    newer_list();
     return tap::done();
 }
