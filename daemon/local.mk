@@ -72,6 +72,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/fencer.cc \
 	daemon/engine/fencer.h \
 	daemon/engine/hot_reads.h \
+	daemon/engine/leaving_peers.cc \
+	daemon/engine/leaving_peers.h \
 	daemon/engine/link_peer.cc \
 	daemon/engine/link_peer.h \
 	daemon/engine/link_shared.h \
@@ -87,6 +89,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/permissions.cc \
 	daemon/engine/permissions.h \
 	daemon/engine/readiness.h \
+	daemon/engine/reply_gatherer.cc \
+	daemon/engine/reply_gatherer.h \
 	daemon/engine/reply_queue.cc \
 	daemon/engine/reply_queue.h \
 	daemon/engine/router.cc \

@@ -58,7 +58,7 @@ void KeyPasses::ask_portion() {
     portion_at_ns_ = UINT64_MAX;
     Links& links = context_.router.links();
     if (asked_ || keys_left_ != 0 || !links.peers().has_copies()) return;
-    if (place_ >= links.nodes()) {
+    if (place_ >= links.peers().all().size()) {
         if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
         place_ = 0;
         portion_at_ns_ = boottime_ns() + round_ns;

@@ -58,7 +58,7 @@ Replicas::Replicas(ReplyPool& replies, Context& context)
 
 bool Replicas::takes_gets(std::string_view) const { return context_.router.links().peers().refills(); }
 
-bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().list(); }
+bool Replicas::list_is_same(const Request& request) const { return request.list == context_.router.links().peers().set(); }
 
 template <class Op>
 void Replicas::ask_copy(Request& request, const Op& op, Step then) {
@@ -74,7 +74,7 @@ void Replicas::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
     Links& links = context_.router.links();
     if (!links.peers().has_copies() && !is_mutation(op)) return pass_on(request);
-    request.list = links.list();
+    request.list = links.peers().set();
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
     if (!request.completes && !is_get(op)) return pass_on(request);
@@ -158,7 +158,7 @@ void Replicas::stop() {
 
 void Replicas::begin_get(Request& request) {
     Links& links = context_.router.links();
-    request.list = links.list();
+    request.list = links.peers().set();
     PeerSet& peers = links.peers();
     const bool asks_copy = request.completes || (peers.refills() && !peers.prefers_copy(key_of(request.asked.op).bytes));
     if (!asks_copy) return pass_on(request);

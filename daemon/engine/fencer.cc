@@ -244,8 +244,6 @@ Fencer::Fencer(LinkShared& shared, proxy::ReplySink& tickets)
 
 Fencer::~Fencer() = default;
 
-proxy::ReplySink& Fencer::clears() { return *clears_; }
-
 Fencer::Plan Fencer::plan(LinkPeer& own, LinkPeer& gutter, std::string_view key, const proxy::AskOptions& with, bool changes,
                           bool overwrites) {
     const Fences::Guest guest = fences().guest(own.node().fence, gutter.node().fence, key);
@@ -275,6 +273,39 @@ Fencer::Diverted Fencer::diverted(proxy::Ticket ticket) {
     if (--changing->second == 0) changing_.erase(changing);
     return taken;
 }
+
+// The gutter's own item of the key may be old: only what was stored there, or deleted, since the key is diverted counts.
+template <class Op>
+SubmitResult Fencer::ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options, uint32_t ttl_s) {
+    const Plan made = plan(own, gutter, op.key.bytes, options, changes(op), overwrites(op));
+    if (changes(op)) {
+        const bool capped = ttl_s != 0 && cap_expiry(op, node_seconds() + ttl_s);
+        fences().divert(own.node().fence, gutter.node().fence, op.key.bytes, guests_until_ns(ttl_s), capped);
+    }
+    if (made.sink == nullptr) {
+        shared_.pool.answer(options.ticket, protocol::GetReply());
+        return SubmitResult::later;
+    }
+    if (made.clear) {
+        protocol::DeleteOp clear;
+        clear.key = op.key;
+        proxy::AskOptions first;
+        first.ticket = options.ticket;
+        first.session = options.session;
+        first.deadline_ns = options.deadline_ns;
+        first.patience_ns = options.patience_ns;
+        first.epoch = options.epoch;
+        first.moved = options.moved;
+        gutter.ask(clear, std::move(first), *clears_);
+    }
+    return gutter.ask(op, std::move(options), *made.sink);
+}
+
+template SubmitResult Fencer::ask_gutter(LinkPeer&, LinkPeer&, protocol::GetOp&, proxy::AskOptions, uint32_t);
+template SubmitResult Fencer::ask_gutter(LinkPeer&, LinkPeer&, protocol::StoreOp&, proxy::AskOptions, uint32_t);
+template SubmitResult Fencer::ask_gutter(LinkPeer&, LinkPeer&, protocol::DeleteOp&, proxy::AskOptions, uint32_t);
+template SubmitResult Fencer::ask_gutter(LinkPeer&, LinkPeer&, protocol::ArithOp&, proxy::AskOptions, uint32_t);
+template SubmitResult Fencer::ask_gutter(LinkPeer&, LinkPeer&, protocol::ForgetOp&, proxy::AskOptions, uint32_t);
 
 NodeSeconds Fencer::node_seconds() const { return process::node_now(); }
 

@@ -49,11 +49,6 @@ inline bool cap_expiry(protocol::ForgetOp&, NodeSeconds) { return false; }
 
 class Fencer final : private proxy::ReplySink {
   public:
-    // How a request is sent to a gutter.
-    struct Plan {
-        proxy::ReplySink* sink = nullptr;  // nullptr: a get that misses, it is not sent
-        bool clear = false;                // first a delete of the key, with the same ticket, to clears()
-    };
     using Peers = std::span<const std::unique_ptr<LinkPeer>>;
 
     // Both outlive this.
@@ -80,22 +75,20 @@ class Fencer final : private proxy::ReplySink {
     bool anything_moves() const { return moves_; }
     // Is a request for a key of `own`, chosen for `peer`, diverted?
     static bool is_diverted(const LinkPeer& own, const LinkPeer& peer) { return &own != &peer && own.is_out(); }
-    // Before such a request is sent: records a mutation, and caps its expiry. Throws std::bad_alloc.
+    // Asks the gutter. Records a mutation, and caps its expiry. Throws std::bad_alloc.
     template <class Op>
-    Plan divert(LinkPeer& own, LinkPeer& gutter, Op& op, const proxy::AskOptions& with, uint32_t ttl_s) {
-        const Plan made = plan(own, gutter, op.key.bytes, with, changes(op), overwrites(op));
-        if (!changes(op)) return made;
-        const bool capped = ttl_s != 0 && cap_expiry(op, node_seconds() + ttl_s);
-        fences().divert(own.node().fence, gutter.node().fence, op.key.bytes, guests_until_ns(ttl_s), capped);
-        return made;
-    }
+    SubmitResult ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options, uint32_t ttl_s);
     // Is the gutter's item of the key a guest?
     bool has_guest(const LinkPeer& own, const LinkPeer& gutter, std::string_view key) const {
         return fences().guest(own.node().fence, gutter.node().fence, key).known;
     }
-    proxy::ReplySink& clears();
 
   private:
+    // How a request is sent to a gutter.
+    struct Plan {
+        proxy::ReplySink* sink = nullptr;  // nullptr: a get that misses, it is not sent
+        bool clear = false;                // first a delete of the key, with the same ticket, to clears_
+    };
     // A request that was sent to a gutter.
     struct Diverted {
         std::shared_ptr<OneNode> own, gutter;

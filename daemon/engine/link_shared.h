@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/node_clock.h"
@@ -21,6 +22,9 @@ namespace farcached::daemon {
 
 constexpr size_t landing_bytes = size_t(4) << 20;  // for one-sided reads of a worker
 constexpr size_t lending_bytes = size_t(4) << 20;  // for large values that nodes READ from a worker
+
+// ReplySlot::failure() of a request that a node refused because it knows a newer list of nodes.
+constexpr std::string_view list_is_old = "the node knows a newer list of nodes";
 
 class LinkPeer;
 class OwnLink;

@@ -17,16 +17,6 @@ namespace farcached::daemon {
 
 namespace {
 
-// False: no memory.
-bool keep_text(std::string& kept, std::string_view text) {
-    try {
-        kept = text;
-        return true;
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-}
-
 // Without uniques (-C) compares with a value that no item has, and none lower: `ms I` would accept an older one.
 template <class Op>
 void compare_in_vain(Op& op) {
@@ -76,33 +66,6 @@ class Links::TicketSink final : public proxy::ReplySink {
     const bool cas_;
 };
 
-// The replies of all nodes, or of one, for one ticket.
-struct Links::Gather {
-    class Part final : public proxy::ReplySink {
-      public:
-        explicit Part(Links& links) : links_(links) {}
-        void answered(Ticket ticket, proxy::Answer& answer) override {
-            ok = keep_text(text, answer.value);
-            links_.gathered(ticket);
-        }
-        void failed(Ticket ticket, const proxy::Failed& failed) override {
-            is_old = failed.refusal == protocol::RequestRefusal::old_list;
-            if (is_old) links_.shared_.nodes.list_is_old();
-            links_.gathered(ticket);
-        }
-
-        bool asked = false, ok = false, is_old = false;
-        std::string text;
-
-      private:
-        Links& links_;
-    };
-    bool stats;
-    uint32_t unanswered;
-    std::shared_ptr<const NodeSet> set;  // the nodes of `parts`
-    std::vector<Part> parts;
-};
-
 // ---- life -------------------------------------------------------------------------------------------
 
 Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyPool& pool)
@@ -110,16 +73,15 @@ Links::Links(Nodes& nodes, Mailroom& room, uint32_t number, Waits& waits, ReplyP
       letters_(waits.make_readiness([this] { take_letters(); })),
       tickets_(std::make_unique<TicketSink>(*this, pool, nodes.cas())),
       fencer_(std::make_unique<Fencer>(shared_, *tickets_)),
+      gatherer_(shared_),
+      leaving_(shared_),
       peers_(shared_, *fencer_) {
     shared_.touched.reserve(peers_.all().size());
     fencer_->reserve(peers_.all().size());
     letters_->await(shared_.courier.desk().fd(), /* writable= */ false);
 }
 
-Links::~Links() {
-    peers_.all().clear();
-    leaving_.clear();
-}
+Links::~Links() = default;
 
 void Links::stop() {
     timer_at_ns_ = UINT64_MAX;
@@ -127,11 +89,11 @@ void Links::stop() {
     shared_.courier.close([this](std::unique_ptr<Letter> letter) {
         shared_.courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     });
-    for (auto* peers : {&peers_.all(), &leaving_})
+    for (auto* peers : {&std::as_const(peers_).all(), &leaving_.all()})
         for (auto& peer : *peers) peer->stop();
     fencer_->stop();
     shared_.courier.deliver();
-    CHECK(gathers_.empty());
+    CHECK(gatherer_.empty());
     CHECK(shared_.courier.kept() == 0);
 }
 
@@ -139,7 +101,7 @@ void Links::timer_due() {
     timer_at_ns_ = UINT64_MAX;
     const uint64_t now_ns = now();
     if (fencer_->again_at_ns() <= now_ns) fencer_->again();
-    for (auto* peers : {&peers_.all(), &leaving_})
+    for (auto* peers : {&std::as_const(peers_).all(), &leaving_.all()})
         for (auto& peer : *peers) peer->tick(now_ns);
 }
 
@@ -147,7 +109,7 @@ void Links::timer_due() {
 void Links::end_tick() {
     if (fencer_->due()) [[unlikely]] attend();
     LinkPeer* only_read = flush_touched();
-    if (!leaving_.empty() && retire()) only_read = flush_touched();
+    if (!leaving_.empty() && leaving_.retire(peers_)) only_read = flush_touched();
     shared_.courier.deliver();
     if (only_read != nullptr && !shared_.pool.anything_ready() && only_read->linger()) {
         flush_touched();
@@ -161,7 +123,7 @@ void Links::end_tick() {
 void Links::attend() {
     if (take_newer()) return;
     if (shared_.nodes.set() != peers_.set()) return;  // no memory: it has not taken the set, and tries again
-    fencer_->attend(peers_.all(), leaving_, *peers_.set());
+    fencer_->attend(peers_.all(), leaving_.all(), *peers_.set());
     take_newer();  // it came in between, and counts as taken
 }
 
@@ -189,42 +151,17 @@ LinkPeer* Links::flush_touched() {
 // The timer may expire too early: it is not set again for each request.
 void Links::set_timer() {
     uint64_t next = fencer_->again_at_ns();
-    for (const auto* peers : {&peers_.all(), &leaving_})
+    for (const auto* peers : {&std::as_const(peers_).all(), &leaving_.all()})
         for (const auto& peer : *peers) next = std::min(next, peer->next_tick_ns());
     timer_at_ns_ = std::min(timer_at_ns_, next);
 }
 
 // ---- requests ---------------------------------------------------------------------------------------
 
-// The gutter's own item of the key may be old: only what was stored there, or deleted, since the key is diverted counts.
-template <class Op>
-SubmitResult Links::ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options) {
-    const Fencer::Plan plan = fencer_->divert(own, gutter, op, options, peers_.options().failover_ttl_s);
-    if (plan.sink == nullptr) {
-        shared_.pool.answer(options.ticket, protocol::GetReply());
-        return SubmitResult::later;
-    }
-    if (plan.clear) {
-        protocol::DeleteOp clear;
-        clear.key = op.key;
-        proxy::AskOptions first;
-        first.ticket = options.ticket;
-        first.session = options.session;
-        first.deadline_ns = options.deadline_ns;
-        first.patience_ns = options.patience_ns;
-        first.epoch = options.epoch;
-        first.moved = options.moved;
-        gutter.ask(clear, std::move(first), fencer_->clears());
-    }
-    return gutter.ask(op, std::move(options), *plan.sink);
-}
-
 SubmitResult Links::unavailable(Ticket ticket, proxy::AskFailure why) {
     shared_.pool.unavailable(ticket, proxy::ask_failure_name(why));
     return SubmitResult::later;
 }
-
-proxy::ReplySink& Links::sink() { return *tickets_; }
 
 proxy::AskOptions Links::options(Ticket ticket) {
     proxy::AskOptions options;
@@ -250,7 +187,7 @@ SubmitResult Links::ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions opt
     if (fencer_->anything_moves()) [[unlikely]] options.moved = peers_.waits_to_move(op.key.bytes, changes(op));
     if (fencer_->anything_out()) [[unlikely]] {
         LinkPeer* own = peers_.diverted_from(*peer, op.key.bytes);
-        if (own != nullptr) return ask_gutter(*own, *peer, there, std::move(options));
+        if (own != nullptr) return fencer_->ask_gutter(*own, *peer, there, std::move(options), peers_.options().failover_ttl_s);
     }
     return peer->ask(there, std::move(options), *tickets_);
 }
@@ -296,23 +233,19 @@ SubmitResult Links::ask_copy(const Op& op, Ticket ticket) {
     proxy::AskOptions with = options(ticket);
     if (fencer_->anything_moves()) [[unlikely]] with.moved = peers_.waits_to_move(op.key.bytes, /* changes= */ true);
     Op there = op;
-    return peer->ask(there, std::move(with), sink());
-}
-
-SubmitResult Links::ask(const protocol::CopiesOp& op, Ticket ticket) {
-    return ask_all(op, ticket, /* stats= */ false, nullptr);
+    return peer->ask(there, std::move(with), *tickets_);
 }
 
 SubmitResult Links::ask(const protocol::CopiesOp& op, size_t place, Ticket ticket) {
     LinkPeer& peer = *peers_.all()[place];
     if (!peer.reachable()) return unavailable(ticket, proxy::AskFailure::node_down);
     protocol::CopiesOp there = op;
-    return peer.ask(there, options(ticket), sink());
+    return peer.ask(there, options(ticket), *tickets_);
 }
 
 SubmitResult Links::ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket) {
     protocol::GetOp there = op;
-    return home.peer->ask(there, options(ticket), sink());
+    return home.peer->ask(there, options(ticket), *tickets_);
 }
 
 template SubmitResult Links::ask_copy(const protocol::GetOp&, Ticket);
@@ -365,8 +298,7 @@ void Links::serve(std::unique_ptr<Letter> letter) {
     if (fencer_->due()) attend();  // the borrower may follow a newer state
     OwnLink* link = lent_link(*letter);
     if (link == nullptr && take_newer()) link = lent_link(*letter);
-    for (size_t i = leaving_.size(); link == nullptr && i-- > 0;)
-        if (leaving_[i]->shared_node() == letter->node) link = leaving_[i]->own();
+    if (link == nullptr) link = leaving_.newest_link(letter->node);
     if (link == nullptr || !link->takes_letters()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
     OwnedRequest& request = letter->request;
@@ -388,68 +320,6 @@ bool Links::take_newer() {
         return false;
     }
     return true;
-}
-
-// ---- all nodes --------------------------------------------------------------------------------------
-
-template <class Op>
-SubmitResult Links::ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only) {
-    const PeerSet::Peers& peers = peers_.all();
-    std::vector<Gather::Part> parts(peers.size(), Gather::Part(*this));
-    // One unanswered: this call.
-    const auto [at, is_new] = gathers_.emplace(ticket, Gather{stats, /* unanswered= */ 1, peers_.set(), std::move(parts)});
-    CHECK(is_new);
-    Gather& gather = at->second;
-    bool crowded = false;
-    for (size_t i = 0; i < peers.size(); i++) {
-        LinkPeer& peer = *peers[i];
-        if (only != nullptr && &peer != only) continue;
-        gather.parts[i].asked = true;
-        if (!peer.reachable()) continue;
-        gather.unanswered++;
-        crowded |= peer.ask(op, options(ticket), gather.parts[i]) == SubmitResult::crowded;
-    }
-    gathered(ticket);
-    return crowded ? SubmitResult::crowded : SubmitResult::later;
-}
-
-template SubmitResult Links::ask_all(protocol::FlushOp, Ticket, bool, const LinkPeer*);
-template SubmitResult Links::ask_all(protocol::CopiesOp, Ticket, bool, const LinkPeer*);
-
-void Links::gathered(Ticket ticket) {
-    const auto at = gathers_.find(ticket);
-    CHECK(at != gathers_.end());
-    if (--at->second.unanswered != 0) return;
-    const auto taken = gathers_.extract(at);  // keeps the part that called
-    const Gather& done = taken.mapped();
-    if (done.stats) return answer_stats(ticket, done);
-    if (std::ranges::any_of(done.parts, &Gather::Part::is_old)) return shared_.pool.unavailable(ticket, list_is_old);
-    for (const Gather::Part& part : done.parts)
-        if (part.asked && !part.ok) return shared_.pool.unavailable(ticket);
-    shared_.pool.answer(ticket, protocol::DoneReply());
-}
-
-void Links::answer_stats(Ticket ticket, const Gather& done) {
-    try {
-        std::string told;
-        for (size_t i = 0; i < done.parts.size(); i++) {
-            const Gather::Part& part = done.parts[i];
-            if (!part.asked) continue;
-            told += done.set->members[i].one->name + " " + (part.ok ? std::to_string(part.text.size()) : "-") + "\n";
-            told += part.text;
-        }
-        shared_.pool.answer(ticket, protocol::StatsReply(), told);
-    } catch (const std::bad_alloc&) {
-        shared_.pool.unavailable(ticket);
-    }
-}
-
-SubmitResult Links::ask(const protocol::StatsOp& op, std::string_view name, Ticket ticket) {
-    if (name.empty()) return ask_all(op, ticket, /* stats= */ true, nullptr);
-    for (const auto& peer : peers_.all())
-        if (peer->node().name == name) return ask_all(op, ticket, /* stats= */ true, peer.get());
-    shared_.pool.answer(ticket, protocol::StatsReply());
-    return SubmitResult::later;
 }
 
 // Reloads of the set of nodes (M6).
@@ -481,25 +351,18 @@ void Links::take() {
         kept.push_back(stays ? at : nullptr);
         peers.push_back(stays ? nullptr : std::make_unique<LinkPeer>(shared_, member.one, next->options));
     }
-    leaving_.reserve(leaving_.size() + present.size());
+    leaving_.reserve(present.size());
     shared_.touched.reserve(leaving_.size() + present.size() + peers.size());
     fencer_->reserve(peers.size());
     for (size_t i = 0; i < peers.size(); i++)
         if (kept[i] != nullptr) peers[i] = std::move(present[kept[i]->place()]);
     const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(last->options.timeout_ns, next->options.timeout_ns);
-    for (auto& peer : peers_.replace(std::move(next), std::move(peers))) {
-        if (peer == nullptr) continue;
-        peer->leave_by(leaves_by_ns);
-        leaving_.push_back(std::move(peer));
-    }
+    for (auto& peer : peers_.replace(std::move(next), std::move(peers)))
+        if (peer != nullptr) leaving_.add(std::move(peer), leaves_by_ns);
     for (size_t i = 0; i < present.size(); i++) present[i]->take_place(i);
-    PostponedRequests::List waiting;
-    for (auto& peer : leaving_) {
-        if (peer->own() != nullptr) waiting.splice(waiting.end(), peer->own()->withdraw());
-        peer->touch();
-    }
-    retire();
-    fencer_->attend(peers_.all(), leaving_, *peers_.set());
+    PostponedRequests::List waiting = leaving_.withdraw();
+    leaving_.retire(peers_);
+    fencer_->attend(peers_.all(), leaving_.all(), *peers_.set());
     for (PostponedRequests::Postponed& request : waiting) ask_elsewhere(request);
 }
 
@@ -530,36 +393,6 @@ void Links::ask_again(const Op& op, proxy::AskOptions options) {
         }
     }
     shared_.pool.unavailable(options.ticket, list_is_old);
-}
-
-// Of a leaving peer. A link that other workers still borrow waits for them, unless another one has taken its place.
-bool Links::may_end(LinkPeer& peer) {
-    if (!peer.has_answered()) return false;
-    if (peer.own() == nullptr || peer.node().lent[shared_.number].borrowers.load(std::memory_order_acquire) == 0) return true;
-    LinkPeer* const at = peers_.find(peer.shared_node());
-    return at != nullptr && at->own() != nullptr;
-}
-
-// Ends the connections of leaving nodes that have answered, and starts the connections that waited for that. True: one ended or
-// started.
-bool Links::retire() {
-    const size_t before = leaving_.size();
-    std::erase_if(leaving_, [&](const std::unique_ptr<LinkPeer>& peer) {
-        if (!may_end(*peer) && now() < peer->leaves_by_ns()) return false;
-        peer->stop();
-        std::erase(shared_.touched, peer.get());
-        return true;
-    });
-    bool started = false;
-    const auto start_behind = [&](LinkPeer& peer, size_t earlier) {
-        const auto is_before = [&](const auto& other) { return other->shared_node() == peer.shared_node(); };
-        if (peer.started() || std::any_of(leaving_.begin(), leaving_.begin() + ptrdiff_t(earlier), is_before)) return;
-        peer.start();
-        started = true;
-    };
-    for (size_t i = 0; i < leaving_.size(); i++) start_behind(*leaving_[i], i);
-    for (auto& peer : peers_.all()) start_behind(*peer, leaving_.size());
-    return started || leaving_.size() != before;
 }
 
 }  // namespace farcached::daemon

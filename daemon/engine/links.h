@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links: a worker's requests to nodes, and its connections, one LinkPeer each. PeerSet says which of them has a key. Links gathers
-// the answers to requests that go to all nodes. With links_per_node some connections are other workers'
-// (daemon/engine/mailroom.h), and it executes the requests of workers that borrow its own.
+// Links: a worker's requests to nodes, and its connections, one LinkPeer each. PeerSet chooses the one that has a key.
+// ReplyGatherer asks all nodes, and LeavingPeers ends connections after a change of the set. With links_per_node some connections
+// are other workers' (daemon/engine/mailroom.h), and Links executes the requests of workers that borrow its own.
 //
 // Owner: a worker's thread, which reports ready connections (daemon/engine/readiness.h) and the timer.
 //
@@ -39,26 +39,23 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "daemon/engine/fencer.h"
+#include "daemon/engine/leaving_peers.h"
 #include "daemon/engine/link_peer.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/mailroom.h"
 #include "daemon/engine/peer_set.h"
 #include "daemon/engine/readiness.h"
+#include "daemon/engine/reply_gatherer.h"
 #include "daemon/engine/reply_queue.h"
 #include "daemon/remote/nodes.h"
 
 namespace farcached::daemon {
-
-// ReplySlot::failure() of a request that a node refused because it knows a newer list of nodes.
-constexpr std::string_view list_is_old = "the node knows a newer list of nodes";
 
 class Links {
   public:
@@ -87,11 +84,8 @@ class Links {
         return ask_peer(peers_.choose(op.key.bytes), op, options(ticket));
     }
     // Answered once all nodes have done it.
-    SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return ask_all(op, ticket, /* stats= */ false, nullptr); }
+    SubmitResult ask(const protocol::FlushOp& op, Ticket ticket) { return gatherer_.ask(op, peers_.all(), options(ticket)); }
     SubmitResult ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket);
-    // Names the list of nodes.
-    std::shared_ptr<const void> list() const { return peers_.set(); }
-    size_t nodes() const { return peers_.all().size(); }
     // Of the worker.
     uint32_t number() const { return shared_.number; }
     // Some workers have lost track of items without a copy: a pass over all keys must look for them.
@@ -100,15 +94,15 @@ class Links {
     // Changes when copies may be missing: a node came, went, or was restarted.
     uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
     // Asks all nodes, or one by its place in the list.
-    SubmitResult ask(const protocol::CopiesOp& op, Ticket ticket);
+    SubmitResult ask(const protocol::CopiesOp& op, Ticket ticket) { return gatherer_.ask(op, peers_.all(), options(ticket)); }
     SubmitResult ask(const protocol::CopiesOp& op, size_t place, Ticket ticket);
     // Asks the node that has the copy of the key's item.
     template <class Op>
     SubmitResult ask_copy(const Op& op, Ticket ticket);
-    // Statistics of the named node, or of all if the name is empty. The answer is a StatsReply. Its value has for each node,
-    // in configured order, a line "NAME BYTES\n" and so many bytes of text, lines "name value\n". "NAME -\n" stands for a
-    // node that did not answer. An unknown name yields an empty value.
-    SubmitResult ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket);
+    // Statistics of the named node, or of all in configured order if the name is empty (ReplyGatherer::ask_stats()).
+    SubmitResult ask(const protocol::StatsOp& op, std::string_view node, Ticket ticket) {
+        return gatherer_.ask_stats(op, node, peers_.all(), options(ticket));
+    }
 
     // Gets of these keys follow: their reads of mapped memory, a node's or the pointer table, may be prefetched. It affects no
     // answer.
@@ -122,20 +116,14 @@ class Links {
     void timer_due();
 
   private:
-    struct Gather;
     class TicketSink;
 
     uint64_t now() { return shared_.now(); }
     proxy::AskOptions options(Ticket ticket);
-    proxy::ReplySink& sink();
     void attend();
-    template <class Op>
-    SubmitResult ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options);
     SubmitResult unavailable(Ticket ticket, proxy::AskFailure why);
     template <class Op>
     SubmitResult ask_peer(LinkPeer* peer, const Op& op, proxy::AskOptions options);
-    template <class Op>
-    SubmitResult ask_all(Op op, Ticket ticket, bool stats, const LinkPeer* only);
     bool ask_copy_instead(Ticket ticket, const proxy::Failed& failed) noexcept;
     void ask_elsewhere(PostponedRequests::Postponed& request) noexcept;
     template <class Op>
@@ -145,19 +133,15 @@ class Links {
     void serve(std::unique_ptr<Letter> letter);
     OwnLink* lent_link(const Letter& letter);
     bool take_newer();
-    bool may_end(LinkPeer& peer);
-    bool retire();
     void set_timer();
-    void gathered(Ticket ticket);
-    void answer_stats(Ticket ticket, const Gather& done);
 
     LinkShared shared_;
     const std::unique_ptr<Readiness> letters_;  // in the desk
     std::unique_ptr<TicketSink> tickets_;
     std::unique_ptr<Fencer> fencer_;
+    ReplyGatherer gatherer_;  // before the peers: it outlives their requests
+    LeavingPeers leaving_;
     PeerSet peers_;
-    PeerSet::Peers leaving_;  // M6
-    std::map<Ticket, Gather> gathers_;
     uint64_t timer_at_ns_ = UINT64_MAX;
 };
 
