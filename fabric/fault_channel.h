@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FaultChannel: wraps any channel and injects faults by a seed. For tests; linked wherever channels are, so that whole
-// programs can be tested with it. Owner and threads: as any channel.
+// programs can be tested with it. HeldReads has the reads, HeldInput the received bytes; FaultChannel drops the connection and
+// delays sent bytes and the end. Owner and threads: as any channel.
 //
 // F1  It keeps the contract of channel.h and does only what a real fabric may do. Bytes arrive late and cut anywhere.
 //     Reads complete late, in any order and torn. A connection can end between any two events.
@@ -16,24 +17,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/broken.h"
 #include "base/result.h"
 #include "fabric/channel.h"
-#include "fabric/socket.h"
+#include "fabric/fault_plan.h"
+#include "fabric/fault_poller.h"
+#include "fabric/held_input.h"
+#include "fabric/held_reads.h"
 
 namespace farcached::fabric {
-
-// The likelihoods of the fault points, of this channel alone.
-struct FaultPlan : broken::Faults {
-    std::function<void()> between = {};  // runs after the first part of a torn read is copied
-    // Empty: CLOCK_BOOTTIME. With another clock, call ready() when it has moved.
-    std::function<uint64_t()> now_ns = {};
-};
 
 // The plan of a program of t/faulty. Every call draws another seed from the first.
 FaultPlan fault_plan_of_process();
@@ -49,7 +43,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
 
     uint64_t steps() const { return steps_; }  // so far
 
-    int fd() const override { return poller_.get(); }
+    int fd() const override { return poller_.fd(); }
     bool wants_write() const override { return false; }
     void ready() override;
     void flush() override;
@@ -69,7 +63,7 @@ class FaultChannel final : public Channel, private ChannelEvents {
     bool counts_reads() const override { return inner_->counts_reads(); }
     bool has_container() const override { return inner_->has_container(); }
     void copy_container(char* to, size_t bytes) const override { inner_->copy_container(to, bytes); }
-    bool post_report(std::string_view bytes) override { return !silent() && inner_->post_report(bytes); }
+    bool post_report(std::string_view bytes) override { return !silent_ && inner_->post_report(bytes); }
     void count_in(ChannelCounters& counters) override { inner_->count_in(counters); }
     Result<std::string> grant() override { return inner_->grant(); }
     Refusal take_grant(std::string_view grant) override { return inner_->take_grant(grant); }
@@ -78,19 +72,6 @@ class FaultChannel final : public Channel, private ChannelEvents {
     std::string describe() const override { return "fault:" + inner_->describe(); }
 
   private:
-    struct HeldRead {
-        ReadRequest request;
-        uint64_t due_ns = 0;
-        bool arrived = false;  // only its delay remains
-        ReadStatus status = ReadStatus::done;
-        uint64_t rank = 0;             // of reads due together, the least comes first
-        uint32_t unit_bytes = 0;       // of a line, or of a word
-        std::vector<uint32_t> units;   // copied when it is due
-
-        // Copies what is not left until it is due; a torn one leaves some.
-        bool begin(const RegionView& view, bool torn, std::mt19937_64& dice);
-        void copy(const RegionView& view, const std::vector<uint32_t>& which) const;
-    };
     struct Ending {
         ChannelEnd why;
         std::string text;
@@ -104,38 +85,27 @@ class FaultChannel final : public Channel, private ChannelEvents {
     void written(size_t bytes) override;
     void ended(ChannelEnd why, const std::string& text) override;
 
-    uint64_t now() const;
-    bool chance(std::mt19937_64& dice, double probability);
-    uint64_t delay(std::mt19937_64& dice, double probability);
     bool last_step();
     void drop();
-    bool silent() const { return over_ || dropped_ || closing_; }
-    void show();
     void send_held();
     void count_unsent();
     void tell_reads();
     void settle();
-    void arm_timer();
     uint64_t next_due() const;
-    void watch_inner();
 
     const FaultPlan plan_;
     ChannelEvents& events_;
-    Descriptor poller_, timer_;
+    FaultPoller poller_;
     std::unique_ptr<Channel> inner_;
-    std::mt19937_64 read_dice_, send_dice_, receive_dice_, drop_dice_, end_dice_;
-    uint64_t steps_ = 0, reads_ = 0;
-    std::vector<HeldRead> held_reads_;
+    FaultDice send_dice_, drop_dice_, end_dice_;
+    uint64_t steps_ = 0;
+    HeldReads reads_;
+    HeldInput input_;
     std::string held_out_;  // flushed, but not passed to the inner channel
     uint64_t send_at_ns_ = 0;
-    std::string in_;    // received, not consumed
-    size_t shown_ = 0;  // bytes of in_ that were shown
-    uint64_t show_at_ns_ = 0;
-    bool show_again_ = false;
-    bool refused_ = false;  // the inner channel has more than in_ had room for
     std::optional<Ending> ending_;
-    bool dropped_ = false, closing_ = false, over_ = false;
-    bool inner_writes_ = false;  // the poller watches the inner channel for writing
+    bool silent_ = false;  // it has closed, dropped the connection, or ended: no more events but the end
+    bool over_ = false;    // it has ended
 };
 
 }  // namespace farcached::fabric

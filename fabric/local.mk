@@ -8,6 +8,11 @@ fabric_libfabric_a_SOURCES = \
 	fabric/channel.h \
 	fabric/fault_channel.cc \
 	fabric/fault_channel.h \
+	fabric/fault_plan.h \
+	fabric/fault_poller.h \
+	fabric/held_input.h \
+	fabric/held_reads.cc \
+	fabric/held_reads.h \
 	fabric/index_probe.cc \
 	fabric/index_probe.h \
 	fabric/local_read.cc \
