@@ -81,6 +81,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/links.h \
 	daemon/engine/mailroom.cc \
 	daemon/engine/mailroom.h \
+	daemon/engine/mapped_memory.cc \
+	daemon/engine/mapped_memory.h \
 	daemon/engine/own_link.cc \
 	daemon/engine/own_link.h \
 	daemon/engine/owned_request.h \
@@ -88,6 +90,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/peer_set.h \
 	daemon/engine/permissions.cc \
 	daemon/engine/permissions.h \
+	daemon/engine/postponed_requests.cc \
+	daemon/engine/postponed_requests.h \
 	daemon/engine/readiness.h \
 	daemon/engine/reply_gatherer.cc \
 	daemon/engine/reply_gatherer.h \

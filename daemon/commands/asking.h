@@ -235,7 +235,7 @@ Read read_memory(proxy::LocalGet& memory, const protocol::Key& key, NodeSeconds 
 // Of a node behind a link whose memory is mapped. True: answered.
 template <class Completion>
 bool read_mapped(const Submitter& asker, LinkPeer& peer, const protocol::Key& key, bool tokens_matter, Completion& completion) {
-    const protocol::Key hashed{key.bytes, peer.hash(key.bytes)};
+    const protocol::Key hashed{key.bytes, peer.mapped().hash(key.bytes)};
     proxy::LocalGet* memory = peer.mapped_memory(hashed.hash, asker.session.replies->number());
     if (memory == nullptr) return false;
     fabric::Found found;
@@ -246,10 +246,10 @@ bool read_mapped(const Submitter& asker, LinkPeer& peer, const protocol::Key& ke
         shown.cas = 0;
         return shown;
     };
-    const Read read = read_memory(*memory, hashed, peer.node_seconds(), tokens_matter, /* lent_min= */ UINT64_MAX, completion,
-                                  found, without_cas);
+    const Read read = read_memory(*memory, hashed, peer.mapped().node_seconds(), tokens_matter, /* lent_min= */ UINT64_MAX,
+                                  completion, found, without_cas);
     broken::hold(broken::faults.held_copies && key.bytes.starts_with("held"));
-    if (read != Read::hit || !peer.confirms()) return false;
+    if (read != Read::hit || !peer.mapped().confirms()) return false;
     peer.note_access(hashed.hash, found);
     if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::get);
     note_local(asker.context, key.bytes);

@@ -79,16 +79,14 @@ class LinkPeer {
     // Lists it for flush().
     void touch();
 
-    // ---- one key. The first five only if is_mapped()
+    // ---- one key. All but is_mapped() only if that
+    bool is_mapped() const { return own() != nullptr && own()->mapped().is_mapped(); }
+    const MappedMemory& mapped() const { return own()->mapped(); }
+    // The memory that the session's get may read now (M4); nullptr: none.
     proxy::LocalGet* mapped_memory(uint64_t hash, uint64_t session) { return own()->mapped_memory(hash, session); }
-    uint64_t hash(std::string_view key) const { return own()->hash(key); }
-    NodeSeconds node_seconds() { return own()->node_seconds(); }
-    bool confirms() { return own()->confirms(); }
-    void note_access(uint64_t hash, const fabric::Found& found) { own()->note_access(hash, found); }
-    const proxy::LocalGet& memory() const { return own()->memory(); }
-    bool is_mapped() const { return own() != nullptr && own()->is_mapped(); }
-    void expect(std::string_view key) {
-        if (own() != nullptr) own()->expect(key);
+    // Reports the access of a hit there that counts.
+    void note_access(uint64_t hash, const fabric::Found& found) {
+        if (own()->mapped().note_access(hash, found)) touch();
     }
 
     // ---- requests: as OwnLink
@@ -98,8 +96,7 @@ class LinkPeer {
         return borrowed().ask(op, std::move(options), sink);
     }
     void flush();
-    bool waits_for_reads_alone() { return own() != nullptr && own()->waits_for_reads_alone(); }
-    bool waits_elsewhere_alone() { return own() != nullptr && own()->waits_elsewhere_alone(); }
+    Awaited awaits() { return own() != nullptr ? own()->awaits() : Awaited::anything; }
     bool linger() { return own() != nullptr && own()->linger(); }
 
   private:

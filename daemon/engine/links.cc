@@ -138,8 +138,9 @@ LinkPeer* Links::flush_touched() {
         LinkPeer* peer = touched.front();
         touched.erase(touched.begin());
         peer->flush();
-        if (peer->waits_elsewhere_alone()) continue;
-        if (only_read == nullptr && peer->waits_for_reads_alone())
+        const Awaited awaited = peer->awaits();
+        if (awaited == Awaited::reads_elsewhere) continue;
+        if (only_read == nullptr && awaited == Awaited::reads)
             only_read = peer;
         else
             others++;
@@ -262,14 +263,16 @@ void Links::expect(std::span<const protocol::Key> keys) {
     size_t count = 0;
     for (const protocol::Key& key : keys.first(std::min(keys.size(), coming.size()))) {
         LinkPeer* peer = peers_.choose(key.bytes);
-        if (peer == nullptr) continue;
-        if (!peer->is_mapped()) {
-            peer->expect(key.bytes);
+        OwnLink* const link = peer != nullptr ? peer->own() : nullptr;
+        if (link == nullptr) continue;
+        const MappedMemory& mapped = link->mapped();
+        if (!mapped.is_mapped()) {
+            link->expect(key.bytes);
             continue;
         }
-        const uint64_t hash = peer->hash(key.bytes);
-        peer->memory().prefetch_bucket(hash);
-        coming[count++] = {&peer->memory(), hash};
+        const uint64_t hash = mapped.hash(key.bytes);
+        mapped.memory().prefetch_bucket(hash);
+        coming[count++] = {&mapped.memory(), hash};
     }
     for (const Coming& one : std::span(coming).first(count)) one.memory->prefetch_item(one.hash);
 }
