@@ -8,6 +8,7 @@ proxy_libproxy_a_SOURCES = \
 	proxy/arc.cc \
 	proxy/arc.h \
 	proxy/ask.h \
+	proxy/awaited_reads.h \
 	proxy/exchange.cc \
 	proxy/exchange.h \
 	proxy/key_order.h \

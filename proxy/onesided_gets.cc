@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <string_view>
+#include <variant>
 
 #include "base/broken.h"
 #include "base/check.h"
@@ -15,6 +17,37 @@ namespace {
 uint64_t us_since_asked(const AskOptions& options, uint64_t now_ns) {
     const uint64_t asked_ns = options.deadline_ns - std::min(options.patience_ns, options.deadline_ns);
     return now_ns > asked_ns ? (now_ns - asked_ns + 500) / 1000 : 0;
+}
+
+// Counts and reports why a read failed.
+void count_failure(const GetParts& parts, const Read& read, Counter& counter, std::string_view why) {
+    counter.add(1);
+    parts.events.read_failed(read.op.key.bytes, std::holds_alternative<fabric::IndexProbe>(read.way), why);
+}
+
+void count_failed_transport(const GetParts& parts, const Read& read) {
+    count_failure(parts, read, parts.counters.read_failed, "transport");
+}
+
+void count_failed(const GetParts& parts, const Read& read, fabric::Outcome outcome) {
+    using fabric::Outcome;
+    LinkCounters& counters = parts.counters;
+    switch (outcome) {
+        case Outcome::generation: return count_failure(parts, read, counters.read_invalid_generation, "generation");
+        case Outcome::guard_dead: return count_failure(parts, read, counters.read_invalid_dead, "dead");
+        case Outcome::grown: return count_failure(parts, read, counters.read_invalid_grown, "grown");
+        case Outcome::key: return count_failure(parts, read, counters.read_invalid_key, "key");
+        case Outcome::bounds: return count_failure(parts, read, counters.read_invalid_length, "length");
+        case Outcome::check: return count_failure(parts, read, counters.read_invalid_crc, "crc");
+        case Outcome::lease: return count_failure(parts, read, counters.read_invalid_lease, "lease");
+        case Outcome::expired: return count_failure(parts, read, counters.read_invalid_expired, "expired");
+        case Outcome::flushed: return count_failure(parts, read, counters.read_invalid_flushed, "flushed");
+        case Outcome::tokens: return count_failure(parts, read, counters.read_tokens, "tokens");
+        case Outcome::hit:
+        case Outcome::not_found:
+        case Outcome::moved: break;  // impossible for a private copy
+    }
+    CHECK(outcome == Outcome::lease);
 }
 
 }  // namespace
@@ -162,14 +195,14 @@ Read* PointerGets::begin_for_home(fabric::Channel& channel, const protocol::GetO
 void PointerGets::judge_for_home(Read& read, uint64_t now_ns) {
     const ForHome& way = std::get<ForHome>(read.way);
     if (read.status != fabric::ReadStatus::done) {
-        parts_.reads.failed_transport(read);
+        count_failed_transport(parts_, read);
         return parts_.reads.leave_to_home(read);
     }
     const std::string_view key = read.op.key.bytes;
     const fabric::PointerRead judged =
         fabric::judge_spilled(copy_of(read, way.leased, now_ns), key, read.op.win_tokens, check_secret_);
     if (judged.outcome != fabric::Outcome::hit) {
-        parts_.reads.failed(read, judged.outcome);
+        count_failed(parts_, read, judged.outcome);
         return parts_.reads.leave_to_home(read);
     }
     way.home->get_onesided.add(1);
@@ -182,7 +215,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
     if (std::holds_alternative<ForHome>(read.way)) return judge_for_home(read, now_ns);
     const ByPointer& way = std::get<ByPointer>(read.way);
     if (read.status != fabric::ReadStatus::done) {
-        parts_.reads.failed_transport(read);
+        count_failed_transport(parts_, read);
         parts_.reads.ask_node(read);
         return;
     }
@@ -206,7 +239,7 @@ void PointerGets::judge(Read& read, uint64_t now_ns) {
     const bool stale =
         judged.outcome == Outcome::generation || judged.outcome == Outcome::guard_dead;
     if (stale) parts_.counters.pointer_stale.add(1);
-    parts_.reads.failed(read, judged.outcome);
+    count_failed(parts_, read, judged.outcome);
     if (!fabric::keeps_pointer(judged.outcome)) parts_.table->drop(key_hash, ptr);
     if (judged.outcome == Outcome::key) parts_.notes.forget(key_hash);
     parts_.reads.ask_node(read);
@@ -282,7 +315,7 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
     LinkCounters& counters = parts_.counters;
     IndexProbe::Step step = IndexProbe::Step::out_of_reach;
     if (read.status != fabric::ReadStatus::done) {
-        parts_.reads.failed_transport(read);
+        count_failed_transport(parts_, read);
     } else if (!parts_.clock.may_read(now_ns)) {
         counters.right_over.add(1);
     } else if (!read.refused) {
@@ -298,7 +331,7 @@ void IndexGets::judge(fabric::Channel* channel, Read& read, uint64_t now_ns) {
             break;
         case IndexProbe::Step::not_found: counters.index_not_found.add(1); break;
         case IndexProbe::Step::invalid:
-            parts_.reads.failed(read, probe.found().outcome);
+            count_failed(parts_, read, probe.found().outcome);
             counters.index_unproven.add(1);
             break;
         case IndexProbe::Step::out_of_reach: counters.index_unproven.add(1); break;

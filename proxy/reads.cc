@@ -18,7 +18,7 @@ void Reads::have_free_slot() {
     const size_t most = reads_.size() + 1;
     for (std::vector<uint32_t>* list : {&free_, &landed_, &settling_})
         if (list->capacity() < most) list->reserve(2 * most);
-    if (awaited_.capacity() < most) awaited_.reserve(2 * most);
+    awaited_.have_room(most);
     reads_.emplace_back();
     reads_.back().number_ = uint32_t(reads_.size() - 1);
     free_.push_back(reads_.back().number_);
@@ -58,11 +58,7 @@ Read& Reads::begin(const protocol::GetOp& op, const AskOptions& options, ReplySi
     std::memcpy(read.key_.data(), op.key.bytes.data(), op.key.bytes.size());
     read.op.key.bytes = {read.key_.data(), op.key.bytes.size()};
     live_++;
-    const KeyOrder::Of of{options.session, op.key.hash};
-    order_.begun(KeyOrder::Kind::read, of);
-    read.ordered_ = true;
-    read.place_ = uint32_t(awaited_.size());
-    awaited_.push_back({of, read.number_});
+    awaited_.add({options.session, op.key.hash}, read.awaited_);
     next_deadline_ns_ = std::min(next_deadline_ns_, options.deadline_ns);
     return read;
 }
@@ -82,7 +78,7 @@ void Reads::close(Read& read) {
     CHECK(read.state_ != Read::State::free);
     CHECK(read.sink_ == nullptr);
     release_landing(read);
-    release_order(read);
+    awaited_.remove(read.awaited_);
     enter(read, Read::State::free);
     read.under_way_ = 0;
     live_--;
@@ -92,26 +88,6 @@ void Reads::close(Read& read) {
 void Reads::release_landing(Read& read) {
     if (read.landing != nullptr) pool_->give_back(read.landing);
     read.landing = nullptr;
-}
-
-void Reads::release_order(Read& read) {
-    if (!read.ordered_) return;
-    read.ordered_ = false;
-    CHECK(awaited_[read.place_].number == read.number_);
-    order_.over(KeyOrder::Kind::read, awaited_[read.place_].of);
-    awaited_[read.place_] = awaited_.back();
-    reads_[awaited_[read.place_].number].place_ = read.place_;
-    awaited_.pop_back();
-}
-
-bool Reads::awaited(KeyOrder::Of of) const {
-    auto is_it = [&](const Awaited& one) { return one.of == of; };
-    return std::any_of(awaited_.begin(), awaited_.end(), is_it);
-}
-
-bool Reads::awaited_of_session(uint64_t session) const {
-    auto is_its = [&](const Awaited& one) { return one.of.session == session; };
-    return std::any_of(awaited_.begin(), awaited_.end(), is_its);
 }
 
 bool Reads::make_room(Read& read, size_t bytes) {
@@ -204,7 +180,7 @@ void Reads::answer(Read& read, const fabric::PointerRead& found, uint64_t item_b
     Answer told{op, found.value, /* one_sided= */ true, by_index, nullptr};
     ReplySink* sink = read.sink_;
     read.sink_ = nullptr;
-    release_order(read);
+    awaited_.remove(read.awaited_);
     sink->answered(read.options.ticket, told);
     close(read);
 }
@@ -214,33 +190,6 @@ void Reads::ask_node(Read& read) {
     two_sided_.push_back(read.number_);
     release_landing(read);
     enter(read, Read::State::two_sided);
-}
-
-void Reads::count(const Read& read, Counter& counter, std::string_view why) {
-    counter.add(1);
-    events_.read_failed(read.op.key.bytes, std::holds_alternative<fabric::IndexProbe>(read.way), why);
-}
-
-void Reads::failed_transport(const Read& read) { count(read, counters_.read_failed, "transport"); }
-
-void Reads::failed(const Read& read, fabric::Outcome outcome) {
-    using fabric::Outcome;
-    switch (outcome) {
-        case Outcome::generation: return count(read, counters_.read_invalid_generation, "generation");
-        case Outcome::guard_dead: return count(read, counters_.read_invalid_dead, "dead");
-        case Outcome::grown: return count(read, counters_.read_invalid_grown, "grown");
-        case Outcome::key: return count(read, counters_.read_invalid_key, "key");
-        case Outcome::bounds: return count(read, counters_.read_invalid_length, "length");
-        case Outcome::check: return count(read, counters_.read_invalid_crc, "crc");
-        case Outcome::lease: return count(read, counters_.read_invalid_lease, "lease");
-        case Outcome::expired: return count(read, counters_.read_invalid_expired, "expired");
-        case Outcome::flushed: return count(read, counters_.read_invalid_flushed, "flushed");
-        case Outcome::tokens: return count(read, counters_.read_tokens, "tokens");
-        case Outcome::hit:
-        case Outcome::not_found:
-        case Outcome::moved: break;  // impossible for a private copy
-    }
-    CHECK(outcome == Outcome::lease);
 }
 
 void Reads::ask_two_sided(FunctionRef<bool(const Fallback&)> ask) {
@@ -288,7 +237,7 @@ void Reads::end_elsewhere(Ticket ticket, Answer* answer) {
     } else if (answer != nullptr) {
         ReplySink* sink = read.sink_;
         read.sink_ = nullptr;
-        release_order(read);
+        awaited_.remove(read.awaited_);
         sink->answered(read.options.ticket, *answer);
     } else {
         try {
@@ -311,7 +260,7 @@ void Reads::abandon(uint32_t number) {
     Read& read = reads_[number];
     CHECK(std::holds_alternative<ForHome>(read.way));
     read.sink_ = nullptr;
-    release_order(read);
+    awaited_.remove(read.awaited_);
 }
 
 // ---- giving up --------------------------------------------------------------------------------------
@@ -319,7 +268,7 @@ void Reads::abandon(uint32_t number) {
 void Reads::fail(Read& read, const Failed& why) {
     ReplySink* sink = read.sink_;
     read.sink_ = nullptr;
-    release_order(read);
+    awaited_.remove(read.awaited_);
     sink->failed(read.options.ticket, why);
 }
 
@@ -377,7 +326,7 @@ void Reads::forget_sink(const ReplySink& sink) {
     for (Read& read : reads_) {
         if (read.state_ == Read::State::free || read.sink_ != &sink) continue;
         read.sink_ = nullptr;
-        release_order(read);
+        awaited_.remove(read.awaited_);
     }
 }
 

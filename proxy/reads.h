@@ -37,6 +37,7 @@
 #include "fabric/index_probe.h"
 #include "fabric/validate.h"
 #include "proxy/ask.h"
+#include "proxy/awaited_reads.h"
 #include "proxy/key_order.h"
 #include "proxy/link_counters.h"
 #include "proxy/node_clock_estimate.h"
@@ -74,6 +75,8 @@ struct Read {
     bool refused = false;  // the channel took only some READs of this round
     bool counted = false;  // at the node, by the channel, so not reported
 
+    uint32_t number() const { return number_; }  // in its Reads
+
   private:
     friend class Reads;
     enum class State : uint8_t { free, posted, landed, elsewhere, two_sided } state_ = State::free;
@@ -81,8 +84,7 @@ struct Read {
     uint32_t under_way_ = 0;  // READs
     size_t landing_bytes_ = 0;
     ReplySink* sink_ = nullptr;  // nullptr: the sink was called
-    bool ordered_ = false;       // counted in the key order, and listed in awaited_
-    uint32_t place_ = 0;         // index in awaited_, while ordered_
+    AwaitedReads::Place awaited_;
     std::array<char, limits::key_bytes_max> key_;
 };
 
@@ -111,12 +113,12 @@ class Reads {
     Reads(fabric::BufferPool* pool, KeyOrder& order, const NodeClockEstimate& clock, LinkCounters& counters, ReadEvents& events,
           uint32_t reads_max, bool count_reads)
         : pool_(pool),
-          order_(order),
           clock_(clock),
           counters_(counters),
           events_(events),
           reads_max_(reads_max),
-          count_reads_(count_reads) {}
+          count_reads_(count_reads),
+          awaited_(order) {}
     Reads(const Reads&) = delete;
     Reads& operator=(const Reads&) = delete;
 
@@ -124,10 +126,7 @@ class Reads {
     uint32_t live() const { return live_; }
     // Of these, through another link.
     uint32_t live_elsewhere() const { return elsewhere_; }
-    // Does that session wait for a read of that key? Exact, while KeyOrder may confuse two keys.
-    bool awaited(KeyOrder::Of of) const;
-    // Does that session wait for any read?
-    bool awaited_of_session(uint64_t session) const;
+    const AwaitedReads& awaited() const { return awaited_; }
 
     // For PointerGets and IndexGets. Opens a read with a buffer of `bytes`; nullptr: no room (read_unposted). At least
     // one post() follows, or cancel().
@@ -143,9 +142,6 @@ class Reads {
     // After the READs landed, the caller calls answer(), ask_node() or post().
     void answer(Read& read, const fabric::PointerRead& found, uint64_t item_bytes);
     void ask_node(Read& read);
-    // Counts and reports why the read failed.
-    void failed(const Read& read, fabric::Outcome outcome);
-    void failed_transport(const Read& read);
 
     // For SpilledGets. The ticket of the next open_elsewhere(), which cannot fail; nothing: no room (read_unposted).
     std::optional<Ticket> next_elsewhere();
@@ -157,7 +153,6 @@ class Reads {
     bool take_elsewhere_ended() { return std::exchange(elsewhere_ended_, false); }
     // On the other link's side: the landed read proved nothing, so its home is asked by the home's link.
     void leave_to_home(Read& read);
-    uint32_t number(const Read& read) const { return read.number_; }
 
     void completed(uint64_t token, fabric::ReadStatus status);
     bool anything_completed() const { return !landed_.empty(); }
@@ -187,12 +182,9 @@ class Reads {
     void close(Read& read);
     void count_completion(fabric::ReadStatus status);
     void release_landing(Read& read);
-    void release_order(Read& read);
     void fail(Read& read, const Failed& why);
-    void count(const Read& read, Counter& counter, std::string_view why);
 
     fabric::BufferPool* pool_;
-    KeyOrder& order_;
     const NodeClockEstimate& clock_;
     LinkCounters& counters_;
     ReadEvents& events_;
@@ -204,11 +196,7 @@ class Reads {
     std::vector<uint32_t> landed_;
     std::vector<uint32_t> settling_;
     std::deque<uint32_t> two_sided_;
-    struct Awaited {
-        KeyOrder::Of of;
-        uint32_t number = 0;
-    };
-    std::vector<Awaited> awaited_;
+    AwaitedReads awaited_;
     uint32_t live_ = 0;
     uint32_t elsewhere_ = 0;  // of these
     bool elsewhere_ended_ = false;

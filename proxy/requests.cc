@@ -81,10 +81,10 @@ bool must_wait(const RequestTraits& traits, KeyOrder::Of of, const KeyOrder& ord
     if (!traits.has_key) {
         if (!traits.mutation) return false;
         if (order.any_of_session(Kind::large, of)) return true;
-        return order.any_of_session(Kind::read, of) && reads.awaited_of_session(of.session);
+        return order.any_of_session(Kind::read, of) && reads.awaited().any_of_session(of.session);
     }
     if (order.any(Kind::large, of)) return true;
-    return traits.mutation && order.any(Kind::read, of) && reads.awaited(of);
+    return traits.mutation && order.any(Kind::read, of) && reads.awaited().any(of);
 }
 
 }  // namespace
@@ -292,7 +292,7 @@ std::optional<Elsewhere> Requests::read_for_home(const GetOp& op, const AskOptio
     if (!accepting_ || !pointers_possible()) return std::nullopt;
     const Read* read = pointers_.begin_for_home(*channel_, op, options, home, way);
     if (read == nullptr) return std::nullopt;
-    return Elsewhere{&reads_, reads_.number(*read), way.leased.ptr};
+    return Elsewhere{&reads_, read->number(), way.leased.ptr};
 }
 
 void Requests::expect(std::string_view key) const {
