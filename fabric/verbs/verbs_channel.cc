@@ -218,7 +218,7 @@ void VerbsChannel::woken() {
         every.it_interval.tv_nsec = every.it_value.tv_nsec = long(ms % 1000) * 1'000'000;
         if (!timer_ || timerfd_settime(timer_.get(), 0, &every, nullptr) != 0 ||
             !watch_descriptor(timer_.get(), tag_timer, EPOLLIN) ||
-            !watch_descriptor(queue_->completion_fd(), tag_completions, EPOLLIN))
+            !watch_descriptor(queue_->completions().fd(), tag_completions, EPOLLIN))
             return end_with_call("timerfd_create", errno);
     }
     const bool look = devices_.config().sleeps || ++sleepless_turns_ % sleepless_looks == 0;
@@ -229,9 +229,7 @@ void VerbsChannel::woken() {
 
 // Usually only completions wake the owner, and other events keep fd() readable. Every unlooked_max-th call polls them all.
 bool VerbsChannel::woken_by_completions() {
-    if (!armed_ || ++unlooked_ % unlooked_max == 0 || !queue_->disarm()) return false;
-    armed_ = false;
-    return true;
+    return queue_->completions().armed() && ++unlooked_ % unlooked_max != 0 && queue_->completions().take_event();
 }
 
 void VerbsChannel::look_at_descriptors() {
@@ -246,8 +244,7 @@ void VerbsChannel::look_at_descriptors() {
             rpc_timer_ns_ = never_ns;
         }
         if (seen[i].data.u32 != tag_completions) continue;
-        (void)queue_->disarm();  // a removed device has no event to consume; arm() then reports the removal
-        armed_ = false;
+        queue_->completions().disarm();  // a removed device has no event to take; arm() then reports the removal
     }
 }
 
@@ -272,11 +269,10 @@ bool VerbsChannel::watch(const Interest& interest) {
         interest_ = interest;
         return true;  // the owner calls ready() again in any case
     }
-    if (interest.again || (!armed_ && !queue_->arm())) {
+    if (interest.again || !queue_->arm()) {
         kick();
         return true;
     }
-    armed_ = true;
     interest_ = interest;
     queue_->collect();
     if (anything_for(interest)) return false;
@@ -301,7 +297,7 @@ void VerbsChannel::set_rpc_timer() {
 
 bool VerbsChannel::linger() {
     const bool sleeps = devices_.config().sleeps;
-    if (!open() || ending() || ended() || (sleeps && !armed_)) return false;
+    if (!open() || ending() || ended() || (sleeps && !queue_->completions().armed())) return false;
     const bool look = looks();
     const uint32_t spins = sleeps && !look ? spins_.polls() : devices_.config().spins_max;
     for (uint32_t i = 0; i < spins; i++) {

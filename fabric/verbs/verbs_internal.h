@@ -119,7 +119,7 @@ class VerbsChannel final : public StreamChannel {
     uint64_t rpc_timer_ns_ = never_ns;             // when rpc_timer_ expires
     Spins spins_;
     uint32_t sleepless_turns_ = 0, unlooked_ = 0;
-    bool armed_ = false, lingered_ = false;
+    bool lingered_ = false;
     bool peer_gone_ = false;
 };
 

@@ -2,10 +2,8 @@
 #include "fabric/verbs/verbs_queue.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -14,14 +12,6 @@
 #include "base/node_clock.h"
 
 namespace farcached::fabric {
-
-namespace {
-
-constexpr int completions_at_once = 32;
-
-bool must_not_wait(int fd) { return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0; }
-
-}  // namespace
 
 VerbsQueue::VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device)
     : events_(std::move(events)),
@@ -42,18 +32,10 @@ Result<std::unique_ptr<VerbsQueue>> VerbsQueue::make(CmEvents events, CmId id, s
 }
 
 Refusal VerbsQueue::make_queues() {
-    const char* device = device_->name();
     const VerbsConfig& config = device_->config();
-    auto refuse = [&](const char* call) { return verbs_call_failed(call, device, errno); };
-    ibv_context* context = device_->context();
-    completions_.reset(ibv_create_comp_channel(context));
-    if (completions_ == nullptr) return refuse("ibv_create_comp_channel");
-    if (!must_not_wait(completions_->fd)) return refuse("fcntl");
-    const uint32_t entries = config.send_queue() + config.receives;
-    completion_queue_.reset(ibv_create_cq(context, int(entries), nullptr, completions_.get(), 0));
-    if (completion_queue_ == nullptr) return refuse("ibv_create_cq");
+    if (Refusal no = completions_.make(*device_, config.send_queue() + config.receives)) return no;
     ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = completion_queue_.get();
+    wanted.send_cq = wanted.recv_cq = completions_.get();
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap.max_send_wr = config.send_queue();
     wanted.cap.max_recv_wr = config.receives;
@@ -67,7 +49,7 @@ Refusal VerbsQueue::make_queues() {
         return {};
     }
     const int failed = pair_.make(*device_, id_.get(), without_inline);
-    return failed == 0 ? Refusal() : verbs_call_failed("ibv_create_qp", device, failed);
+    return failed == 0 ? Refusal() : verbs_call_failed("ibv_create_qp", device_->name(), failed);
 }
 
 void VerbsQueue::met(const VerbsReceives& there) {
@@ -289,26 +271,17 @@ int VerbsQueue::post_chain() {
 // ---- completions ------------------------------------------------------------------------------------
 
 void VerbsQueue::collect() {
-    std::array<ibv_wc, completions_at_once> completions;
-    for (;;) {
-        const int count = ibv_poll_cq(completion_queue_.get(), completions_at_once, completions.data());
-        if (count < 0)  // with or without errno
-            failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno).text);
-        for (int i = 0; i < count; i++) {
-            const ibv_wc& one = completions[size_t(i)];
-            if (one.status != IBV_WC_SUCCESS) {
-                completed_badly(one);
-            } else if (!failure_.any()) {  // Q3
-                completed_++;
-                const WorkId id = WorkId::unpack(one.wr_id);
-                if (id.kind == WorkKind::receive)
-                    received(one);
-                else
-                    sends_.complete_up_to(id.number);
-            }
-        }
-        if (count < completions_at_once) break;
-    }
+    const bool polled = completions_.poll([&](const ibv_wc& one) {
+        if (one.status != IBV_WC_SUCCESS) return completed_badly(one);
+        if (failure_.any()) return;  // Q3
+        completed_++;
+        const WorkId id = WorkId::unpack(one.wr_id);
+        if (id.kind == WorkKind::receive)
+            received(one);
+        else
+            sends_.complete_up_to(id.number);
+    });
+    if (!polled) failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno).text);
     if (const uint32_t fetched = sends_.take_fetched(); fetched != 0) rpc_.reads().landed(fetched, boottime_ns());
 }
 
@@ -378,18 +351,7 @@ size_t VerbsQueue::pull(char* to, size_t room) {
     return taken;
 }
 
-bool VerbsQueue::arm() {
-    return went_well("ibv_req_notify_cq", ibv_req_notify_cq(completion_queue_.get(), /* solicited_only= */ 0));
-}
-
-// One arming causes one event.
-bool VerbsQueue::disarm() {
-    ibv_cq* of = nullptr;
-    void* context = nullptr;
-    if (ibv_get_cq_event(completions_.get(), &of, &context) != 0) return false;
-    ibv_ack_cq_events(completion_queue_.get(), 1);
-    return true;
-}
+bool VerbsQueue::arm() { return went_well("ibv_req_notify_cq", completions_.arm()); }
 
 // ---- leaving ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "fabric/channel.h"
+#include "fabric/verbs/verbs_completions.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_greeting.h"
 #include "fabric/verbs/verbs_pair.h"
@@ -41,7 +42,7 @@ class VerbsQueue {
 
     rdma_cm_id* id() const { return id_.get(); }  // its channel has this connection's events alone
     VerbsPair& pair() { return pair_; }
-    int completion_fd() const { return completions_->fd; }
+    VerbsCompletions& completions() { return completions_; }
     VerbsDevice& device() const { return *device_; }
     VerbsReceives receives() const { return {device_->config().receives, device_->config().message_bytes}; }
     VerbsReach& reach() { return reach_; }
@@ -86,8 +87,7 @@ class VerbsQueue {
 
     // ---- completions --------------------------------------------------------------------------------
     void collect();
-    bool arm();   // the next completion makes completion_fd() readable; false: failed
-    bool disarm();    // consumes the event that made completion_fd() readable; false: there was none
+    bool arm();  // completions(); false: failed
     // Has pull() work? Not if the next message is still to be READ.
     bool anything_came() const {
         if (rpc_.anything_here()) return true;
@@ -132,8 +132,7 @@ class VerbsQueue {
     VerbsReach reach_;
     VerbsBuffers buffers_;
     VerbsRpc rpc_;  // its windows go before the queue pair (B3)
-    CompletionChannel completions_;
-    CompletionQueue completion_queue_;
+    VerbsCompletions completions_;
     VerbsPair pair_;
     VerbsReports reports_;  // B3
 
