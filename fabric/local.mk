@@ -64,4 +64,6 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_rpc.cc \
 	fabric/verbs/verbs_rpc.h \
 	fabric/verbs/verbs_slots.h \
+	fabric/verbs/verbs_wakeups.cc \
+	fabric/verbs/verbs_wakeups.h \
 	fabric/verbs/verbs_work.h

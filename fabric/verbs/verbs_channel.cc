@@ -3,9 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,11 +19,6 @@ namespace farcached::fabric {
 namespace {
 
 constexpr int resolve_ms_max = 2000;
-constexpr uint32_t unlooked_max = 8;  // wake-ups by completions until the other descriptors are polled, too
-constexpr uint32_t sleepless_looks = 1024;  // calls of woken() until descriptors are polled, if the worker never sleeps
-
-// The readable descriptor of the poller.
-enum Tag : uint32_t { tag_events, tag_completions, tag_timer, tag_kick, tag_rpc, tag_count };
 
 // Reasons in the status of a REJECTED event.
 constexpr int reject_no_listener = 8, reject_by_consumer = 28;
@@ -43,18 +35,11 @@ VerbsChannel::VerbsChannel(Descriptor poller, std::string name, VerbsDevices& de
                            size_t input_bytes_max)
     : StreamChannel(std::move(poller), std::move(name), events, input_bytes_max),
       devices_(devices),
-      kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wakeups_(this->poller(), devices.config().sleeps),
       // A READ takes several microseconds: with fewer polls a retry would never pay.
       spins_(devices.config().spins_max, devices.config().spins_max) {}
 
 VerbsChannel::~VerbsChannel() { retire(); }
-
-bool VerbsChannel::watch_descriptor(int fd, uint32_t tag, uint32_t events) {
-    epoll_event event{};
-    event.events = events;
-    event.data.u32 = tag;
-    return fd >= 0 && epoll_ctl(poller(), EPOLL_CTL_ADD, fd, &event) == 0;
-}
 
 // ---- the connection ---------------------------------------------------------------------------------
 
@@ -68,13 +53,12 @@ Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memo
     if (rdma_create_id(cm_events_.get(), &made, nullptr, RDMA_PS_TCP) != 0)
         return verbs_call_failed("rdma_create_id", "", errno);
     id_.reset(made);
-    if (!set_up_descriptor(cm_events_->fd) || !watch_descriptor(cm_events_->fd, tag_events, EPOLLIN) ||
-        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET))
+    if (!set_up_descriptor(cm_events_->fd) || !wakeups_.begin(cm_events_->fd))
         return verbs_call_failed("epoll_ctl", "", errno);
     SocketAddress address = to;
     if (rdma_resolve_addr(id_.get(), nullptr, address.get(), resolve_ms_max) != 0)
         end_with_call("rdma_resolve_addr", errno);
-    if (ending()) kick();
+    if (ending()) wakeups_.kick();
     return {};
 }
 
@@ -82,11 +66,9 @@ Refusal VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch
     queue_ = std::move(queue);
     fetch_bytes_ = fetch_bytes;
     queue_->count_in(counters());
-    if (!watch_descriptor(queue_->id()->channel->fd, tag_events, EPOLLIN) ||
-        !watch_descriptor(kick_.get(), tag_kick, EPOLLIN | EPOLLET))
-        return verbs_call_failed("epoll_ctl", "", errno);
+    if (!wakeups_.begin(queue_->id()->channel->fd)) return verbs_call_failed("epoll_ctl", "", errno);
     opened();
-    kick();
+    wakeups_.kick();
     return {};
 }
 
@@ -190,7 +172,7 @@ void VerbsChannel::answered(std::string_view data) {
     }
     if (const int failed = queue_->pair().establish(); failed != 0) return end_with_call("rdma_establish", failed);
     opened();
-    kick();  // frames flushed before are waiting
+    wakeups_.kick();  // frames flushed before are waiting
     events().connected();
 }
 
@@ -206,51 +188,22 @@ void VerbsChannel::rejected(const rdma_cm_event& event) {
 
 // ---- waking, and sleeping ---------------------------------------------------------------------------
 
-void VerbsChannel::kick() { (void)eventfd_write(kick_.get(), 1); }
-
 void VerbsChannel::woken() {
     if (queue_ == nullptr) return;
-    if (!timer_) {  // the first call after the connection is made
-        timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-        const uint32_t ms = devices_.config().beat_ms;
-        itimerspec every{};
-        every.it_interval.tv_sec = every.it_value.tv_sec = ms / 1000;
-        every.it_interval.tv_nsec = every.it_value.tv_nsec = long(ms % 1000) * 1'000'000;
-        if (!timer_ || timerfd_settime(timer_.get(), 0, &every, nullptr) != 0 ||
-            !watch_descriptor(timer_.get(), tag_timer, EPOLLIN) ||
-            !watch_descriptor(queue_->completions().fd(), tag_completions, EPOLLIN))
-            return end_with_call("timerfd_create", errno);
-    }
-    const bool look = devices_.config().sleeps || ++sleepless_turns_ % sleepless_looks == 0;
+    // The first call after the connection is made.
+    if (!wakeups_.beats() && !wakeups_.begin_beats(queue_->completions().fd(), devices_.config().beat_ms))
+        return end_with_call("timerfd_create", errno);
+    const bool look = wakeups_.look_due();
     if (std::exchange(lingered_, false)) return;  // linger() collected
-    if (look && !woken_by_completions()) look_at_descriptors();
+    if (look) {
+        const VerbsWakeups::Seen seen = wakeups_.look(queue_->completions());
+        if (seen.events) take_events();
+        if (seen.beat) beat();
+    }
     queue_->collect();
 }
 
-// Usually only completions wake the owner, and other events keep fd() readable. Every unlooked_max-th call polls them all.
-bool VerbsChannel::woken_by_completions() {
-    return queue_->completions().armed() && ++unlooked_ % unlooked_max != 0 && queue_->completions().take_event();
-}
-
-void VerbsChannel::look_at_descriptors() {
-    epoll_event seen[tag_count];
-    const int count = epoll_wait(poller(), seen, tag_count, 0);
-    for (int i = 0; i < count; i++) {
-        if (seen[i].data.u32 == tag_events) take_events();
-        if (seen[i].data.u32 == tag_timer) beat();
-        if (seen[i].data.u32 == tag_rpc) {
-            uint64_t times = 0;
-            (void)!read(rpc_timer_.get(), &times, sizeof times);
-            rpc_timer_ns_ = never_ns;
-        }
-        if (seen[i].data.u32 != tag_completions) continue;
-        queue_->completions().disarm();  // a removed device has no event to take; arm() then reports the removal
-    }
-}
-
 void VerbsChannel::beat() {
-    uint64_t times = 0;
-    (void)!read(timer_.get(), &times, sizeof times);
     if (queue_->failure().any()) queue_->look_no_further();
     if (queue_->completed() == completed_seen_) queue_->post_beat();
     completed_seen_ = queue_->completed();
@@ -270,29 +223,16 @@ bool VerbsChannel::watch(const Interest& interest) {
         return true;  // the owner calls ready() again in any case
     }
     if (interest.again || !queue_->arm()) {
-        kick();
+        wakeups_.kick();
         return true;
     }
     interest_ = interest;
     queue_->collect();
     if (anything_for(interest)) return false;
-    set_rpc_timer();
+    // A READ of a reply, a wake or the end of a message may be due while this end sleeps.
+    const char* failed = wakeups_.wake_at(std::min(queue_->next_ns(), queue_->rpc().next_look_ns()));
+    if (failed != nullptr) end_with_call(failed, errno);
     return true;
-}
-
-// A READ of a reply, a wake or the end of a message may be due while this end sleeps. The timer may expire too early.
-void VerbsChannel::set_rpc_timer() {
-    const uint64_t next_ns = std::min(queue_->next_ns(), queue_->rpc().next_look_ns());
-    if (next_ns >= rpc_timer_ns_) return;
-    if (!rpc_timer_) {
-        rpc_timer_.reset(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-        if (!rpc_timer_ || !watch_descriptor(rpc_timer_.get(), tag_rpc, EPOLLIN)) return end_with_call("timerfd_create", errno);
-    }
-    itimerspec at{};
-    at.it_value.tv_sec = time_t(next_ns / 1'000'000'000);
-    at.it_value.tv_nsec = long(std::max<uint64_t>(next_ns % 1'000'000'000, 1));
-    if (timerfd_settime(rpc_timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr) != 0) return end_with_call("timerfd_settime", errno);
-    rpc_timer_ns_ = next_ns;
 }
 
 bool VerbsChannel::linger() {
@@ -353,7 +293,7 @@ size_t VerbsChannel::push(std::string_view bytes) {
 }
 
 void VerbsChannel::post() {
-    if (!queue_->ring()) kick();
+    if (!queue_->ring()) wakeups_.kick();
 }
 
 void VerbsChannel::look_for_end() {
@@ -367,7 +307,7 @@ void VerbsChannel::look_for_end() {
 
 void VerbsChannel::hang_up() {
     retire();
-    kick();
+    wakeups_.kick();
 }
 
 // C1
@@ -400,7 +340,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
         if (count) queue_->post_count(request.ptr.offset);
     } else {
         reads_failed_.push_back(request.token);
-        if (reads_failed_.size() == 1) kick();
+        if (reads_failed_.size() == 1) wakeups_.kick();
     }
     return true;
 }

@@ -9,8 +9,7 @@
 //
 // C1  queue_ exists from `routing` to the end. A channel that ends destroys it, or hands it to VerbsDevices::defer_close(), before
 //     it calls ended(). So no READ lands in its owner's memory any more (S12).
-// C2  The poller holds the connection manager's events, completions, a timer and an eventfd of the channel's own (an edge
-//     at each write). Between two calls of its owner the completion queue is armed, or the eventfd set (T2).
+// C2  Between two calls of its owner the completion queue is armed, or wakeups_ is kicked (T2).
 // C3  After arming the completion queue the channel polls it once more before its owner sleeps.
 #pragma once
 
@@ -25,6 +24,7 @@
 #include "fabric/stream_channel.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "fabric/verbs/verbs_queue.h"
+#include "fabric/verbs/verbs_wakeups.h"
 
 namespace farcached::fabric {
 
@@ -79,8 +79,6 @@ class VerbsChannel final : public StreamChannel {
     void tell_reads() override;
     void tell_written() override;
 
-    bool woken_by_completions();
-    void look_at_descriptors();
     void take_events();
     void take_event(CmEvent event);
     void address_resolved();
@@ -92,13 +90,10 @@ class VerbsChannel final : public StreamChannel {
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;
-    void set_rpc_timer();
-    void kick();
     void retire();
-    bool watch_descriptor(int fd, uint32_t tag, uint32_t events);
 
     VerbsDevices& devices_;
-    Descriptor kick_, timer_, rpc_timer_;
+    VerbsWakeups wakeups_;
     // Until queue_ exists.
     CmEvents cm_events_;
     CmId id_;
@@ -114,11 +109,9 @@ class VerbsChannel final : public StreamChannel {
     uint64_t lends_ = 0;                           // the longest value that the node fetches
     uint64_t fetch_bytes_ = 0;                     // of the memory that the proxy lends
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
-    uint64_t completed_seen_ = 0;                  // at the last tick of the timer
+    uint64_t completed_seen_ = 0;                  // at the last beat()
     Interest interest_{true, false, false};        // of the last watch()
-    uint64_t rpc_timer_ns_ = never_ns;             // when rpc_timer_ expires
     Spins spins_;
-    uint32_t sleepless_turns_ = 0, unlooked_ = 0;
     bool lingered_ = false;
     bool peer_gone_ = false;
 };

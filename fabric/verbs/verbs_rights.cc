@@ -97,14 +97,14 @@ Refusal VerbsChannel::take_grant(std::string_view bytes) {
     if (far_names_.container.bytes != 0) queue_->reports().agreed(far_names_.container);
     queue_->permitted();
     taken_ = true;
-    kick();
+    wakeups_.kick();
     return {};
 }
 
 void VerbsChannel::revoke() {
     if (queue_ == nullptr) return;
     queue_->revoke();
-    kick();
+    wakeups_.kick();
 }
 
 // A proxy: its READs and FETCH_AND_ADDs reach this memory from now on.
