@@ -35,6 +35,7 @@ VerbsChannel::VerbsChannel(Descriptor poller, std::string name, VerbsDevices& de
                            size_t input_bytes_max)
     : StreamChannel(std::move(poller), std::move(name), events, input_bytes_max),
       devices_(devices),
+      agreement_(devices),
       wakeups_(this->poller(), devices.config().sleeps),
       // A READ takes several microseconds: with fewer polls a retry would never pay.
       spins_(devices.config().spins_max, devices.config().spins_max) {}
@@ -44,9 +45,7 @@ VerbsChannel::~VerbsChannel() { retire(); }
 // ---- the connection ---------------------------------------------------------------------------------
 
 Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memories, const RpcWish& wish) {
-    memories_ = memories;
-    withholds_ = memories.withholds;
-    wish_ = wish;
+    agreement_.propose(memories, wish);
     cm_events_.reset(rdma_create_event_channel());
     if (cm_events_ == nullptr) return verbs_not_here(errno);
     rdma_cm_id* made = nullptr;
@@ -64,7 +63,7 @@ Refusal VerbsChannel::connect(const SocketAddress& to, const VerbsMemories& memo
 
 Refusal VerbsChannel::accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes) {
     queue_ = std::move(queue);
-    fetch_bytes_ = fetch_bytes;
+    agreement_.lent(fetch_bytes);
     queue_->count_in(counters());
     if (!wakeups_.begin(queue_->id()->channel->fd)) return verbs_call_failed("epoll_ctl", "", errno);
     opened();
@@ -124,11 +123,7 @@ void VerbsChannel::address_resolved() {
     if (const auto* problem = std::get_if<Problem>(&queue)) return end(ChannelEnd::no_memory, problem->text);
     queue_ = std::get<0>(std::move(queue));
     queue_->count_in(counters());
-    VerbsReach& reach = queue_->reach();
-    Refusal no = reach.use(queue_->device(), memories_.landing, VerbsAccess::landing);
-    if (!no && !withholds_) no = reach.use(queue_->device(), memories_.lent, VerbsAccess::remote_read);
-    if (no) return end(ChannelEnd::no_memory, no->text);
-    if (!withholds_) queue_->reports().use(queue_->device());
+    if (const Refusal no = agreement_.prepare(*queue_)) return end(ChannelEnd::no_memory, no->text);
     uint8_t timeout = queue_->device().config().ack_timeout;
     if (rdma_set_option(queue_->id(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
         return end_with_call("rdma_set_option", errno);
@@ -162,14 +157,7 @@ void VerbsChannel::answered(std::string_view data) {
     const VerbsWelcome& welcome = std::get<0>(parsed);
     queue_->met(welcome.receives);
     if (const Refusal no = queue_->pair().ready(nullptr)) return end(ChannelEnd::system, no->text);
-    if (withholds_) {
-        queue_->await_permission();
-    } else {
-        use_region(welcome.names, same_layout(welcome.head));
-        if (welcome.names.container.bytes != 0) queue_->reports().met(welcome.names.container);
-        use_node(welcome.names);
-        if (const Refusal no = queue_->allow()) return end(ChannelEnd::system, no->text);
-    }
+    if (const Refusal no = agreement_.answered(*queue_, welcome, describe())) return end(ChannelEnd::system, no->text);
     if (const int failed = queue_->pair().establish(); failed != 0) return end_with_call("rdma_establish", failed);
     opened();
     wakeups_.kick();  // frames flushed before are waiting
@@ -332,10 +320,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
     CHECK(well_formed(request.ptr));
     const bool count = request.count && counts_reads();
     if (!queue_->sends().room_to_read(count)) return false;
-    // The pointers in a node's frames may exceed the size that it registered (S10).
-    const bool possible = request.ptr.region == 0 && request.ptr.incarnation == incarnation_ &&
-                          inside(request.ptr, region_bytes_) && request.ptr.length <= queue_->device().read_bytes_max();
-    if (possible) {
+    if (agreement_.reads(request.ptr) && request.ptr.length <= queue_->device().read_bytes_max()) {
         queue_->post_read(request.landing, request.ptr.length, request.ptr.offset, request.token);
         if (count) queue_->post_count(request.ptr.offset);
     } else {
@@ -347,7 +332,7 @@ bool VerbsChannel::post_read(const ReadRequest& request) {
 
 bool VerbsChannel::post_fetch(const FetchRequest& request) {
     if (queue_ == nullptr || ending() || !queue_->sends().room_to_read(/* counted= */ false)) return false;
-    if (request.bytes > fetch_bytes_ || request.offset > fetch_bytes_ - request.bytes) return false;
+    if (!agreement_.fetches(request.offset, request.bytes)) return false;
     queue_->post_read(request.landing, request.bytes, request.offset, request.token);
     return true;
 }
@@ -378,6 +363,22 @@ void VerbsChannel::tell_reads() {
     };
     tell(queue_->reads_done(), ReadStatus::done);
     tell(reads_failed_, ReadStatus::failed);
+}
+
+// ---- rights -----------------------------------------------------------------------------------------
+
+Result<std::string> VerbsChannel::grant() { return agreement_.grant(open_queue(), describe()); }
+
+Refusal VerbsChannel::take_grant(std::string_view bytes) {
+    Refusal no = agreement_.take_grant(open_queue(), bytes, describe());
+    if (!no && agreement_.withholds()) wakeups_.kick();
+    return no;
+}
+
+void VerbsChannel::revoke() {
+    if (queue_ == nullptr) return;
+    queue_->revoke();
+    wakeups_.kick();
 }
 
 // ---- making one -------------------------------------------------------------------------------------

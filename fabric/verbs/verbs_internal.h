@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "fabric/stream_channel.h"
 #include "fabric/verbs/verbs_channel.h"
 #include "fabric/verbs/verbs_queue.h"
+#include "fabric/verbs/verbs_rights.h"
 #include "fabric/verbs/verbs_wakeups.h"
 
 namespace farcached::fabric {
@@ -39,16 +39,12 @@ class VerbsChannel final : public StreamChannel {
     // A node's start, with a queue that has accepted. fetch_bytes: size of the other side's memory that it may READ.
     Refusal accepted(std::unique_ptr<VerbsQueue> queue, uint64_t fetch_bytes);
     // Before that, of a node that withholds: what grant() gives (name_offer()).
-    void withhold(const VerbsOffer& offer, bool layout_fits) {
-        withholds_ = true;
-        offer_ = offer;
-        layout_fits_ = layout_fits;
-    }
+    void withhold(const VerbsOffer& offer, bool layout_fits) { agreement_.withhold(offer, layout_fits); }
 
     bool linger() override;
-    bool can_read() const override { return queue_ != nullptr && region_bytes_ > 0; }
+    bool can_read() const override { return queue_ != nullptr && agreement_.reads(); }
     bool post_read(const ReadRequest& request) override;
-    uint64_t lends() const override { return queue_ != nullptr ? lends_ : 0; }
+    uint64_t lends() const override { return queue_ != nullptr ? agreement_.lends() : 0; }
     bool post_fetch(const FetchRequest& request) override;
     bool counts_reads() const override { return queue_ != nullptr && queue_->reach().counts_reads(); }
     bool has_container() const override { return queue_ != nullptr && queue_->reports().own() != nullptr; }
@@ -62,7 +58,6 @@ class VerbsChannel final : public StreamChannel {
     }
     bool looks() const override;
     bool has_input() override;
-    // verbs_rights.cc
     Result<std::string> grant() override;
     Refusal take_grant(std::string_view bytes) override;
     void revoke() override;
@@ -84,30 +79,20 @@ class VerbsChannel final : public StreamChannel {
     void address_resolved();
     void route_resolved();
     void answered(std::string_view private_data);
-    void use_region(const VerbsNames& names, bool layout_fits);
-    void use_node(const VerbsNames& names);
     void rejected(const rdma_cm_event& event);
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;
     void retire();
+    VerbsQueue* open_queue() const { return open() && !ending() ? queue_.get() : nullptr; }
 
     VerbsDevices& devices_;
+    VerbsAgreement agreement_;
     VerbsWakeups wakeups_;
     // Until queue_ exists.
     CmEvents cm_events_;
     CmId id_;
-    VerbsMemories memories_;
-    RpcWish wish_;
-    // Of an end that withholds; offer_: only of a node's.
-    bool withholds_ = false, granted_ = false, taken_ = false, layout_fits_ = false;
-    std::optional<VerbsOffer> offer_;
-    VerbsNames far_names_{};  // from take_grant() on
-
     std::unique_ptr<VerbsQueue> queue_;
-    uint64_t incarnation_ = 0, region_bytes_ = 0;  // of the region that post_read() reaches
-    uint64_t lends_ = 0;                           // the longest value that the node fetches
-    uint64_t fetch_bytes_ = 0;                     // of the memory that the proxy lends
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last beat()
     Interest interest_{true, false, false};        // of the last watch()

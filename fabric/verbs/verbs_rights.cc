@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/verbs/verbs_internal.h"
 
 namespace farcached::fabric {
 
@@ -48,86 +47,104 @@ Result<VerbsNames> name_offer(VerbsQueue& queue, const VerbsOffer& offer, bool l
     return names;
 }
 
-// ---- an end that withholds ----------------------------------------------------------------------------
+// ---- the agreement ------------------------------------------------------------------------------------
 
-Result<std::string> VerbsChannel::grant() {
+Refusal VerbsAgreement::prepare(VerbsQueue& queue) const {
+    VerbsReach& reach = queue.reach();
+    Refusal no = reach.use(queue.device(), memories_.landing, VerbsAccess::landing);
+    if (!no && !withholds_) no = reach.use(queue.device(), memories_.lent, VerbsAccess::remote_read);
+    if (!no && !withholds_) queue.reports().use(queue.device());
+    return no;
+}
+
+Refusal VerbsAgreement::answered(VerbsQueue& queue, const VerbsWelcome& welcome, const std::string& name) {
+    if (withholds_) {
+        queue.await_permission();
+        return {};
+    }
+    use_region(queue, welcome.names, same_layout(welcome.head));
+    if (welcome.names.container.bytes != 0) queue.reports().met(welcome.names.container);
+    use_node(queue, welcome.names, name);
+    return queue.allow();
+}
+
+// Makes this end's memory for the other end, and names it.
+Refusal VerbsAgreement::name_own(VerbsQueue& queue, VerbsNames& names) const {
+    if (offer_.has_value()) {
+        auto named = name_offer(queue, *offer_, layout_fits_);
+        if (auto* no = std::get_if<Problem>(&named)) return std::move(*no);
+        names = std::get<0>(named);
+        if (offer_->landing.bytes > 0)
+            names.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_->landing.bytes, fetch_bytes_most));
+        return {};
+    }
+    queue.reports().use(queue.device());
+    if (const OwnContainer* own = queue.reports().own()) names.container = own->where();
+    if (Refusal no = queue.reach().lend(queue.device(), memories_.lent)) return no;
+    if (queue.reach().lends()) {
+        names.region_address = reinterpret_cast<uint64_t>(memories_.lent.data);
+        names.region_bytes = memories_.lent.bytes;
+        names.region_key = queue.reach().lent_key();
+    }
+    return {};
+}
+
+Result<std::string> VerbsAgreement::grant(VerbsQueue* queue, const std::string& name) {
     if (!withholds_) return std::string();
-    if (queue_ == nullptr || !open() || ending() || granted_) return system_problem(describe() + ": nothing to grant");
+    if (queue == nullptr || granted_) return system_problem(name + ": nothing to grant");
     const bool node = offer_.has_value();
     VerbsGrant grant{};
     grant.head = verbs_head(node ? verbs_node_grant_magic : verbs_proxy_grant_magic, sizeof grant);
-    if (node) {
-        auto names = name_offer(*queue_, *offer_, layout_fits_);
-        if (auto* no = std::get_if<Problem>(&names)) return std::move(*no);
-        grant.names = std::get<0>(names);
-        if (offer_->landing.bytes > 0)
-            grant.names.fetch_bytes_max = uint32_t(std::min<uint64_t>(offer_->landing.bytes, fetch_bytes_most));
-    } else {
-        queue_->reports().use(queue_->device());
-        if (const OwnContainer* own = queue_->reports().own()) grant.names.container = own->where();
-        if (Refusal no = queue_->reach().lend(queue_->device(), memories_.lent)) return *std::move(no);
-        if (queue_->reach().lends()) {
-            grant.names.region_address = reinterpret_cast<uint64_t>(memories_.lent.data);
-            grant.names.region_bytes = memories_.lent.bytes;
-            grant.names.region_key = queue_->reach().lent_key();
-        }
-    }
-    if (Refusal no = queue_->allow()) return *std::move(no);
+    if (Refusal no = name_own(*queue, grant.names)) return *std::move(no);
+    if (Refusal no = queue->allow()) return *std::move(no);
     granted_ = true;
-    if (!node && taken_) use_node(far_names_);
+    if (!node && taken_) use_node(*queue, far_names_, name);
     return std::string(reinterpret_cast<const char*>(&grant), sizeof grant);
 }
 
-Refusal VerbsChannel::take_grant(std::string_view bytes) {
+Refusal VerbsAgreement::take_grant(VerbsQueue* queue, std::string_view bytes, const std::string& name) {
     if (!withholds_) return bytes.empty() ? Refusal() : system_problem("its grant was not expected");
-    if (queue_ == nullptr || !open() || ending() || taken_) return system_problem("its grant came at a wrong time");
+    if (queue == nullptr || taken_) return system_problem("its grant came at a wrong time");
     const bool node = offer_.has_value();
     auto parsed = parse_verbs_grant(bytes, node ? verbs_proxy_grant_magic : verbs_node_grant_magic);
     if (auto* no = std::get_if<Problem>(&parsed)) return std::move(*no);
     const VerbsGrant& grant = std::get<0>(parsed);
     far_names_ = grant.names;
     if (!node) {
-        use_region(far_names_, same_layout(grant.head));
-        if (granted_) use_node(far_names_);
+        use_region(*queue, far_names_, same_layout(grant.head));
+        if (granted_) use_node(*queue, far_names_, name);
     } else if (offer_->landing.bytes > 0 && far_names_.region_bytes > 0) {
-        if (Refusal no = queue_->reach().use(queue_->device(), offer_->landing, VerbsAccess::landing)) return no;
-        queue_->reach().met({far_names_.region_address, far_names_.region_bytes, far_names_.region_key}, {});
+        if (Refusal no = queue->reach().use(queue->device(), offer_->landing, VerbsAccess::landing)) return no;
+        queue->reach().met({far_names_.region_address, far_names_.region_bytes, far_names_.region_key}, {});
         fetch_bytes_ = far_names_.region_bytes;
     }
-    if (far_names_.container.bytes != 0) queue_->reports().agreed(far_names_.container);
-    queue_->permitted();
+    if (far_names_.container.bytes != 0) queue->reports().agreed(far_names_.container);
+    queue->permitted();
     taken_ = true;
-    wakeups_.kick();
     return {};
 }
 
-void VerbsChannel::revoke() {
-    if (queue_ == nullptr) return;
-    queue_->revoke();
-    wakeups_.kick();
-}
-
 // A proxy: its READs and FETCH_AND_ADDs reach this memory from now on.
-void VerbsChannel::use_region(const VerbsNames& names, bool layout_fits) {
-    if (!layout_fits || queue_->reach().own(VerbsAccess::landing) == nullptr) return;
+void VerbsAgreement::use_region(VerbsQueue& queue, const VerbsNames& names, bool layout_fits) {
+    if (!layout_fits || queue.reach().own(VerbsAccess::landing) == nullptr) return;
     incarnation_ = names.incarnation;
     region_bytes_ = names.region_bytes;
     VerbsFarCounters counters;
-    if (queue_->device().atomics())
+    if (queue.device().atomics())
         counters = {names.counters_address, names.counters_bytes, names.counters_from, names.counters_key};
-    queue_->reach().met({names.region_address, names.region_bytes, names.region_key}, counters);
+    queue.reach().met({names.region_address, names.region_bytes, names.region_key}, counters);
 }
 
-// A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots.
-void VerbsChannel::use_node(const VerbsNames& names) {
-    if (queue_->reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
-    queue_->rpc().met(queue_->device(), wish_, names.requests, names.replies);
+// A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots (H2).
+void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names, const std::string& name) {
+    if (queue.reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
+    queue.rpc().met(queue.device(), wish_, names.requests, names.replies);
     if (withholds_) {
-        queue_->bind_slots();
-        queue_->rpc().heard();
+        queue.bind_slots();
+        queue.rpc().heard();
     }
-    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue_->rpc().choice() == nullptr)
-        devices_.log_once(describe() + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
+    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue.rpc().choice() == nullptr)
+        devices_.log_once(name + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
                           " (--rpc of farnode, or memory here); requests travel by SEND");
 }
 

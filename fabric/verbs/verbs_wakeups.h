@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VerbsWakeups: the descriptors that wake the owner of a connection over RDMA. Its channel's poller holds them: events of the
-// connection manager, completions, the heartbeat's timer, a timer for slots, and an eventfd.
+// VerbsWakeups: the descriptors that wake the owner of a connection over RDMA, in the poller of a VerbsChannel. They are
+// events of the connection manager, completions, the heartbeat's timer, a timer for slots, and an eventfd.
 //
 // Owner and thread: those of a VerbsChannel. A poll of the descriptors costs more than the usual wake-up does, which a completion
 // causes. So most wake-ups take the completion's event alone.
