@@ -47,6 +47,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_channel.h \
 	fabric/verbs/verbs_completions.cc \
 	fabric/verbs/verbs_completions.h \
+	fabric/verbs/verbs_connection.cc \
+	fabric/verbs/verbs_connection.h \
 	fabric/verbs/verbs_device.cc \
 	fabric/verbs/verbs_device.h \
 	fabric/verbs/verbs_greeting.cc \

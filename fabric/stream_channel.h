@@ -162,6 +162,7 @@ class StreamChannel : public Channel {
     bool ended() const { return told_; }
     ChannelEvents& events() { return events_; }
     int poller() const { return poller_.get(); }
+    const std::string& name() const { return name_; }
 
   private:
     struct Ending {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VerbsChannel: both sides of a connection over RDMA; made by connect_verbs() and VerbsListener.
 //
-// The proxy's side, by the connection manager's events (take_event()):
+// Owner and threads: as any channel (fabric/channel.h). VerbsConnection makes and ends the connection, VerbsAgreement knows which
+// memory the ends use, and VerbsWakeups wakes this one. The channel moves bytes, READs and reports through the queue.
 //
-//   resolving --ADDR_RESOLVED: queue made--> routing --ROUTE_RESOLVED: connect()--> connecting --CONNECT_RESPONSE--> open
-//
-// The node's is open as soon as it has accepted. Both can end in any state.
-//
-// C1  queue_ exists from `routing` to the end. A channel that ends destroys it, or hands it to VerbsDevices::defer_close(), before
-//     it calls ended(). So no READ lands in its owner's memory any more (S12).
+// C1  A channel that ends retires the connection before it calls ended() (Y1).
 // C2  Between two calls of its owner the completion queue is armed, or wakeups_ is kicked (T2).
 // C3  After arming the completion queue the channel polls it once more before its owner sleeps.
 #pragma once
@@ -22,6 +18,7 @@
 #include "fabric/socket.h"
 #include "fabric/stream_channel.h"
 #include "fabric/verbs/verbs_channel.h"
+#include "fabric/verbs/verbs_connection.h"
 #include "fabric/verbs/verbs_queue.h"
 #include "fabric/verbs/verbs_rights.h"
 #include "fabric/verbs/verbs_wakeups.h"
@@ -42,19 +39,19 @@ class VerbsChannel final : public StreamChannel {
     void withhold(const VerbsOffer& offer, bool layout_fits) { agreement_.withhold(offer, layout_fits); }
 
     bool linger() override;
-    bool can_read() const override { return queue_ != nullptr && agreement_.reads(); }
+    bool can_read() const override { return queue() != nullptr && agreement_.reads(); }
     bool post_read(const ReadRequest& request) override;
-    uint64_t lends() const override { return queue_ != nullptr ? agreement_.lends() : 0; }
+    uint64_t lends() const override { return queue() != nullptr ? agreement_.lends() : 0; }
     bool post_fetch(const FetchRequest& request) override;
-    bool counts_reads() const override { return queue_ != nullptr && queue_->reach().counts_reads(); }
-    bool has_container() const override { return queue_ != nullptr && queue_->reports().own() != nullptr; }
+    bool counts_reads() const override { return queue() != nullptr && queue()->reach().counts_reads(); }
+    bool has_container() const override { return queue() != nullptr && queue()->reports().own() != nullptr; }
     void copy_container(char* to, size_t bytes) const override;
     bool post_report(std::string_view bytes) override;
     void count_in(ChannelCounters& counters) override;
     void expect_replies(bool any) override;
     RpcMode rpc() const override;
     void send_at_once() override {
-        if (queue_ != nullptr) queue_->rpc().send_at_once(true);
+        if (queue() != nullptr) queue()->rpc().send_at_once(true);
     }
     bool looks() const override;
     bool has_input() override;
@@ -75,30 +72,21 @@ class VerbsChannel final : public StreamChannel {
     void tell_written() override;
 
     void take_events();
-    void take_event(CmEvent event);
-    void address_resolved();
-    void route_resolved();
-    void answered(std::string_view private_data);
-    void rejected(const rdma_cm_event& event);
     void end_with_call(const char* call, int error);
     void beat();
     bool anything_for(const Interest& interest) const;
-    void retire();
-    VerbsQueue* open_queue() const { return open() && !ending() ? queue_.get() : nullptr; }
+    VerbsQueue* queue() const { return connection_.queue(); }  // nullptr: none yet, or none any more
+    VerbsQueue* open_queue() const { return open() && !ending() ? queue() : nullptr; }
 
     VerbsDevices& devices_;
     VerbsAgreement agreement_;
+    VerbsConnection connection_;
     VerbsWakeups wakeups_;
-    // Until queue_ exists.
-    CmEvents cm_events_;
-    CmId id_;
-    std::unique_ptr<VerbsQueue> queue_;
     std::vector<uint64_t> reads_failed_, telling_;  // tokens
     uint64_t completed_seen_ = 0;                  // at the last beat()
     Interest interest_{true, false, false};        // of the last watch()
     Spins spins_;
     bool lingered_ = false;
-    bool peer_gone_ = false;
 };
 
 // Makes a descriptor non-blocking and closed on exec.

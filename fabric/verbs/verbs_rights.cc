@@ -57,14 +57,14 @@ Refusal VerbsAgreement::prepare(VerbsQueue& queue) const {
     return no;
 }
 
-Refusal VerbsAgreement::answered(VerbsQueue& queue, const VerbsWelcome& welcome, const std::string& name) {
+Refusal VerbsAgreement::answered(VerbsQueue& queue, const VerbsWelcome& welcome) {
     if (withholds_) {
         queue.await_permission();
         return {};
     }
     use_region(queue, welcome.names, same_layout(welcome.head));
     if (welcome.names.container.bytes != 0) queue.reports().met(welcome.names.container);
-    use_node(queue, welcome.names, name);
+    use_node(queue, welcome.names);
     return queue.allow();
 }
 
@@ -89,20 +89,20 @@ Refusal VerbsAgreement::name_own(VerbsQueue& queue, VerbsNames& names) const {
     return {};
 }
 
-Result<std::string> VerbsAgreement::grant(VerbsQueue* queue, const std::string& name) {
+Result<std::string> VerbsAgreement::grant(VerbsQueue* queue) {
     if (!withholds_) return std::string();
-    if (queue == nullptr || granted_) return system_problem(name + ": nothing to grant");
+    if (queue == nullptr || granted_) return system_problem(name_ + ": nothing to grant");
     const bool node = offer_.has_value();
     VerbsGrant grant{};
     grant.head = verbs_head(node ? verbs_node_grant_magic : verbs_proxy_grant_magic, sizeof grant);
     if (Refusal no = name_own(*queue, grant.names)) return *std::move(no);
     if (Refusal no = queue->allow()) return *std::move(no);
     granted_ = true;
-    if (!node && taken_) use_node(*queue, far_names_, name);
+    if (!node && taken_) use_node(*queue, far_names_);
     return std::string(reinterpret_cast<const char*>(&grant), sizeof grant);
 }
 
-Refusal VerbsAgreement::take_grant(VerbsQueue* queue, std::string_view bytes, const std::string& name) {
+Refusal VerbsAgreement::take_grant(VerbsQueue* queue, std::string_view bytes) {
     if (!withholds_) return bytes.empty() ? Refusal() : system_problem("its grant was not expected");
     if (queue == nullptr || taken_) return system_problem("its grant came at a wrong time");
     const bool node = offer_.has_value();
@@ -112,7 +112,7 @@ Refusal VerbsAgreement::take_grant(VerbsQueue* queue, std::string_view bytes, co
     far_names_ = grant.names;
     if (!node) {
         use_region(*queue, far_names_, same_layout(grant.head));
-        if (granted_) use_node(*queue, far_names_, name);
+        if (granted_) use_node(*queue, far_names_);
     } else if (offer_->landing.bytes > 0 && far_names_.region_bytes > 0) {
         if (Refusal no = queue->reach().use(queue->device(), offer_->landing, VerbsAccess::landing)) return no;
         queue->reach().met({far_names_.region_address, far_names_.region_bytes, far_names_.region_key}, {});
@@ -136,7 +136,7 @@ void VerbsAgreement::use_region(VerbsQueue& queue, const VerbsNames& names, bool
 }
 
 // A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots (H2).
-void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names, const std::string& name) {
+void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names) {
     if (queue.reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
     queue.rpc().met(queue.device(), wish_, names.requests, names.replies);
     if (withholds_) {
@@ -144,7 +144,7 @@ void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names, const 
         queue.rpc().heard();
     }
     if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue.rpc().choice() == nullptr)
-        devices_.log_once(name + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
+        devices_.log_once(name_ + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
                           " (--rpc of farnode, or memory here); requests travel by SEND");
 }
 

@@ -28,8 +28,8 @@ Result<VerbsNames> name_offer(VerbsQueue& queue, const VerbsOffer& offer, bool l
 
 class VerbsAgreement {
   public:
-    // The devices outlive this.
-    explicit VerbsAgreement(VerbsDevices& devices) : devices_(devices) {}
+    // name: the channel's, for messages. Both outlive this.
+    VerbsAgreement(VerbsDevices& devices, const std::string& name) : devices_(devices), name_(name) {}
 
     // A proxy's start.
     void propose(const VerbsMemories& memories, const RpcWish& wish) {
@@ -49,11 +49,11 @@ class VerbsAgreement {
     bool withholds() const { return withholds_; }
     // A proxy: registers what a new queue needs before its greeting.
     Refusal prepare(VerbsQueue& queue) const;
-    // A proxy: the node has answered. Gives the node its rights, unless this end withholds. name: the channel's, for messages.
-    Refusal answered(VerbsQueue& queue, const VerbsWelcome& welcome, const std::string& name);
+    // A proxy: the node has answered. Gives the node its rights, unless this end withholds.
+    Refusal answered(VerbsQueue& queue, const VerbsWelcome& welcome);
     // Channel::grant() and take_grant(). queue: nullptr if the connection is not open.
-    Result<std::string> grant(VerbsQueue* queue, const std::string& name);
-    Refusal take_grant(VerbsQueue* queue, std::string_view bytes, const std::string& name);
+    Result<std::string> grant(VerbsQueue* queue);
+    Refusal take_grant(VerbsQueue* queue, std::string_view bytes);
 
     // A proxy: does it READ the node's region, and may it READ there? The pointers in a node's frames may exceed the size that
     // it registered.
@@ -68,10 +68,11 @@ class VerbsAgreement {
 
   private:
     void use_region(VerbsQueue& queue, const VerbsNames& names, bool layout_fits);
-    void use_node(VerbsQueue& queue, const VerbsNames& names, const std::string& name);
+    void use_node(VerbsQueue& queue, const VerbsNames& names);
     Refusal name_own(VerbsQueue& queue, VerbsNames& names) const;
 
     VerbsDevices& devices_;
+    const std::string& name_;
     VerbsMemories memories_;  // a proxy's
     RpcWish wish_;            // a proxy's
     std::optional<VerbsOffer> offer_;  // of a node that withholds
