@@ -55,6 +55,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/verbs/verbs_greeting.h \
 	fabric/verbs/verbs_internal.h \
 	fabric/verbs/verbs_listener.cc \
+	fabric/verbs/verbs_messages.cc \
+	fabric/verbs/verbs_messages.h \
 	fabric/verbs/verbs_pair.cc \
 	fabric/verbs/verbs_pair.h \
 	fabric/verbs/verbs_queue.cc \

@@ -107,8 +107,8 @@ bool VerbsChannel::anything_for(const Interest& interest) const {
     if (queue()->failure().bad().has_value() || queue()->anything_to_post()) return true;
     if (!queue()->reads_done().empty() || !reads_failed_.empty()) return true;
     if (queue()->reports().written() != 0) return true;
-    if (interest.input && queue()->anything_came()) return true;
-    return interest.output && queue()->room_to_push();
+    if (interest.input && queue()->messages().anything_came()) return true;
+    return interest.output && queue()->messages().room_to_push();
 }
 
 bool VerbsChannel::watch(const Interest& interest) {
@@ -124,7 +124,7 @@ bool VerbsChannel::watch(const Interest& interest) {
     queue()->collect();
     if (anything_for(interest)) return false;
     // A READ of a reply, a wake or the end of a message may be due while this end sleeps.
-    const char* failed = wakeups_.wake_at(std::min(queue()->next_ns(), queue()->rpc().next_look_ns()));
+    const char* failed = wakeups_.wake_at(std::min(queue()->messages().next_ns(), queue()->rpc().next_look_ns()));
     if (failed != nullptr) end_with_call(failed, errno);
     return true;
 }
@@ -172,16 +172,16 @@ RpcMode VerbsChannel::rpc() const {
 // ---- bytes ------------------------------------------------------------------------------------------
 
 size_t VerbsChannel::pull(char* to, size_t room) {
-    const size_t got = queue()->pull(to, room);
+    const size_t got = queue()->messages().pull(to, room);
     if (got < room) look_for_end();
     return got;
 }
 
 size_t VerbsChannel::push(std::string_view bytes) {
-    size_t taken = queue()->push(bytes);
+    size_t taken = queue()->messages().push(bytes);
     if (taken < bytes.size()) {
         queue()->collect();
-        taken += queue()->push(bytes.substr(taken));
+        taken += queue()->messages().push(bytes.substr(taken));
     }
     return taken;
 }
@@ -194,7 +194,7 @@ void VerbsChannel::look_for_end() {
     const std::optional<VerbsBadCompletion>& bad = queue()->failure().bad();
     if (bad.has_value() && (!connection_.peer_gone() || bad->refused || bad->why == ChannelEnd::corrupt))
         end(bad->why, bad->text);
-    else if (connection_.peer_gone() && !queue()->anything_came())
+    else if (connection_.peer_gone() && !queue()->messages().anything_came())
         end(ChannelEnd::peer_closed, "");
     if (ending()) connection_.retire(open());
 }
@@ -239,7 +239,7 @@ void VerbsChannel::copy_container(char* to, size_t bytes) const {
 }
 
 bool VerbsChannel::post_report(std::string_view bytes) {
-    return queue() != nullptr && open() && !ending() && queue()->post_report(bytes);
+    return queue() != nullptr && open() && !ending() && queue()->messages().post_report(bytes);
 }
 
 void VerbsChannel::tell_written() {

@@ -124,7 +124,7 @@ VerbsConnection::Step VerbsConnection::answered(std::string_view data) {
     const auto parsed = parse_verbs_welcome(data);
     if (const auto* problem = std::get_if<Problem>(&parsed)) return Failed{ChannelEnd::handshake, problem->text};
     const VerbsWelcome& welcome = std::get<0>(parsed);
-    queue_->met(welcome.receives);
+    queue_->messages().met(welcome.receives);
     if (const Refusal no = queue_->pair().ready(nullptr)) return Failed{ChannelEnd::system, no->text};
     if (const Refusal no = agreement_.answered(*queue_, welcome)) return Failed{ChannelEnd::system, no->text};
     if (const int failed = queue_->pair().establish(); failed != 0) return call_failed("rdma_establish", failed);

@@ -209,7 +209,7 @@ std::unique_ptr<Channel> VerbsListener::meet(CmEvent request, ChannelEvents& eve
     VerbsWelcome welcome{};
     welcome.head = verbs_head(verbs_welcome_magic, sizeof welcome);
     welcome.receives = queue->receives();
-    queue->met(hello.receives);
+    queue->messages().met(hello.receives);
     uint64_t fetch_bytes = 0;
     Refusal no;
     if (offer_.withholds)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric/verbs/verbs_queue.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -18,15 +16,15 @@ VerbsQueue::VerbsQueue(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> de
       id_(std::move(id)),
       device_(std::move(device)),
       rpc_(device_->config()),
-      sends_(device_->config(), buffers_),
-      inbox_(device_->config(), buffers_) {}
+      sends_(device_->config(), buffers_, counting_),
+      messages_(device_->config(), buffers_, rpc_, reports_, sends_, failure_, counting_) {}
 
 Result<std::unique_ptr<VerbsQueue>> VerbsQueue::make(CmEvents events, CmId id, std::shared_ptr<VerbsDevice> device) {
     std::unique_ptr<VerbsQueue> queue(new VerbsQueue(std::move(events), std::move(id), std::move(device)));
     if (Refusal no = queue->make_queues()) return *std::move(no);
     if (Refusal no = queue->buffers_.make(*queue->device_)) return *std::move(no);
-    queue->inbox_.fill();
-    if (!queue->went_well("ibv_post_recv", queue->inbox_.post(queue->pair_.get())))
+    queue->messages_.begin();
+    if (!queue->went_well("ibv_post_recv", queue->messages_.post_receives(queue->pair_.get())))
         return system_problem(queue->failure_.bad()->text);
     return queue;
 }
@@ -52,12 +50,6 @@ Refusal VerbsQueue::make_queues() {
     return failed == 0 ? Refusal() : verbs_call_failed("ibv_create_qp", device_->name(), failed);
 }
 
-void VerbsQueue::met(const VerbsReceives& there) {
-    CHECK(!credits_.has_value());
-    credits_.emplace(receives().count, there.count);
-    send_bytes_max_ = std::min(there.bytes, receives().bytes);
-}
-
 Refusal VerbsQueue::allow() {
     unsigned rights = IBV_ACCESS_REMOTE_WRITE;
     if (reach_.lends() || rpc_.lends_replies()) rights |= IBV_ACCESS_REMOTE_READ;
@@ -81,7 +73,7 @@ void VerbsQueue::bind_slots() {
 // B3
 void VerbsQueue::drop_windows() {
     dropped_ = true;
-    if (sends_.collected() && !failure_.any()) (void)went_well("ibv_post_send", post_chain());
+    if (sends_.collected() && !failure_.any()) (void)went_well("ibv_post_send", sends_.post(pair_.get()));
     rpc_.drop_windows();
     reach_.drop_window();
     if (const OwnContainer* own = reports_.own(); own != nullptr) own->memory().drop_window();
@@ -108,164 +100,28 @@ bool VerbsQueue::went_well(const char* call, int error) {
     return error == 0;
 }
 
-// ---- sending ----------------------------------------------------------------------------------------
-
-// A message with an immediate takes a receive of the other end, and pays for the owed ones.
-void VerbsQueue::add_immediate(ibv_send_wr& work, uint32_t written) {
-    if (work.opcode == IBV_WR_RDMA_WRITE) work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    const VerbsImmediate told{credits_->spend(), written};
-    work.imm_data = htonl(told.packed());
-}
-
-// The first bytes of sends_.next_buffer().
-ibv_send_wr& VerbsQueue::add_message(WorkKind kind, uint32_t bytes, uint32_t written) {
-    counters_->rdma_sends.add(1);
-    counters_->rdma_send_bytes.add(bytes);
-    ibv_send_wr& work = sends_.add_sent(kind, IBV_WR_SEND_WITH_IMM, bytes);
-    add_immediate(work, written);
-    return work;
-}
-
-ibv_send_wr& VerbsQueue::add_write(uint32_t bytes, uint64_t address, uint32_t key) {
-    ibv_send_wr& work = sends_.add_sent(WorkKind::write, IBV_WR_RDMA_WRITE, bytes);
-    work.wr.rdma.remote_addr = address;
-    work.wr.rdma.rkey = key;
-    counters_->rdma_writes.add(1);
-    counters_->rdma_write_bytes.add(bytes);
-    return work;
-}
-
-size_t VerbsQueue::push(std::string_view bytes) {
-    const uint64_t now_ns = rpc_.in_use() ? boottime_ns() : 0;
-    for (size_t taken = 0; taken < bytes.size();) {
-        const size_t one = push_one(bytes.substr(taken), now_ns);
-        if (one == 0) return taken;
-        taken += one;
-    }
-    rpc_.send_at_once(false);
-    return bytes.size();
-}
-
-// One message of the first bytes; 0: no room or no credit.
-size_t VerbsQueue::push_one(std::string_view bytes, uint64_t now_ns) {
-    using Way = VerbsRpc::Way;
-    const Way way = rpc_.way(bytes.size(), now_ns);
-    if (way == Way::here) {
-        rpc_.leave_here(bytes, now_ns, uint16_t(credits_->pay()));
-        return bytes.size();
-    }
-    if (sends_.room_to_send() == 0 || (way != Way::plain && !credits_->may_send())) return 0;
-    char* to = sends_.next_buffer();
-    if (way == Way::bare) {
-        const size_t size = std::min<size_t>(bytes.size(), send_bytes_max_);
-        std::memcpy(to, bytes.data(), size);
-        add_message(WorkKind::message, uint32_t(size));
-        rpc_.left_bare();
-        return size;
-    }
-    if (way == Way::send) {
-        const std::string_view some = bytes.substr(0, send_bytes_max_ - sizeof(SlotHead));
-        add_message(WorkKind::message, rpc_.compose(to, way, some, now_ns), VerbsImmediate::numbered);
-        return some.size();
-    }
-    const uint32_t size = rpc_.compose(to, way, bytes, now_ns);
-    ibv_send_wr& work = add_write(size, rpc_.far_slot(), rpc_.far_key());
-    if (way == Way::plain) return bytes.size();
-    add_immediate(work, VerbsImmediate::slot);
-    if (rpc_.choice() != nullptr) counters_->rfp_wakeups.add(1);
-    return bytes.size();
-}
-
-uint64_t VerbsQueue::next_ns() const {
-    uint64_t next = never_ns;
-    if (failure_.any()) return next;
-    if (sends_.room_to_fetch() > 0) next = rpc_.next_read_ns();
-    if (credits_.has_value() && room_to_push()) next = std::min(next, rpc_.next_wake_ns());
-    return next;
-}
-
-void VerbsQueue::add_reads_and_wake() {
-    if (next_ns() == never_ns) return;
-    const uint64_t now_ns = boottime_ns();
-    if (sends_.room_to_fetch() > 0 && rpc_.next_read_ns() <= now_ns) {
-        if (rpc_.reads().reads_rest()) counters_->rfp_second_reads.add(1);
-        for (const ReplyReads::One& one : rpc_.reads_due(now_ns, sends_.room_to_fetch())) {
-            ibv_send_wr& work = sends_.add_fetch(one.landing);
-            work.wr.rdma.remote_addr = one.far;
-            work.wr.rdma.rkey = rpc_.reads().far_key();
-            counters_->rfp_fetches.add(1);
-            counters_->rdma_reads.add(1);
-            counters_->rdma_read_bytes.add(one.landing.length);
-        }
-    }
-    if (!room_to_push() || rpc_.next_wake_ns() > now_ns) return;
-    const bool send = rpc_.wake(now_ns);
-    add_immediate(add_write(0, rpc_.far_slot(), rpc_.far_key()), send ? VerbsImmediate::slot_send : VerbsImmediate::slot);
-    counters_->rfp_wakeups.add(1);
-    if (send) counters_->rfp_switched.add(1);
-}
-
-ibv_send_wr& VerbsQueue::add_report(uint64_t offset, std::string_view bytes) {
-    std::memcpy(sends_.next_buffer(), bytes.data(), bytes.size());
-    return add_write(uint32_t(bytes.size()), reports_.far()->address + offset, reports_.far()->key);
-}
-
-// The last piece notifies the other end: every WRITE posted before it is complete by then.
-bool VerbsQueue::post_report(std::string_view bytes) {
-    CHECK(!bytes.empty());
-    CHECK(bytes.size() <= container_bytes);
-    if (failure_.any() || !credits_->may_send() || !reports_.far().has_value()) return false;  // B2, K4
-    const bool tell = reports_.must_tell();
-    const size_t piece = receives().bytes;
-    if (sends_.room_to_send() < (bytes.size() + piece - 1) / piece + (tell ? 1 : 0)) return false;
-    if (tell) {
-        const VerbsContainer own = reports_.own()->where();
-        add_report(container_bytes, {reinterpret_cast<const char*>(&own), sizeof own});
-        reports_.told();
-    }
-    for (size_t at = 0; at < bytes.size(); at += piece) {
-        ibv_send_wr& work = add_report(at, bytes.substr(at, piece));
-        if (bytes.size() - at <= piece) add_immediate(work, uint32_t(bytes.size()));
-    }
-    return true;
-}
+// ---- READs, and posting -----------------------------------------------------------------------------
 
 void VerbsQueue::post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token) {
     CHECK(sends_.room_to_read(/* count= */ false));
     reach_.aim_read(sends_.add_read(reach_.landing(landing, bytes), token), bytes, far_offset);
-    counters_->rdma_reads.add(1);
-    counters_->rdma_read_bytes.add(bytes);
 }
 
 void VerbsQueue::post_count(uint64_t far_offset) {
     CHECK(sends_.room_to_read(/* count= */ false));
     if (!reach_.counts_at(far_offset)) return;
     reach_.aim_count(sends_.add_count(), far_offset);
-    counters_->rdma_atomics.add(1);
-}
-
-bool VerbsQueue::may_pay() const {
-    return credits_->must_pay() && credits_->available() > 0 && sends_.room_to_send() > 0;
 }
 
 bool VerbsQueue::anything_to_post() const {
-    if (failure_.any()) return false;
-    if (inbox_.anything_to_post() || sends_.collected() || may_pay()) return true;
-    const uint64_t next = next_ns();
-    return next != never_ns && next <= boottime_ns();
+    return !failure_.any() && (sends_.collected() || messages_.anything_due());
 }
 
 bool VerbsQueue::ring() {
     if (failure_.any()) return !failure_.bad().has_value();
-    if (!went_well("ibv_post_recv", inbox_.post(pair_.get()))) return false;
-    if (may_pay()) add_message(WorkKind::credits, 0);
-    add_reads_and_wake();
-    return !sends_.collected() || went_well("ibv_post_send", post_chain());
-}
-
-int VerbsQueue::post_chain() {
-    counters_->rdma_doorbells.add(1);
-    return sends_.post(pair_.get());
+    if (!went_well("ibv_post_recv", messages_.post_receives(pair_.get()))) return false;
+    messages_.add_due();
+    return !sends_.collected() || went_well("ibv_post_send", sends_.post(pair_.get()));
 }
 
 // ---- completions ------------------------------------------------------------------------------------
@@ -277,7 +133,7 @@ void VerbsQueue::collect() {
         completed_++;
         const WorkId id = WorkId::unpack(one.wr_id);
         if (id.kind == WorkKind::receive)
-            received(one);
+            messages_.received(one);
         else
             sends_.complete_up_to(id.number);
     });
@@ -294,61 +150,7 @@ void VerbsQueue::completed_badly(const ibv_wc& completion) {
     if (!failure_.completed_badly(id, flushed, verbs_completed_badly(device_->name(), id.kind, completion.status))) return;
     sends_.add_beat(/* last= */ true);
     failure_.look_for(sends_.last_number());
-    if (post_chain() != 0) failure_.look_no_further();
-}
-
-void VerbsQueue::received(const ibv_wc& completion) {
-    const uint32_t receive = uint32_t(WorkId::unpack(completion.wr_id).number);
-    const bool told = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
-    const VerbsImmediate said = VerbsImmediate::unpack(told ? ntohl(completion.imm_data) : 0);
-    const bool written = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-    const bool numbered = !written && said.written == VerbsImmediate::numbered;
-    const bool slot = written && (said.written == VerbsImmediate::slot || said.written == VerbsImmediate::slot_send);
-    auto corrupt = [&](const char* what) { failure_.fail(ChannelEnd::corrupt, what); };
-    if (!told || !credits_->earn(said.credits) || (!written && completion.byte_len > receives().bytes))
-        return corrupt("a message with an impossible number of credits");
-    if (credits_->owed() + inbox_.count() >= receives().count) return corrupt("a message without a credit");
-    if (slot && !rpc_.woken(said.written == VerbsImmediate::slot_send)) return corrupt("a WRITE for slots that are not there");
-    if (!slot && !numbered && written != (said.written != 0)) return corrupt("the immediate data of a message");
-    const bool report = written && !slot;
-    if (report && (said.written > container_bytes || reports_.own() == nullptr)) return corrupt("the length of a report");
-    reports_.heard();
-    rpc_.heard();
-    counters_->rdma_receives.add(1);
-    if (report) reports_.arrived(said.written);
-    if (!written) counters_->rdma_receive_bytes.add(completion.byte_len);
-    inbox_.put(receive, written ? 0 : completion.byte_len, numbered, *credits_);
-}
-
-// Bytes of the next message in order. sent: a SEND brought it.
-std::string_view VerbsQueue::front(bool& sent, uint64_t now_ns) {
-    sent = inbox_.count() > 0 && inbox_.begun();
-    if (sent) return inbox_.rest();
-    if (const std::string_view bytes = rpc_.front(now_ns); !bytes.empty()) return bytes;
-    sent = inbox_.count() > 0 && rpc_.take_send(inbox_.whole(), inbox_.numbered(), now_ns);
-    if (!sent) return {};
-    if (inbox_.numbered()) inbox_.consume(sizeof(SlotHead), *credits_);
-    return inbox_.rest();
-}
-
-size_t VerbsQueue::pull(char* to, size_t room) {
-    const uint64_t now_ns = rpc_.in_use() ? boottime_ns() : 0;
-    size_t taken = 0;
-    while (taken < room) {
-        bool sent = false;
-        const std::string_view bytes = front(sent, now_ns).substr(0, room - taken);
-        if (bytes.empty()) break;
-        std::memcpy(to + taken, bytes.data(), bytes.size());
-        taken += bytes.size();
-        if (sent)
-            inbox_.consume(uint32_t(bytes.size()), *credits_);
-        else
-            rpc_.consume(bytes.size());
-    }
-    if (rpc_.has_reads()) counters_->rfp_fetches_early.add(rpc_.reads().take_early());
-    if (!credits_->earn(rpc_.take_credits())) failure_.fail(ChannelEnd::corrupt, "a reply with an impossible number of credits");
-    if (rpc_.corrupt() != nullptr) failure_.fail(ChannelEnd::corrupt, rpc_.corrupt());
-    return taken;
+    if (sends_.post(pair_.get()) != 0) failure_.look_no_further();
 }
 
 bool VerbsQueue::arm() { return went_well("ibv_req_notify_cq", completions_.arm()); }
@@ -356,13 +158,13 @@ bool VerbsQueue::arm() { return went_well("ibv_req_notify_cq", completions_.arm(
 // ---- leaving ----------------------------------------------------------------------------------------
 
 void VerbsQueue::leave(bool wait) {
-    CHECK(credits_.has_value());
+    CHECK(messages_.has_met());
     CHECK(!failure_.any());
     CHECK(sends_.reads_pending() == 0);
     awaits_reads_ = wait && rpc_.replies_stand();
     if (!awaits_reads_) end_reads();
     rpc_.leave();
-    counters_ = &unread_;  // another thread owns the previous ones, and counts there
+    counting_.stop();  // another thread owns the previous ones, and counts there
     if (!sends_.pending()) return;
     if (permitted_) sends_.add_beat(/* last= */ true);
     (void)ring();
@@ -392,7 +194,7 @@ bool VerbsQueue::quiet() {
 }
 
 VerbsQueue::~VerbsQueue() {
-    if (credits_.has_value()) (void)rdma_disconnect(id_.get());
+    if (messages_.has_met()) (void)rdma_disconnect(id_.get());
     rpc_.drop_windows();
     reach_.drop_window();
 }

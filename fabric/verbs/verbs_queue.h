@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VerbsQueue: the datapath of one connection over RDMA: a queue pair, its completion queue, the messages that arrive
-// and leave, and the READs. Bytes go in SENDs of at most a receive's size and come out in order: its owner sees a
-// stream. The channel makes and ends the connection.
+// VerbsQueue: the datapath of one connection over RDMA: a queue pair, its completion queue, the rights and windows of the other
+// end, and the READs. VerbsMessages has the messages. The channel makes and ends the connection.
 //
-//   push(), post_read(), post_report()  collect work requests     ring()  posts them, with one doorbell
-//   collect()  empties the completion queue                       pull()  copies messages out, posts receives again
+//   messages(), post_read(), post_count()  collect work requests     ring()  posts them, with one doorbell
+//   collect()  empties the completion queue
 //
-// Where both ends have slots (verbs_rpc.h), messages travel there, too.
-//
-// Q1  A message leaves only with a credit (verbs_work.h), so no receive queue is ever empty.
-// Q2  is VerbsSends', Q3 VerbsFailure's (verbs_work.h).
+// Owner: the channel; and the thread of deferred closes, after defer_close().
+// Q1  is VerbsMessages' (verbs_messages.h), Q2 VerbsSends', Q3 VerbsFailure's (verbs_work.h).
 // Q4  Memory named in a work request is not reused before the request has completed or the queue pair is destroyed (S12).
 //     The message buffers live and die with the queue pair.
 // Q5  It belongs to one thread at a time; defer_close() hands it to another.
@@ -18,15 +15,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "fabric/channel.h"
 #include "fabric/verbs/verbs_completions.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_greeting.h"
+#include "fabric/verbs/verbs_messages.h"
 #include "fabric/verbs/verbs_pair.h"
 #include "fabric/verbs/verbs_reach.h"
 #include "fabric/verbs/verbs_rpc.h"
@@ -48,13 +43,12 @@ class VerbsQueue {
     VerbsReach& reach() { return reach_; }
     VerbsReports& reports() { return reports_; }
     VerbsRpc& rpc() { return rpc_; }
+    VerbsMessages& messages() { return messages_; }
     const VerbsSends& sends() const { return sends_; }
     const VerbsFailure& failure() const { return failure_; }
     void look_no_further() { failure_.look_no_further(); }  // Q3
     // Counts in `counters` from here on, until leave(); `counters` outlives this.
-    void count_in(ChannelCounters& counters) { counters_ = &counters; }
-    // The other side's receives. Once, before the first message.
-    void met(const VerbsReceives& there);
+    void count_in(ChannelCounters& counters) { counting_.count_in(counters); }
     // Gives the other side its rights. It may READ if this side lends memory or has replies to be READ. It may use atomics if
     // there are counters. It may WRITE nothing, or into container and slots: no other memory is registered for WRITEs. Binds
     // the windows of all of these. Once, when pair() is ready().
@@ -67,17 +61,11 @@ class VerbsQueue {
     void await_permission();
     void permitted();
 
-    // ---- sending: collected, and posted by ring() ---------------------------------------------------
-    size_t push(std::string_view bytes);  // returns how many bytes it took
-    bool room_to_push() const { return credits_->may_send() && sends_.room_to_send() > 0; }
+    // ---- READs: collected, and posted by ring(), as the messages are ----------------------------------
     // Only while sends().room_to_read().
     void post_read(uint64_t* landing, uint32_t bytes, uint64_t far_offset, uint64_t token);
     // Adds one to an item's counter, after all collected requests; no-op without a counter for it. Room: as for a read.
     void post_count(uint64_t far_offset);
-    // WRITEs a report into the other end's container (fabric/channel.h, C7). False: no container there, or no room now.
-    bool post_report(std::string_view bytes);
-    // The time when a READ of a reply or a wake is to be posted, by ring(); UINT64_MAX: none.
-    uint64_t next_ns() const;
     // Probes the other side's device. No-op while another probe is under way.
     void post_beat() {
         if (permitted_) sends_.add_beat(/* last= */ false);
@@ -88,12 +76,6 @@ class VerbsQueue {
     // ---- completions --------------------------------------------------------------------------------
     void collect();
     bool arm();  // completions(); false: failed
-    // Has pull() work? Not if the next message is still to be READ.
-    bool anything_came() const {
-        if (rpc_.anything_here()) return true;
-        return inbox_.count() > 0 && (inbox_.begun() || rpc_.is_next(inbox_.whole(), inbox_.numbered()));
-    }
-    size_t pull(char* to, size_t room);
     std::vector<uint64_t>& reads_done() { return sends_.reads_done(); }
     uint64_t completed() const { return completed_; }  // successfully, of both queues
 
@@ -110,19 +92,9 @@ class VerbsQueue {
     template <class Memory>
     void bind_window(const Memory& memory);
     void drop_windows();
-    ibv_send_wr& add_message(WorkKind kind, uint32_t bytes, uint32_t written = 0);
-    ibv_send_wr& add_write(uint32_t bytes, uint64_t address, uint32_t key);
-    ibv_send_wr& add_report(uint64_t offset, std::string_view bytes);
-    void add_immediate(ibv_send_wr& work, uint32_t written);
-    size_t push_one(std::string_view bytes, uint64_t now_ns);
-    void add_reads_and_wake();
-    std::string_view front(bool& sent, uint64_t now_ns);
-    bool may_pay() const;
     void end_reads();
     bool peer_left();
     void completed_badly(const ibv_wc& completion);
-    void received(const ibv_wc& completion);
-    int post_chain();
     bool went_well(const char* call, int error);
 
     // In this order: the last is destroyed first.
@@ -136,17 +108,14 @@ class VerbsQueue {
     VerbsPair pair_;
     VerbsReports reports_;  // B3
 
-    std::optional<VerbsCredits> credits_;  // from met() on
+    VerbsCounting counting_;
     VerbsSends sends_;
-    VerbsInbox inbox_;
     VerbsFailure failure_;
-    uint32_t send_bytes_max_ = 0;
+    VerbsMessages messages_;
     uint64_t completed_ = 0;
     bool awaits_reads_ = false;  // after leave(): the proxy may still READ replies
     bool permitted_ = true, revoked_ = false;
     bool dropped_ = false;  // the windows: a binding that has not run yet may fail
-    ChannelCounters unread_;  // used without count_in() and after leave()
-    ChannelCounters* counters_ = &unread_;
 };
 
 }  // namespace farcached::fabric

@@ -178,11 +178,24 @@ void link_works(std::vector<Work>& works, std::vector<ibv_sge>& pieces) {
     }
 }
 
+// Where a connection counts its traffic: in its owner's counters, from count_in() until stop().
+class VerbsCounting {
+  public:
+    void count_in(ChannelCounters& counters) { counters_ = &counters; }
+    void stop() { counters_ = &unread_; }
+    ChannelCounters* operator->() const { return counters_; }
+
+  private:
+    ChannelCounters unread_;
+    ChannelCounters* counters_ = &unread_;
+};
+
+// It counts the SENDs, WRITEs, READs and atomics that it collects, and the doorbells.
 class VerbsSends {
   public:
-    // Both outlive this.
-    VerbsSends(const VerbsConfig& config, const VerbsBuffers& buffers)
-        : config_(config), buffers_(buffers), posted_(config.send_queue()) {
+    // All outlive this.
+    VerbsSends(const VerbsConfig& config, const VerbsBuffers& buffers, const VerbsCounting& counting)
+        : config_(config), buffers_(buffers), counting_(counting), posted_(config.send_queue()) {
         chain_.reserve(config.send_queue());
         pieces_.reserve(config.send_queue());
         reads_done_.reserve(config.reads);
@@ -217,6 +230,9 @@ class VerbsSends {
     ibv_send_wr& add_sent(WorkKind kind, ibv_wr_opcode opcode, uint32_t bytes) {
         ibv_send_wr& work = add(kind, opcode);
         sends_pending_++;
+        const bool write = kind == WorkKind::write;
+        (write ? counting_->rdma_writes : counting_->rdma_sends).add(1);
+        (write ? counting_->rdma_write_bytes : counting_->rdma_send_bytes).add(bytes);
         if (++unsignalled_ >= std::max(config_.sends / 4, 1U) || signal_all_) {
             work.send_flags |= IBV_SEND_SIGNALED;
             unsignalled_ = 0;
@@ -230,20 +246,19 @@ class VerbsSends {
     }
     // A READ of a reply; take_fetched() counts those that are done.
     ibv_send_wr& add_fetch(const ibv_sge& into) {
-        reads_pending_++;
-        return add_fetching(WorkKind::fetch, IBV_WR_RDMA_READ, into, 0);
+        return add_fetching(WorkKind::fetch, into, 0);
     }
     // Since the last call.
     uint32_t take_fetched() { return std::exchange(fetched_, 0); }
     uint32_t room_to_fetch() const { return config_.reads - reads_pending_ - counts_pending_; }
     // A READ, or a FETCH_AND_ADD. Only while there is room_to_read().
     ibv_send_wr& add_read(const ibv_sge& into, uint64_t token) {
-        reads_pending_++;
-        return add_fetching(WorkKind::read, IBV_WR_RDMA_READ, into, token);
+        return add_fetching(WorkKind::read, into, token);
     }
     ibv_send_wr& add_count() {
         counts_pending_++;
-        return add_fetching(WorkKind::count, IBV_WR_ATOMIC_FETCH_AND_ADD, buffers_.counted(), 0);
+        counting_->rdma_atomics.add(1);
+        return add_landing(WorkKind::count, IBV_WR_ATOMIC_FETCH_AND_ADD, buffers_.counted(), 0);
     }
     // An empty WRITE needs only the acknowledgement of the other side's device, and no memory there. (Not an empty READ:
     // soft-RoCE of Linux 6.1 answers a repeated one with a wrong key.) No-op while another one is under way, unless it is
@@ -257,6 +272,7 @@ class VerbsSends {
     // ---- posting, and completing --------------------------------------------------------------------
     // Posts what is collected. Returns an errno.
     int post(ibv_qp* to) {
+        counting_->rdma_doorbells.add(1);
         if (read_last_ != SIZE_MAX) chain_[read_last_].send_flags |= IBV_SEND_SIGNALED;
         read_last_ = SIZE_MAX;
         link_works(chain_, pieces_);
@@ -295,7 +311,13 @@ class VerbsSends {
         WorkKind kind;
         uint64_t token;
     };
-    ibv_send_wr& add_fetching(WorkKind kind, ibv_wr_opcode opcode, const ibv_sge& into, uint64_t token) {
+    ibv_send_wr& add_fetching(WorkKind kind, const ibv_sge& into, uint64_t token) {
+        reads_pending_++;
+        counting_->rdma_reads.add(1);
+        counting_->rdma_read_bytes.add(into.length);
+        return add_landing(kind, IBV_WR_RDMA_READ, into, token);
+    }
+    ibv_send_wr& add_landing(WorkKind kind, ibv_wr_opcode opcode, const ibv_sge& into, uint64_t token) {
         ibv_send_wr& work = add(kind, opcode, token);
         work.num_sge = 1;
         pieces_.back() = into;
@@ -305,6 +327,7 @@ class VerbsSends {
 
     const VerbsConfig& config_;
     const VerbsBuffers& buffers_;
+    const VerbsCounting& counting_;
     uint32_t inline_bytes_ = 0;
     std::vector<ibv_send_wr> chain_;  // collected, not posted
     std::vector<ibv_sge> pieces_;

@@ -128,7 +128,7 @@ class Relay {
         auto queue = std::get<0>(std::move(result));
         VerbsWelcome welcome = words_.welcome;
         welcome.receives = queue->receives();
-        queue->met(hello.receives);
+        queue->messages().met(hello.receives);
         rdma_conn_param param{};
         param.private_data = &welcome;
         param.private_data_len = sizeof welcome;

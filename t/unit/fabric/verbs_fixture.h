@@ -165,7 +165,7 @@ struct RawProxy {
     void welcomed_by(End& server) {
         server.send("come in");
         const uint64_t until = now_ms() + patience_ms();
-        while (!queue->anything_came() && now_ms() < until) {
+        while (!queue->messages().anything_came() && now_ms() < until) {
             turn({&server}, 1);
             queue->collect();
         }
@@ -198,7 +198,7 @@ inline RawProxy::RawProxy(Place& place, VerbsListener& listener, End& server, co
     if (queue->pair().establish() != 0) tap::bail_out("not established");
     const rdma_conn_param& said = answer->param.conn;
     welcome = value_of(parse_verbs_welcome({static_cast<const char*>(said.private_data), said.private_data_len}));
-    queue->met(welcome.receives);
+    queue->messages().met(welcome.receives);
 }
 
 // A node by hand, that answers what the test wants.

@@ -259,7 +259,7 @@ void no_moment_of_rights(Place& place, bool windows) {
             if (early) continue;
             if (when == attempt_times[2]) {
                 proxy.welcomed_by(server);
-                proxy.queue->push("hello");
+                proxy.queue->messages().push("hello");
                 proxy.queue->ring();
                 pump({&server}, [&] { return server.bytes == "hello"; });
             }

@@ -376,7 +376,7 @@ std::string pulled(VerbsQueue& queue, End& other, size_t bytes) {
     size_t got = 0;
     pump({&other}, [&] {
         queue.collect();
-        got += queue.pull(all.data() + got, bytes - got);
+        got += queue.messages().pull(all.data() + got, bytes - got);
         queue.ring();
         return got == bytes || queue.failure().any();
     });
@@ -397,14 +397,14 @@ void older(Place& place) {
         meet(place, node, client,
              [&] {
                  (void)node.knocked(true);
-                 node.queue->met({32, 8192});
+                 node.queue->messages().met({32, 8192});
                  node.accept(welcome, bytes_then);
              },
              {RpcMode::rfp, 0});
         tap::ok(client.up, "an older node is accepted");
         client.send("first");
         tap::is(pulled(*node.queue, client, 5), "first", "and gets plain messages");
-        node.queue->push("answer");
+        node.queue->messages().push("answer");
         node.queue->ring();
         pump({&client}, [&] { return client.bytes == "answer"; });
         client.channel->expect_replies(true);
@@ -418,13 +418,13 @@ void older(Place& place) {
     {
         End server;
         RawProxy proxy(place, *listener, server);
-        proxy.queue->push("hello");
+        proxy.queue->messages().push("hello");
         proxy.queue->ring();
         pump({&server}, [&] { return server.bytes == "hello"; });
         tap::is(server.bytes, "hello", "an older proxy is served");
         server.send("welcome");
         tap::is(pulled(*proxy.queue, server, 7), "welcome", "and gets plain messages");
-        proxy.queue->push("more");
+        proxy.queue->messages().push("more");
         proxy.queue->ring();
         pump({&server}, [&] { return server.bytes == "hellomore"; });
         server.send("replied");

@@ -339,9 +339,9 @@ struct Node {
             welcome.names.requests = requests = queue.rpc().requests();
             welcome.names.replies = replies = queue.rpc().replies();
             if (lie) lie(welcome);
-            queue.met({32, 8192});
+            queue.messages().met({32, 8192});
             raw.accept(welcome);
-            queue.push("welcome");
+            queue.messages().push("welcome");
             queue.ring();
         };
         meet(place, raw, client, act, {mode, 0});
