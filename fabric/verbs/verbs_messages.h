@@ -6,7 +6,7 @@
 //
 // Owner and thread: those of a VerbsQueue.
 // Q1  A message leaves only with a credit (verbs_work.h), so no receive queue is ever empty.
-// P1  A message of the other end is checked before it counts (S10). An impossible one is the queue's failure.
+// Q7  A message of the other end is checked before it counts (S10). An impossible one is the queue's failure.
 #pragma once
 
 #include <cstddef>

@@ -135,7 +135,7 @@ void VerbsAgreement::use_region(VerbsQueue& queue, const VerbsNames& names, bool
     queue.reach().met({names.region_address, names.region_bytes, names.region_key}, counters);
 }
 
-// A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots (H2).
+// A proxy: both ends have their rights, so the node may READ lent memory, and messages may travel in slots (M2).
 void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names) {
     if (queue.reach().lends()) lends_ = std::min<uint64_t>(names.fetch_bytes_max, memories_.lent.bytes);
     queue.rpc().met(queue.device(), wish_, names.requests, names.replies);

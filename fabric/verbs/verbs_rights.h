@@ -3,10 +3,10 @@
 // agreement knows which READs of this end lie within it. VerbsQueue gives the rights (allow()) and posts the READs.
 //
 // Owner and thread: those of a VerbsChannel.
-// H1  An end names its memory in its greeting. An end that withholds (fabric/channel.h, S16) makes and names it in grant()
+// M1  An end names its memory in its greeting. An end that withholds (fabric/channel.h, S16) makes and names it in grant()
 //     only, and uses none of the other end's before take_grant().
-// H2  A proxy uses the node's slots, and lends its memory, when both ends have their rights.
-// H3  The other end's pointers and offsets pass reads() or fetches() before a work request names them (S10).
+// M2  A proxy uses the node's slots, and lends its memory, when both ends have their rights.
+// M3  The other end's pointers and offsets pass reads() or fetches() before a work request names them (S10).
 #pragma once
 
 #include <cstdint>
