@@ -85,7 +85,8 @@ struct SaslCallbacks {
 
     // The library strips the spaces around a name, but it fails for an empty name, for " x", and for one over out_max bytes.
     // Then it does not free all memory (2.1.27, 2.1.28): LOGIN leaks the password, any mechanism a copy of a long name. So no name
-    // fails here, and what is no name becomes no_name, which no password matches: a colon ends the names in MEMCACHED_SASL_PWDB.
+    // fails here, and what is no name becomes no_name, which no password matches: a colon ends the names in MEMCACHED_SASL_PWDB,
+    // and nobody gives a user of a sasldb that name.
     static int canon_user(sasl_conn_t*, void*, const char* user, unsigned bytes, unsigned, const char*, char* out, unsigned out_max,
                           unsigned* out_bytes) noexcept {
         constexpr std::string_view spaces = " \t\n\v\f\r", no_name = ":";

@@ -277,7 +277,6 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     // Etcd was asked after drop_items() began a span. That of a lost answer would be older than a span.
     if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     weight_changed(weight, revision);
-    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
 }
 
 // M9. 0: nothing. If no other member has keys, farcached keep their last list. If etcd does not answer, the next look asks again.
@@ -297,10 +296,10 @@ uint64_t EtcdRegistration::refused_before() {
 
 void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
+    const uint32_t former = std::exchange(member_.weight, weight);
+    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
     lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
-                                  std::to_string(member_.weight) +
-                                  (weight == 0 ? "; other nodes get the keys of this one" : ""));
-    member_.weight = weight;
+                                  std::to_string(former) + (weight == 0 ? "; other nodes get the keys of this one" : ""));
 }
 
 // False: not answered, or the lease is lost.

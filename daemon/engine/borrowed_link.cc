@@ -24,7 +24,7 @@ BorrowedLink::BorrowedLink(LinkShared& shared, LinkPeer& peer, uint32_t owner) :
     lent().borrowers.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The owner may wait for it to end its connection (Links::may_end()).
+// The owner may wait for it to end its connection (LeavingPeers, E1).
 BorrowedLink::~BorrowedLink() {
     stop();
     if (lent().borrowers.fetch_sub(1, std::memory_order_acq_rel) == 1) shared_.courier.room().desk(owner_).wake();

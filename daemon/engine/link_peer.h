@@ -96,7 +96,7 @@ class LinkPeer {
         return borrowed().ask(op, std::move(options), sink);
     }
     void flush();
-    Awaited awaits() { return own() != nullptr ? own()->awaits() : Awaited::anything; }
+    Awaited awaits(bool looks) { return own() != nullptr ? own()->awaits(looks) : Awaited::anything; }
     bool linger() { return own() != nullptr && own()->linger(); }
 
   private:

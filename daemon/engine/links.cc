@@ -138,9 +138,9 @@ LinkPeer* Links::flush_touched() {
         LinkPeer* peer = touched.front();
         touched.erase(touched.begin());
         peer->flush();
-        const Awaited awaited = peer->awaits();
+        const Awaited awaited = peer->awaits(/* looks= */ only_read == nullptr);
         if (awaited == Awaited::reads_elsewhere) continue;
-        if (only_read == nullptr && awaited == Awaited::reads)
+        if (awaited == Awaited::reads)
             only_read = peer;
         else
             others++;

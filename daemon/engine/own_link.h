@@ -99,9 +99,10 @@ class OwnLink final : private proxy::LinkEvents {
     void count_borrowed() { link_.count_borrowed(); }
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
-    Awaited awaits() {
+    // looks: may the answer be `reads`? To find that out is slower.
+    Awaited awaits(bool looks) {
         if (link_.requests().only_elsewhere()) return Awaited::reads_elsewhere;
-        return link_.only_reads() ? Awaited::reads : Awaited::anything;
+        return looks && link_.only_reads() ? Awaited::reads : Awaited::anything;
     }
     // Polls for completions of READs. True: some came, and flush() may have more to send.
     bool linger();
@@ -112,7 +113,10 @@ class OwnLink final : private proxy::LinkEvents {
     bool reads_from(uint64_t incarnation) const;
 
     void watch(int fd) override { descriptor_.watch(fd); }
-    void unwatch(int) override { descriptor_.unwatch(); }
+    void unwatch(int) override {
+        mapped_.map(nullptr);  // the channel unmaps it next
+        descriptor_.unwatch();
+    }
     void came_up() override;
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override;
     void knows_newer_list(uint64_t epoch) override { shared_.nodes.list_is_old(epoch); }

@@ -2,7 +2,6 @@
 #include "fabric/verbs/verbs_rights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 

@@ -181,6 +181,10 @@ void link_works(std::vector<Work>& works, std::vector<ibv_sge>& pieces) {
 // Where a connection counts its traffic: in its owner's counters, from count_in() until stop().
 class VerbsCounting {
   public:
+    VerbsCounting() = default;
+    VerbsCounting(const VerbsCounting&) = delete;
+    VerbsCounting& operator=(const VerbsCounting&) = delete;
+
     void count_in(ChannelCounters& counters) { counters_ = &counters; }
     void stop() { counters_ = &unread_; }
     ChannelCounters* operator->() const { return counters_; }

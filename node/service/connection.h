@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connection: what the mechanisms of a node's connection know of it: what all connections share, and what the greeting agreed.
 //
-// Owner: a NodeService (service.h), the only writer, which writes it in attach(), in the greeting and in stop(). Its mechanisms
-// read it, all in the connection's thread.
+// Owner: a NodeService (service.h), the only writer, which writes it in attach(), in the greeting, in stop(), and the epochs by
+// later frames. Its mechanisms read it, all in the connection's thread.
 #pragma once
 
 #include <cstddef>
