@@ -42,6 +42,8 @@ fabric_libfabric_a_SOURCES = \
 	fabric/validate.cc \
 	fabric/validate.h \
 	fabric/verbs/rdma_library.cc \
+	fabric/verbs/rpc_proxy.cc \
+	fabric/verbs/rpc_proxy.h \
 	fabric/verbs/rpc_timing.h \
 	fabric/verbs/verbs_channel.cc \
 	fabric/verbs/verbs_channel.h \

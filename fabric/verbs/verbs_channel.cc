@@ -159,13 +159,13 @@ bool VerbsChannel::has_input() {
 }
 
 void VerbsChannel::expect_replies(bool any) {
-    if (queue() != nullptr && queue()->rpc().has_reads()) queue()->rpc().expect_replies(any, boottime_ns());
+    if (queue() != nullptr && queue()->rpc().has_reads()) queue()->rpc().proxy()->expect_replies(any, boottime_ns());
 }
 
 RpcMode VerbsChannel::rpc() const {
     if (queue() == nullptr) return RpcMode::count;
-    const RpcChoice* choice = queue()->rpc().choice();
-    return choice == nullptr ? RpcMode::send : choice->now();
+    const RpcProxy* proxy = queue()->rpc().proxy();
+    return proxy == nullptr ? RpcMode::send : proxy->choice().now();
 }
 
 // ---- bytes ------------------------------------------------------------------------------------------

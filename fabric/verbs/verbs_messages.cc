@@ -77,7 +77,7 @@ size_t VerbsMessages::push_one(std::string_view bytes, uint64_t now_ns) {
     ibv_send_wr& work = add_write(size, rpc_.far_slot(), rpc_.far_key());
     if (way == Way::plain) return bytes.size();
     add_immediate(work, VerbsImmediate::slot);
-    if (rpc_.choice() != nullptr) counting_->rfp_wakeups.add(1);
+    if (rpc_.proxy() != nullptr) counting_->rfp_wakeups.add(1);
     return bytes.size();
 }
 
@@ -93,16 +93,16 @@ void VerbsMessages::add_reads_and_wake() {
     if (next_ns() == never_ns) return;
     const uint64_t now_ns = boottime_ns();
     if (sends_.room_to_fetch() > 0 && rpc_.next_read_ns() <= now_ns) {
-        if (rpc_.reads().reads_rest()) counting_->rfp_second_reads.add(1);
+        if (rpc_.proxy()->reads().reads_rest()) counting_->rfp_second_reads.add(1);
         for (const ReplyReads::One& one : rpc_.reads_due(now_ns, sends_.room_to_fetch())) {
             ibv_send_wr& work = sends_.add_fetch(one.landing);
             work.wr.rdma.remote_addr = one.far;
-            work.wr.rdma.rkey = rpc_.reads().far_key();
+            work.wr.rdma.rkey = rpc_.proxy()->reads().far_key();
             counting_->rfp_fetches.add(1);
         }
     }
     if (!room_to_push() || rpc_.next_wake_ns() > now_ns) return;
-    const bool send = rpc_.wake(now_ns);
+    const bool send = rpc_.proxy()->wake(now_ns);
     add_immediate(add_write(0, rpc_.far_slot(), rpc_.far_key()), send ? VerbsImmediate::slot_send : VerbsImmediate::slot);
     counting_->rfp_wakeups.add(1);
     if (send) counting_->rfp_switched.add(1);
@@ -198,7 +198,7 @@ size_t VerbsMessages::pull(char* to, size_t room) {
         else
             rpc_.consume(bytes.size());
     }
-    if (rpc_.has_reads()) counting_->rfp_fetches_early.add(rpc_.reads().take_early());
+    if (rpc_.has_reads()) counting_->rfp_fetches_early.add(rpc_.proxy()->reads().take_early());
     if (!credits_->earn(rpc_.take_credits())) failure_.fail(ChannelEnd::corrupt, "a reply with an impossible number of credits");
     if (rpc_.corrupt() != nullptr) failure_.fail(ChannelEnd::corrupt, rpc_.corrupt());
     return taken;

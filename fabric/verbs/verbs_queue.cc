@@ -137,7 +137,7 @@ void VerbsQueue::collect() {
             sends_.complete_up_to(id.number);
     });
     if (!polled) failure_.fail(ChannelEnd::system, verbs_call_failed("ibv_poll_cq", device_->name(), errno).text);
-    if (const uint32_t fetched = sends_.take_fetched(); fetched != 0) rpc_.reads().landed(fetched, boottime_ns());
+    if (const uint32_t fetched = sends_.take_fetched(); fetched != 0) rpc_.proxy()->reads().landed(fetched, boottime_ns());
 }
 
 // Q3. A queue pair in error flushes all posted requests, in order.

@@ -142,7 +142,7 @@ void VerbsAgreement::use_node(VerbsQueue& queue, const VerbsNames& names) {
         queue.bind_slots();
         queue.rpc().heard();
     }
-    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue.rpc().choice() == nullptr)
+    if (wish_.mode != RpcMode::send && wish_.mode != RpcMode::automatic && queue.rpc().proxy() == nullptr)
         devices_.log_once(name_ + ": no slots for rpc = " + std::string(rpc_mode_name(wish_.mode)) +
                           " (--rpc of farnode, or memory here); requests travel by SEND");
 }

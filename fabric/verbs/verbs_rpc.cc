@@ -15,6 +15,15 @@ namespace {
 constexpr uint64_t incomplete_ns_max = 2'000'000'000;
 constexpr uint64_t incomplete_look_ns = 1'000'000;  // for so long an end looks again and again
 
+// The place of a proxy's slots at the start of a request; nothing: it is impossible.
+std::optional<SlotPlace> named_place(std::string_view request, const VerbsConfig& config) {
+    SlotPlace place;
+    if (request.size() < sizeof place) return {};
+    std::memcpy(&place, request.data(), sizeof place);
+    if (!possible(place) || place.slots != config.slots || place.slot_bytes() != config.slot_bytes) return {};
+    return place;
+}
+
 }  // namespace
 
 // ---- the memory of slots ----------------------------------------------------------------------------
@@ -28,64 +37,6 @@ std::unique_ptr<OwnSlots> OwnSlots::make(const VerbsDevice& device, uint32_t slo
 
 SlotPlace OwnSlots::place() const {
     return {memory_->address(), memory_->key(), uint16_t(slots_), uint16_t(slot_bytes_ / 64)};
-}
-
-// ---- a proxy's READs --------------------------------------------------------------------------------
-
-std::unique_ptr<ReplyReads> ReplyReads::make(const VerbsDevice& device, const SlotPlace& far, uint32_t fixed_bytes) {
-    std::unique_ptr<ReplyReads> made(new ReplyReads(far, fixed_bytes));
-    made->registered_.reset(ibv_reg_mr(device.domain(), made->memory_.data(), far.bytes(), IBV_ACCESS_LOCAL_WRITE));
-    return made->registered_ == nullptr ? nullptr : std::move(made);
-}
-
-void ReplyReads::add(uint64_t message, uint32_t from, uint32_t bytes) {
-    const uint64_t landing_at = reinterpret_cast<uint64_t>(landing(message)) + from;
-    const uint64_t far = far_.address + message % far_.slots * far_.slot_bytes() + from;
-    posting_.push_back({{landing_at, bytes, registered_->lkey}, far});
-}
-
-const std::vector<ReplyReads::One>& ReplyReads::due(uint64_t next, uint32_t count, uint64_t now_ns) {
-    CHECK(landed_ == posting_.size());
-    posting_.clear();
-    landed_ = 0;
-    if (next_ns() > now_ns || count == 0) return posting_;
-    if (first_ != next) rest_bytes_ = 0;  // the other end sent it, too
-    if (rest_bytes_ != 0) {
-        add(next, readable_, rest_bytes_);
-        readable_ += std::exchange(rest_bytes_, 0);
-    } else {
-        first_ = next;
-        count_ = std::min<uint32_t>(count, far_.slots);
-        readable_ = plan_.bytes();
-        brought_ = 0;
-        for (uint32_t i = 0; i < count_; i++) add(next + i, 0, readable_);
-    }
-    plan_.posted(now_ns);
-    return posting_;
-}
-
-bool ReplyReads::look(SlotReader& reader, uint64_t now_ns) {
-    if (!unjudged_) return false;
-    const uint64_t next = reader.next();
-    if (next - first_ < count_) {
-        const MessageState state = reader.look(landing(next), readable_, now_ns);
-        if (state == MessageState::whole) {
-            brought_++;
-            return true;
-        }
-        if (state == MessageState::longer) {
-            rest_bytes_ = uint32_t(sizeof(SlotHead)) + reader.head().length - readable_;
-            first_ = next;
-            count_ = 1;
-            unjudged_ = false;
-            return false;
-        }
-    }
-    unjudged_ = false;
-    early_ += count_ - brought_;
-    if (brought_ != 0) return false;
-    demand_ = plan_.found_none(now_ns) || demand_;
-    return false;
 }
 
 // ---- the greeting -----------------------------------------------------------------------------------
@@ -111,8 +62,7 @@ void VerbsRpc::met(const VerbsDevice& device, const RpcWish& wish, const SlotPla
     if (reads == nullptr && mode == RpcMode::rfp) return;
     own_ = OwnSlots::make(device, requests.slots, requests.slot_bytes(), IBV_ACCESS_REMOTE_WRITE);
     far_ = requests;
-    proxy_.emplace(ProxySide{RpcChoice(mode, reads != nullptr ? RpcMode::rfp : RpcMode::write)});
-    proxy_->reads = std::move(reads);
+    proxy_.emplace(mode, std::move(reads));
     out_.use_slots(requests.slots);
     in_.use_slots(requests.slot_bytes());
 }
@@ -124,13 +74,6 @@ bool VerbsRpc::refuse(const char* what) {
 
 // ---- sending ----------------------------------------------------------------------------------------
 
-// How the node shall transmit the replies to what leaves now.
-ReplyBy VerbsRpc::wanted() const {
-    const RpcMode mode = proxy_->choice.now();
-    if (mode == RpcMode::rfp && proxy_->reads->plan().fetches()) return ReplyBy::fetch;
-    return mode == RpcMode::send || own_ == nullptr ? ReplyBy::send : ReplyBy::write;
-}
-
 VerbsRpc::Way VerbsRpc::way(size_t bytes, uint64_t now_ns) const {
     if (!in_use_) return Way::bare;
     const auto fits = [&](uint32_t slot_bytes, size_t more) { return bytes + more + sizeof(SlotHead) <= slot_bytes; };
@@ -139,9 +82,9 @@ VerbsRpc::Way VerbsRpc::way(size_t bytes, uint64_t now_ns) const {
         if (node_->reply_by == ReplyBy::fetch && !at_once_) return Way::here;
         return node_->reply_by != ReplyBy::send && far_.slots != 0 ? Way::wake : Way::send;
     }
-    const size_t place = proxy_->told_place || own_ == nullptr ? 0 : sizeof(SlotPlace);
-    if (proxy_->choice.now() == RpcMode::send || !fits(far_.slot_bytes(), place) || !out_.slot_free()) return Way::send;
-    return proxy_->awake.awake(now_ns) ? Way::plain : Way::wake;
+    const size_t place = proxy_->told_place() || own_ == nullptr ? 0 : sizeof(SlotPlace);
+    if (proxy_->choice().now() == RpcMode::send || !fits(far_.slot_bytes(), place) || !out_.slot_free()) return Way::send;
+    return proxy_->node_awake(now_ns) ? Way::plain : Way::wake;
 }
 
 uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t now_ns, uint16_t credits) {
@@ -154,13 +97,11 @@ uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t n
         head.awake_us = node_->window.announce(now_ns);
         head.service_us = node_->window.service_us(now_ns);
     } else {
-        const ReplyBy by = wanted();
+        const ReplyBy by = proxy_->reply_by(own_ != nullptr);
         head.flags = uint8_t(by);
-        if (by == ReplyBy::fetch) proxy_->last_fetched = out_.next();
-        proxy_->left[out_.next() % slots_most] = {now_ns, proxy_->choice.now()};
-        proxy_->awake.asked(uint32_t(out_.next()), now_ns, way == Way::plain);
-        if (by == ReplyBy::fetch) proxy_->reads->plan().asked(now_ns);
-        if (slot && own_ != nullptr && !std::exchange(proxy_->told_place, true)) {
+        proxy_->asked(out_.next(), by, way == Way::plain, now_ns);
+        if (slot && own_ != nullptr && !proxy_->told_place()) {
+            proxy_->tell_place();
             head.flags |= SlotHead::names_place;
             place = own_->place();
         }
@@ -224,10 +165,9 @@ bool VerbsRpc::look(uint64_t now_ns) {
         return found;
     }
     if (own_ != nullptr && look_at(*own_, now_ns)) return true;
-    if (corrupt_ != nullptr || proxy_->reads == nullptr) return false;
-    const bool brought = proxy_->reads->look(in_, now_ns);
+    if (corrupt_ != nullptr || !proxy_->has_reads()) return false;
+    const bool brought = proxy_->look(in_, now_ns);
     if (in_.incomplete_for_ns(now_ns) > incomplete_ns_max) return refuse("the check of a message");
-    if (proxy_->reads->take_demand()) proxy_->demands_send = true;
     return brought && take_copy(/* fetched= */ true, now_ns);
 }
 
@@ -247,7 +187,9 @@ bool VerbsRpc::take_copy(bool fetched, uint64_t now_ns) {
     const SlotHead head = in_.head();
     uint32_t skip = 0;
     if (node_.has_value() && (head.flags & SlotHead::names_place) != 0) {
-        if (head.length < sizeof(SlotPlace) || !learn_place(in_.copied())) return refuse("the place of the slots for replies");
+        const std::optional<SlotPlace> place = named_place(in_.copied(), config_);
+        if (!place.has_value()) return refuse("the place of the slots for replies");
+        far_ = *place;
         skip = sizeof(SlotPlace);
     }
     if (head.length == skip) return refuse("the length of a message");
@@ -255,41 +197,22 @@ bool VerbsRpc::take_copy(bool fetched, uint64_t now_ns) {
     return took(head, fetched, now_ns);
 }
 
-bool VerbsRpc::learn_place(std::string_view bytes) {
-    SlotPlace place;
-    std::memcpy(&place, bytes.data(), sizeof place);
-    if (!possible(place) || place.slots != config_.slots || place.slot_bytes() != config_.slot_bytes) return false;
-    far_ = place;
-    return true;
-}
-
 bool VerbsRpc::took(const SlotHead& head, bool fetched, uint64_t now_ns) {
     if (!out_.saw(head.seen)) return refuse("the number of a message that was seen");
-    if (proxy_.has_value()) return took_reply(head, fetched, now_ns);
+    if (proxy_.has_value()) {
+        if (fetched) credits_ += head.credits;
+        proxy_->took(head, fetched, out_.last(), now_ns);
+        return true;
+    }
     node_->reply_by = node_->demanded ? ReplyBy::write : head.reply_by();
     node_->window.took_request(now_ns);
-    return true;
-}
-
-bool VerbsRpc::took_reply(const SlotHead& head, bool fetched, uint64_t now_ns) {
-    ProxySide& proxy = *proxy_;
-    proxy.awake.told(head.seen, head.awake_us, now_ns);
-    const ProxySide::Left left = proxy.left[head.seen % slots_most];
-    if (left.at_ns != 0) proxy.choice.measured(left.mode, now_ns - left.at_ns);
-    proxy.left[head.seen % slots_most] = {};
-    if (fetched) {
-        credits_ += head.credits;
-        proxy.reads->plan().brought(head, now_ns, uint32_t(out_.last()) != head.seen, left.at_ns);
-    } else if (proxy.reads != nullptr) {
-        proxy.reads->plan().sent(head, now_ns, left.at_ns);
-    }
     return true;
 }
 
 bool VerbsRpc::anything_here() const {
     if (!in_.rest().empty()) return true;
     if (!in_use_ || corrupt_ != nullptr) return false;
-    if (has_reads() && proxy_->reads->anything_landed()) return true;
+    if (has_reads() && proxy_->reads().anything_landed()) return true;
     const OwnSlots* slots = node_.has_value() ? node_->requests.get() : own_.get();
     if (slots == nullptr || slot_number(slots->slot(in_.next())) != uint32_t(in_.next())) return false;
     if (in_.incomplete_since_ns() == 0) return true;
@@ -300,16 +223,8 @@ bool VerbsRpc::anything_here() const {
 
 // ---- a proxy's READs and wakes ----------------------------------------------------------------------
 
-void VerbsRpc::expect_replies(bool any, uint64_t now_ns) {
-    if (proxy_.has_value() && proxy_->reads != nullptr) proxy_->reads->plan().due(any, now_ns);
-}
-
 uint64_t VerbsRpc::next_read_ns() const {
-    if (!proxy_.has_value() || proxy_->reads == nullptr || !in_use_) return never_ns;
-    // Later requests let the node send (X3).
-    const bool maybe = proxy_->last_fetched != 0 && proxy_->last_fetched >= out_.seen();
-    if (!maybe && !proxy_->reads->reads_rest()) return never_ns;
-    return proxy_->reads->next_ns();
+    return has_reads() && in_use_ ? proxy_->next_read_ns(out_.seen()) : never_ns;
 }
 
 uint64_t VerbsRpc::next_look_ns() const {
@@ -319,18 +234,12 @@ uint64_t VerbsRpc::next_look_ns() const {
 }
 
 uint64_t VerbsRpc::next_wake_ns() const {
-    if (!proxy_.has_value() || !in_use_) return never_ns;
-    return proxy_->demands_send ? 0 : proxy_->awake.wake_ns();
+    return proxy_.has_value() && in_use_ ? proxy_->next_wake_ns() : never_ns;
 }
 
 const std::vector<ReplyReads::One>& VerbsRpc::reads_due(uint64_t now_ns, uint32_t room) {
     const uint32_t unseen = uint32_t(out_.last() - out_.seen());
-    return proxy_->reads->due(in_.next(), std::min(room, std::max(unseen, 1U)), now_ns);
-}
-
-bool VerbsRpc::wake(uint64_t now_ns) {
-    proxy_->awake.woken(now_ns);
-    return std::exchange(proxy_->demands_send, false);
+    return proxy_->reads().due(in_.next(), std::min(room, std::max(unseen, 1U)), now_ns);
 }
 
 }  // namespace farcached::fabric

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VerbsRpc: the messages of one connection over RDMA that travel in slots or have a head (verbs_slots.h), and the memory of the
-// slots. It numbers messages, chooses a way for each, and takes the arriving ones in order. It knows when the proxy READs
-// replies or wakes the node. VerbsQueue posts the work requests.
+// slots. It numbers messages, chooses a way for each, and takes the arriving ones in order. RpcProxy (rpc_proxy.h) has a
+// proxy's part of it. VerbsMessages collects the work requests.
 //
 // Owner and thread: those of a VerbsQueue.
 // X1  The slots of a connection are memory of their own, registered for it alone (S6): request slots for the proxy's WRITEs,
@@ -16,7 +16,6 @@
 //     (X3). Plain WRITEs do not (VerbsCredits, K2).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,9 +25,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/mapping.h"
 #include "fabric/channel.h"
+#include "fabric/verbs/rpc_proxy.h"
 #include "fabric/verbs/rpc_timing.h"
 #include "fabric/verbs/verbs_device.h"
 #include "fabric/verbs/verbs_reach.h"
@@ -62,62 +60,6 @@ class OwnSlots {
         : slots_(slots), slot_bytes_(slot_bytes), memory_(std::move(memory)) {}
     const uint32_t slots_, slot_bytes_;
     std::unique_ptr<ConnectionMemory> memory_;
-};
-
-// A proxy's READs of replies from the node's slots. Those of one doorbell end together. When a reply is longer than the READ, one
-// more READ takes the rest.
-class ReplyReads {
-  public:
-    // nullptr: the device has no room for the memory where they land.
-    static std::unique_ptr<ReplyReads> make(const VerbsDevice& device, const SlotPlace& far, uint32_t fixed_bytes);
-
-    struct One {
-        ibv_sge landing;
-        uint64_t far;  // address in the node's slots
-    };
-    FetchPlan& plan() { return plan_; }
-    uint32_t far_key() const { return far_.key; }
-    // The time of the next READ, if a reply may be in a slot.
-    uint64_t next_ns() const { return unjudged_ ? never_ns : rest_bytes_ != 0 ? 0 : plan_.next_ns(); }
-    // The READs that are due, of messages from `next` on, `count` of them at most. The caller posts them all.
-    const std::vector<One>& due(uint64_t next, uint32_t count, uint64_t now_ns);
-    bool reads_rest() const { return rest_bytes_ != 0; }
-    // So many of them have completed.
-    void landed(uint32_t count, uint64_t now_ns) {
-        CHECK(count <= posting_.size() - landed_);
-        landed_ += count;
-        if (landed_ < posting_.size()) return;
-        plan_.landed(now_ns);
-        unjudged_ = true;
-    }
-    bool anything_landed() const { return unjudged_; }
-    // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
-    bool look(SlotReader& reader, uint64_t now_ns);
-    // Two READs in a row found no reply: the node shall send its replies. True once.
-    bool take_demand() { return std::exchange(demand_, false); }
-    uint64_t take_early() { return std::exchange(early_, 0); }
-
-  private:
-    ReplyReads(const SlotPlace& far, uint32_t fixed_bytes)
-        : far_(far), plan_(far.slot_bytes(), fixed_bytes), memory_(Mapping::Kind::private_memory, far.bytes(), false) {}
-    uint64_t* landing(uint64_t message) const {
-        return reinterpret_cast<uint64_t*>(memory_.data() + size_t(message % far_.slots) * far_.slot_bytes());
-    }
-    void add(uint64_t message, uint32_t from, uint32_t bytes);
-
-    const SlotPlace far_;
-    FetchPlan plan_;
-    Mapping memory_;
-    MemoryRegion registered_;
-    std::vector<One> posting_;
-    size_t landed_ = 0;               // of posting_
-    uint64_t first_ = 0;              // message that the last READs asked for
-    uint32_t count_ = 0;              // and how many from it on
-    uint32_t readable_ = 0;           // bytes of each that landed, or will
-    uint32_t rest_bytes_ = 0;         // of message first_ that the next READ takes; 0: none
-    bool unjudged_ = false, demand_ = false;
-    uint32_t brought_ = 0;  // replies that the last READs brought
-    uint64_t early_ = 0;
 };
 
 class VerbsRpc {
@@ -199,21 +141,18 @@ class VerbsRpc {
     bool looks(uint64_t now_ns) const { return node_.has_value() && in_use_ && node_->window.open(now_ns); }
 
     // ---- a proxy's READs and wakes ----------------------------------------------------------------------
-    void expect_replies(bool any, uint64_t now_ns);
+    // nullptr: a node's end, or requests travel by SEND alone.
+    RpcProxy* proxy() { return proxy_.has_value() ? &*proxy_ : nullptr; }
     // Does it READ for a reply soon? A worker that polls gets it earlier.
-    bool fetches() const { return has_reads() && (proxy_->reads->plan().under_way() || next_read_ns() != never_ns); }
+    bool fetches() const { return has_reads() && (proxy_->reads().plan().under_way() || next_read_ns() != never_ns); }
     // The times of the next READ and of the next wake; never_ns: none.
     uint64_t next_read_ns() const;
     uint64_t next_wake_ns() const;
     // When a message whose bytes do not come makes the connection end; never_ns: no such message.
     uint64_t next_look_ns() const;
-    bool has_reads() const { return proxy_.has_value() && proxy_->reads != nullptr; }
-    ReplyReads& reads() { return *proxy_->reads; }  // if has_reads()
+    bool has_reads() const { return proxy_.has_value() && proxy_->has_reads(); }
     // The READs that are due now; the caller posts them all.
     const std::vector<ReplyReads::One>& reads_due(uint64_t now_ns, uint32_t room);
-    // The wake that is due leaves. True: with the demand to send replies.
-    bool wake(uint64_t now_ns);
-    const RpcChoice* choice() const { return proxy_.has_value() ? &proxy_->choice : nullptr; }
 
   private:
     struct NodeSide {
@@ -222,25 +161,10 @@ class VerbsRpc {
         ReplyBy reply_by = ReplyBy::send;
         bool demanded = false;  // to send replies to the requests that are here
     };
-    struct ProxySide {
-        RpcChoice choice;
-        std::unique_ptr<ReplyReads> reads = nullptr;  // nullptr: replies are not READ
-        NodeAwake awake = {};
-        struct Left {
-            uint64_t at_ns = 0;
-            RpcMode mode = RpcMode::send;
-        };
-        std::array<Left, slots_most> left = {};  // requests, by number
-        uint64_t last_fetched = 0;               // the last request whose reply is to be READ
-        bool told_place = false, demands_send = false;
-    };
-    ReplyBy wanted() const;
     bool look(uint64_t now_ns);
     bool look_at(const OwnSlots& slots, uint64_t now_ns);
     bool take_copy(bool fetched, uint64_t now_ns);
     bool took(const SlotHead& head, bool fetched, uint64_t now_ns);
-    bool took_reply(const SlotHead& head, bool fetched, uint64_t now_ns);
-    bool learn_place(std::string_view bytes);
     bool refuse(const char* what);
 
     const VerbsConfig& config_;
@@ -254,7 +178,7 @@ class VerbsRpc {
     uint32_t credits_ = 0;
     uint64_t last_here_ = 0;  // the last message of Way::here; 0: none
     std::optional<NodeSide> node_;   // at most one of the two
-    std::optional<ProxySide> proxy_;
+    std::optional<RpcProxy> proxy_;
 };
 
 }  // namespace farcached::fabric
