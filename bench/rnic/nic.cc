@@ -40,6 +40,89 @@ class PcieReads {
     Picoseconds free_at_ = 0, busy_ = 0;
 };
 
+// The processing of messages, one after the other.
+class Pipeline {
+  public:
+    explicit Pipeline(Picoseconds message_time) : message_time_(message_time) {}
+
+    // When these messages, which are ready now, have left.
+    Picoseconds send(Picoseconds now, uint32_t messages) {
+        const Picoseconds took = message_time_ * messages;
+        busy_ += took;
+        return free_at_ = std::max(now, free_at_) + took;
+    }
+    Picoseconds busy() const { return busy_; }
+
+  private:
+    const Picoseconds message_time_;
+    Picoseconds free_at_ = 0, busy_ = 0;
+};
+
+// The results of a run: they count from the end of its warm-up.
+class NicCounts {
+  public:
+    explicit NicCounts(uint32_t warmup_chunks) : warmup_chunks_(warmup_chunks) {}
+
+    uint64_t chunks() const { return chunks_; }  // the warm-up's, too
+    void sent(const Pipeline& pipeline, const PcieReads& pcie, Picoseconds now, uint32_t messages) {
+        if (counting()) messages_ += messages;
+        if (++chunks_ != warmup_chunks_) return;
+        from_ = now;
+        pipeline_busy_before_ = pipeline.busy();
+        pcie_busy_before_ = pcie.busy();
+    }
+    void completed(Picoseconds latency) {
+        if (!counting()) return;
+        latencies_ += latency;
+        posts_++;
+    }
+    void looked(Resource kind, bool hit) {
+        if (!counting()) return;
+        looks_[size_t(kind)]++;
+        hits_[size_t(kind)] += hit;
+    }
+    RnicResult result(const Pipeline& pipeline, const PcieReads& pcie, Picoseconds now) const {
+        const double elapsed = double(now - from_);
+        RnicResult result;
+        result.mops = double(messages_) / elapsed * 1e6;
+        result.latency_ns = posts_ == 0 ? 0 : nanoseconds(latencies_) / double(posts_);
+        result.pipeline_share = double(pipeline.busy() - pipeline_busy_before_) / elapsed;
+        result.pcie_share = double(pcie.busy() - pcie_busy_before_) / elapsed;
+        for (size_t i = 0; i < resource_kinds; i++)
+            result.hit_ratios[i] = looks_[i] == 0 ? 1 : double(hits_[i]) / double(looks_[i]);
+        return result;
+    }
+
+  private:
+    bool counting() const { return chunks_ >= warmup_chunks_; }
+
+    const uint32_t warmup_chunks_;
+    uint64_t chunks_ = 0, messages_ = 0, posts_ = 0;
+    Picoseconds latencies_ = 0, from_ = 0, pipeline_busy_before_ = 0, pcie_busy_before_ = 0;
+    PerResource<uint64_t> hits_{}, looks_{};
+};
+
+// Objects by number. A number is taken again after it is given back.
+template <class T>
+class Numbered {
+  public:
+    uint32_t take() {
+        if (free_.empty()) {
+            all_.emplace_back();
+            return uint32_t(all_.size() - 1);
+        }
+        const uint32_t number = free_.back();
+        free_.pop_back();
+        return number;
+    }
+    void give_back(uint32_t number) { free_.push_back(number); }
+    T& operator[](uint32_t number) { return all_[number]; }
+
+  private:
+    std::vector<T> all_;
+    std::vector<uint32_t> free_;
+};
+
 // A chunk of a queue pair on its way through the chain, for a fetch unit or for the prefetcher.
 struct Walk {
     uint32_t queue_pair, messages;
@@ -99,17 +182,16 @@ class Nic {
     void sent(uint32_t number);
     void count(Resource kind, bool hit);
     void handle(const RnicEvent& event);
-    bool counting() const { return chunks_ >= workload_.warmup_chunks; }
 
     const RnicDevice device_;
     const RnicWorkload workload_;
     const Prefetching prefetching_;
-    const Picoseconds message_time_;
+    Pipeline pipeline_;
     PcieReads pcie_;
     EventQueue events_;
     Random random_;
     std::optional<Distribution> items_;
-    Picoseconds now_ = 0, pipeline_free_ = 0, pipeline_busy_ = 0;
+    Picoseconds now_ = 0;
 
     std::vector<QueuePair> queue_pairs_;
     std::vector<Worker> workers_;
@@ -118,28 +200,25 @@ class Nic {
     std::deque<uint32_t> scheduling_;  // with its copy: the prefetch queue is its part from ahead_ on
     size_t ahead_ = 0;                 // queue pairs at the head of the scheduling queue that are prefetched
 
-    std::vector<Walk> walks_;
-    std::vector<uint32_t> walks_free_;
-    std::vector<Fetch> fetches_;
-    std::vector<uint32_t> fetches_free_;
+    Numbered<Walk> walks_;
+    Numbered<Fetch> fetches_;
     std::vector<ResourceCache> caches_;
     PerResource<std::unordered_map<uint64_t, uint32_t>> under_way_;  // key -> fetch
 
-    uint64_t chunks_ = 0, messages_ = 0, posts_ = 0;
-    Picoseconds latencies_ = 0, counted_from_ = 0, pipeline_busy_before_ = 0, pcie_busy_before_ = 0;
-    PerResource<uint64_t> hits_{}, looks_{};
+    NicCounts counts_;
 };
 
 Nic::Nic(const RnicDevice& device, const RnicWorkload& workload, const Prefetching& prefetching)
     : device_(device),
       workload_(workload),
       prefetching_(prefetching),
-      message_time_(std::max(picoseconds(1000 / device.pipeline_mops),
+      pipeline_(std::max(picoseconds(1000 / device.pipeline_mops),
                              picoseconds((workload.message_bytes + device.packet_bytes) * bits / device.link_gbps))),
       pcie_(device),
       random_(workload.seed),
       queue_pairs_(workload.queue_pairs),
-      units_free_(device.fetch_units) {
+      units_free_(device.fetch_units),
+      counts_(workload.warmup_chunks) {
     CHECK(workload.queue_pairs > 0);
     CHECK(device.chunk > 0);
     CHECK(device.fetch_units > 0);
@@ -201,10 +280,7 @@ uint32_t Nic::next_idle() {
 void Nic::complete(uint32_t number) {
     QueuePair& queue_pair = queue_pairs_[number];
     queue_pair.working = false;
-    if (counting()) {
-        latencies_ += now_ - queue_pair.posted_at;
-        posts_++;
-    }
+    counts_.completed(now_ - queue_pair.posted_at);
     if (workload_.workers == 0) return post(next_idle());
     Worker& worker = workers_[number % workload_.workers];
     if (--worker.working == 0) tick(worker);
@@ -275,20 +351,13 @@ Walk Nic::walk_of_stream() {
 }
 
 uint32_t Nic::new_walk(const Walk& walk) {
-    if (walks_free_.empty()) {
-        walks_.push_back(walk);
-        return uint32_t(walks_.size() - 1);
-    }
-    const uint32_t number = walks_free_.back();
-    walks_free_.pop_back();
+    const uint32_t number = walks_.take();
     walks_[number] = walk;
     return number;
 }
 
 void Nic::count(Resource kind, bool hit) {
-    if (!counting() || !workload_.needed[size_t(kind)]) return;
-    looks_[size_t(kind)]++;
-    hits_[size_t(kind)] += hit;
+    if (workload_.needed[size_t(kind)]) counts_.looked(kind, hit);
 }
 
 // Goes on until a resource is missing or the chain ends.
@@ -305,7 +374,7 @@ void Nic::advance(uint32_t number) {
         walks_[number].step++;
     }
     if (walks_[number].ahead) {
-        walks_free_.push_back(number);
+        walks_.give_back(number);
     } else {
         chunk_made(number);
     }
@@ -317,13 +386,7 @@ void Nic::wait_for(Resource kind, uint64_t key, uint32_t walk) {
         fetches_[place->second].waiting.push_back(walk);
         return;
     }
-    uint32_t number = uint32_t(fetches_.size());
-    if (fetches_free_.empty()) {
-        fetches_.emplace_back();
-    } else {
-        number = fetches_free_.back();
-        fetches_free_.pop_back();
-    }
+    const uint32_t number = fetches_.take();
     place->second = number;
     fetches_[number].kind = kind;
     fetches_[number].key = key;
@@ -337,7 +400,7 @@ void Nic::arrived(uint32_t number) {
     caches_[size_t(kind)].insert(fetches_[number].key);
     under_way_[size_t(kind)].erase(fetches_[number].key);
     const std::vector<uint32_t> waiting = std::move(fetches_[number].waiting);
-    fetches_free_.push_back(number);
+    fetches_.give_back(number);
     for (const uint32_t walk : waiting) {
         walks_[walk].step++;
         advance(walk);
@@ -355,22 +418,14 @@ void Nic::chunk_made(uint32_t number) {
 }
 
 void Nic::send(uint32_t number) {
-    const Picoseconds took = message_time_ * walks_[number].messages;
-    pipeline_free_ = std::max(now_, pipeline_free_) + took;
-    pipeline_busy_ += took;
-    events_.add(pipeline_free_, Happening::sent, number);
+    events_.add(pipeline_.send(now_, walks_[number].messages), Happening::sent, number);
 }
 
 void Nic::sent(uint32_t number) {
     const Walk walk = walks_[number];
-    walks_free_.push_back(number);
+    walks_.give_back(number);
     units_free_++;
-    if (counting()) messages_ += walk.messages;
-    if (++chunks_ == workload_.warmup_chunks) {
-        counted_from_ = now_;
-        pipeline_busy_before_ = pipeline_busy_;
-        pcie_busy_before_ = pcie_.busy();
-    }
+    counts_.sent(pipeline_, pcie_, now_, walk.messages);
     if (workload_.stream) return;
     QueuePair& queue_pair = queue_pairs_[walk.queue_pair];
     queue_pair.unsent -= walk.messages;
@@ -403,16 +458,8 @@ void Nic::handle(const RnicEvent& event) {
 RnicResult Nic::run() {
     start();
     const uint64_t last = uint64_t(workload_.warmup_chunks) + workload_.chunks;
-    while (chunks_ < last) handle(events_.pop());
-    const double elapsed = double(now_ - counted_from_);
-    RnicResult result;
-    result.mops = double(messages_) / elapsed * 1e6;
-    result.latency_ns = posts_ == 0 ? 0 : nanoseconds(latencies_) / double(posts_);
-    result.pipeline_share = double(pipeline_busy_ - pipeline_busy_before_) / elapsed;
-    result.pcie_share = double(pcie_.busy() - pcie_busy_before_) / elapsed;
-    for (size_t i = 0; i < resource_kinds; i++)
-        result.hit_ratios[i] = looks_[i] == 0 ? 1 : double(hits_[i]) / double(looks_[i]);
-    return result;
+    while (counts_.chunks() < last) handle(events_.pop());
+    return counts_.result(pipeline_, pcie_, now_);
 }
 
 }  // namespace
