@@ -308,7 +308,7 @@ EXTRA_DIST += t/lib/sasl_daemon.py t/lib/udp_client.py
 
 # Values on a disk.
 test_scripts += t/conversation/disk.py t/conversation/disk_restart.py t/nodes/disk.py t/nodes/spill.py
-EXTRA_DIST += t/lib/disk.py t/lib/dns_server.py t/lib/ports.py
+EXTRA_DIST += t/lib/disk.py t/lib/dns_fleet.py t/lib/dns_server.py t/lib/ports.py
 
 # Both daemons with no more system calls than they need.
 test_scripts += t/operation/drop_privileges.py

@@ -10,11 +10,11 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import dns_server  # noqa: E402
-from cluster import Table, all_up, nodes_shown  # noqa: E402
-from daemon import connect, run_binary  # noqa: E402
-from farcached import Daemon, tap, until  # noqa: E402
+from cluster import Table, nodes_shown  # noqa: E402
+from daemon import run_binary  # noqa: E402
+from dns_fleet import KEYS, SERVICE, NodeAt, owners, proxy_of, until_discovery, until_nodes  # noqa: E402
+from farcached import tap, until  # noqa: E402
 from farctl import asked, at, path_of  # noqa: E402
-from farnode import Farnode  # noqa: E402
 from http_get import get, http_args, http_env, http_port, value  # noqa: E402
 
 if b"without c-ares" in run_binary("--version-full")[1]:
@@ -22,38 +22,7 @@ if b"without c-ares" in run_binary("--version-full")[1]:
 if dns_server.program() is None:
     tap.skip_all("dnsmasq is not installed")
 
-NAME, SERVICE = "nodes.test", "_farnode._tcp.srv.test"
-KEYS = ["key-%d" % i for i in range(200)]
-
-
-class NodeAt(Farnode):
-    """A farnode at this address."""
-
-    def __init__(self, host, port=0):
-        self.host = host
-        super().__init__("--tcp", "%s:%d" % ("[%s]" % host if ":" in host else host, port), "-m", "16")
-
-    def _reachable(self):
-        self.ports = self.read_ports()
-        if not self.ports:
-            return False
-        self.port = self.ports[0][1]
-        try:
-            connect((self.host, self.port), 1.0).close()
-        except OSError:
-            return False
-        return True
-
-    def others(self):
-        """Its connections, without this one."""
-        with self.node_client() as c:
-            c.greet()
-            stats = c.node_stats(b"general")
-        return int(stats["connections_opened"]) - int(stats["connections_over"]) - 1
-
-    def shown(self):
-        """The name that it gets."""
-        return "%s:%d" % ("[%s]" % self.host if ":" in self.host else self.host, self.port)
+NAME = "nodes.test"
 
 
 def has_ipv6():
@@ -63,27 +32,6 @@ def has_ipv6():
         return True
     except OSError:
         return False
-
-
-def proxy_of(dns, source, *options, table, args=(), env=None):
-    return Daemon("--discover", source, "-o", ",".join(["discover_dns_server=" + dns.address(), "node_timeout_ms=30000",
-                                                        table.options(), *options]), *args, env=env, threads=2)
-
-
-def until_nodes(proxy, names):
-    """Waits until exactly these nodes are in use and connected; whether they are."""
-    seen = until(lambda: nodes_shown(proxy), lambda shown: set(shown) == set(names) and all_up(shown))
-    return set(seen) == set(names) and all_up(seen)
-
-
-def until_discovery(proxy, name, accept):
-    return until(lambda: proxy.stats("discovery")[name], accept)
-
-
-def owners(proxy):
-    """{key: node}"""
-    with proxy.client() as c:
-        return {key: c.stats("route " + key)["node"] for key in KEYS}
 
 
 def joins_and_leaves(dns, nodes, table):
