@@ -144,6 +144,7 @@ EXTRA_DIST += \
 	bench/charts/capacity-cx5-800.svg \
 	bench/charts/fleet-drain.svg \
 	bench/charts/fleet-join.svg \
+	bench/charts/hitratio-servers.svg \
 	bench/charts/proxied-multi-get-of-50-keys.svg \
 	bench/charts/proxied-pipeline-1.svg \
 	bench/charts/proxied-pipeline-16.svg \
@@ -165,6 +166,7 @@ EXTRA_DIST += \
 	bench/hitratio/hitratio_cluster.py \
 	bench/hitratio/latencies \
 	bench/hitratio/processes \
+	bench/hitratio/servers \
 	bench/metrics_cost \
 	bench/onesided_share \
 	bench/reports/cost \

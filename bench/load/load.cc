@@ -215,9 +215,15 @@ Results run_load(const LoadOptions& options) {
     const Mix& mix = options.mix;
     const auto store = [&](Worker& worker, uint32_t number) { worker.preload(number, workers.size()); };
     const auto read = [&](Worker& worker, uint32_t number) { worker.read_all(number, workers.size(), mix.warmup_reads); };
+    const auto warm_up = [&](Worker& worker, uint32_t number) {
+        const uint64_t all = options.bounds.warmup_requests, of = workers.size();
+        worker.warm_up(all / of + (number < all % of ? 1 : 0));
+    };
     if (mix.preload) results.preload_s = run_phase(workers, progress, "preload", mix.keys, store);
     if (!plan.stop && mix.warmup_reads > 0)
         results.warmup_reads_s = run_phase(workers, progress, "reads before", mix.keys * mix.warmup_reads, read);
+    if (!plan.stop && options.bounds.warmup_requests > 0)
+        run_phase(workers, progress, "warm-up", options.bounds.warmup_requests, warm_up);
     if (!plan.stop) measure(workers, options, progress, shares, results);
     progress.end();
     for (const auto& worker : workers) {

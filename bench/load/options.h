@@ -46,6 +46,7 @@ struct Bounds {
     double seconds = 0;     // 0: bounded by requests only
     uint64_t requests = 0;  // 0: bounded by seconds only
     double warmup_s = 0;
+    uint64_t warmup_requests = 0;  // before warmup_s
     double stall_s = 0;
 };
 
@@ -61,6 +62,8 @@ struct Mix {
     uint32_t warmup_reads = 0;  // per key
     double delete_share = 0;    // of operations
     bool fill_misses = false;
+    double once_share = 0;        // of the keys of gets: each is new, and never comes again
+    uint64_t shift_requests = 0;  // keys that a thread draws between changes of the popular ones; 0: they stay
     uint64_t seed = 0;
 };
 

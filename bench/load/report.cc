@@ -73,6 +73,9 @@ void add_options(Fields& fields, const LoadOptions& options) {
     fields["value_bytes"] = text_of(options.mix.values);
     fields["delete_share"] = options.mix.delete_share;
     fields["fill_misses"] = options.mix.fill_misses ? "yes" : "no";
+    fields["once_share"] = options.mix.once_share;
+    fields["shift_requests"] = options.mix.shift_requests;
+    fields["warmup_requests"] = options.bounds.warmup_requests;
     fields["warmup_reads"] = options.mix.warmup_reads;
     fields["verify"] = options.mix.verify ? "yes" : "no";
     fields["seed"] = options.mix.seed;

@@ -43,7 +43,8 @@ Worker::Worker(Plan& plan, uint32_t number, uint32_t connections)
       random_(mix(plan.options.mix.seed) + number),
       sequence_(uint64_t(number) << 48),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      keys_(plan.options.shape.multiget) {
+      keys_(plan.options.shape.multiget),
+      once_next_(plan.options.mix.keys + number) {
     if (epoll_fd_ < 0) throw std::runtime_error(std::string("epoll: ") + std::strerror(errno));
     try {
         for (uint32_t i = 0; i < connections; i++) {
@@ -88,6 +89,12 @@ void Worker::read_all(uint64_t first, uint64_t step, uint32_t times) {
     });
 }
 
+void Worker::warm_up(uint64_t requests) {
+    drive([&](Connection& connection) {
+        for (uint32_t i = 0; i < plan_.options.shape.pipeline && requests > 0; i++, requests--) add_request(connection);
+    });
+}
+
 void Worker::load(const Window& window) {
     window_ = window;
     const uint32_t pipeline = plan_.options.shape.pipeline;
@@ -101,13 +108,30 @@ void Worker::load(const Window& window) {
     });
 }
 
+uint64_t Worker::draw_key() {
+    constexpr uint64_t shift_parts = 8;
+    const Mix& mix = plan_.options.mix;
+    const uint64_t rank = plan_.distribution.rank(random_);
+    if (mix.shift_requests == 0) return plan_.distribution.key_of_rank(rank);
+    const uint64_t shifts = drawn_++ / mix.shift_requests % shift_parts;
+    return plan_.distribution.key_of_rank((rank + shifts * (mix.keys / shift_parts)) % mix.keys);
+}
+
+uint64_t Worker::draw_read_key() {
+    const Mix& mix = plan_.options.mix;
+    if (mix.once_share == 0 || random_.unit() > mix.once_share) return draw_key();
+    const uint64_t key = once_next_;
+    once_next_ += plan_.options.shape.threads;
+    return key;
+}
+
 void Worker::add_request(Connection& connection) {
     const Mix& mix = plan_.options.mix;
     if (mix.delete_share > 0 && random_.unit() <= mix.delete_share)
-        return connection.batch.add_remove(connection.out, plan_.distribution.key(random_));
+        return connection.batch.add_remove(connection.out, draw_key());
     if (random_.below(uint64_t(mix.sets) + mix.gets) < mix.sets)
-        return connection.batch.add_set(connection.out, plan_.distribution.key(random_), sequence_++);
-    for (uint64_t& key : keys_) key = plan_.distribution.key(random_);
+        return connection.batch.add_set(connection.out, draw_key(), sequence_++);
+    for (uint64_t& key : keys_) key = draw_read_key();
     connection.batch.add_get(connection.out, keys_);
 }
 

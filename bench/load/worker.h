@@ -118,6 +118,8 @@ class Worker {
     void preload(uint64_t first, uint64_t step);
     // Reads these keys, `times` times.
     void read_all(uint64_t first, uint64_t step, uint32_t times);
+    // Sends that many requests of the load, uncounted.
+    void warm_up(uint64_t requests);
     void load(const Window& window);
     // Sends the requests of `schedule`, which no other worker uses.
     void load_at_rate(const Window& window, Schedule schedule);
@@ -136,6 +138,8 @@ class Worker {
     void begin_batch(Connection& connection, Fill& fill);
     void send_batch(Connection& connection);
     void add_request(Connection& connection);
+    uint64_t draw_key();
+    uint64_t draw_read_key();
     bool refill(Connection& connection);
     template <class Idle>
     bool serve_ready(int timeout_ms, Idle& idle);
@@ -153,6 +157,8 @@ class Worker {
     int epoll_fd_;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::vector<uint64_t> keys_;  // of the get being written
+    uint64_t drawn_ = 0;          // keys, for shift_requests
+    uint64_t once_next_;          // the next key that is requested once
     uint32_t active_ = 0;         // connections with a batch under way
     std::deque<Connection*> free_;  // open loop: idle connections, longest idle first
     uint64_t last_reply_ns_ = 0;

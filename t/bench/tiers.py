@@ -46,6 +46,29 @@ def check_fill_misses(folder):
     tap.ok(50 < misses <= 400, "as many as there are keys, or a few more", misses)
 
 
+def look_aside(folder, *args):
+    """The results of a load that stores what it misses; the gets and items of its server."""
+    path = os.path.join(folder, "look_aside.json")
+    with Daemon("-m", "64") as daemon:
+        done = farbench("load", "--port", daemon.port, "--threads", 1, "--connections", 1, "--ratio", "0:1", "--fill-misses",
+                        "--distribution", "zipf", "--json", path, *args)
+        stats = daemon.stats()
+    tap.ok(done.returncode == 0, "a load with %s" % " ".join(map(str, args)), *explain(done))
+    with open(path) as file:
+        return json.load(file), int(stats["cmd_get"]), int(stats["curr_items"])
+
+
+def check_traces(folder):
+    results, gets, items = look_aside(folder, "--keys", 50, "--requests", 3000, "--warmup-requests", 1000, "--once-share", 0.25)
+    tap.is_((results["keys_read"], gets), (3000, 4000), "requests before the measurement are not counted")
+    once = items - 50
+    tap.ok(850 < once < 1150, "a quarter of the keys are new", once)
+    tap.ok(0.70 < results["hit_ratio"] < 0.80, "and never come again", results["hit_ratio"])
+    _, _, items = look_aside(folder, "--keys", 8000, "--theta", 6, "--requests", 2400)
+    _, _, shifted = look_aside(folder, "--keys", 8000, "--theta", 6, "--requests", 2400, "--shift-requests", 300)
+    tap.ok(items < 12 and 3 * items < shifted < 9 * items, "popular keys that change eight times", items, shifted)
+
+
 def tiers(folder, *args):
     return farbench("compare", "--parts", "tiers", "--quick", "--workload", WORKLOAD, "--farcached", default_binary(),
                     "--generator", "farbench", "--json", os.path.join(folder, "tiers.json"), *args)
@@ -103,6 +126,7 @@ def main():
         tap.bail("there is no %s" % program())
     with tempfile.TemporaryDirectory(prefix="farbench-tiers-") as folder:
         check_fill_misses(folder)
+        check_traces(folder)
         if not is_sanitized():  # compare gives up on a slow start
             check_with_peer(folder)
             check_alone(folder)
