@@ -7,8 +7,8 @@
 // R1  The requests of a session leave in the order of their addition. While one waits for room or the connection, all new ones
 //     queue behind it. One that waits for its session delays that session only (M1).
 // R2  A request owns what its views show (OwnedRequest).
-// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker. Replies
-//     do not put off the deadline of a request of a key that moved.
+// R3  All have the same time limit, so the first one's deadline is the earliest (M2), but for a letter's way to this worker.
+//     Replies do not put off the deadline of a request of a key that moved.
 // R4  While the node joins, all requests of keys wait. While keys move to or from it, those of keys that moved do.
 #pragma once
 

@@ -83,7 +83,8 @@ class VerbsQueue {
     // Ends sending and reading. Only while connected, without a failure and without READs under way. wait: if replies stand in
     // slots, quiet() waits until the proxy has left. Until then it may READ, the region, too: leases and grace go on.
     void leave(bool wait);
-    // Collects; true: each message has arrived, or never will, and no proxy is waited for. Its caller limits the time (verbs_device.h, D3).
+    // Collects; true: each message has arrived, or never will, and no proxy is waited for. Its caller limits the time
+    // (verbs_device.h, D3).
     bool quiet();
 
   private:
