@@ -21,7 +21,7 @@ namespace farcached {
     X(mq,          false, "eight lists, and a history of evicted keys")            \
     X(fixed_lease, true,  "one list; one lease term")                              \
     X(original,    true,  "one list that ignores reads; the longest lease term")   \
-    X(s3fifo,      true,  "two lists and a history; lease terms as pdla's")        \
+    X(s3fifo,      true,  "lists for new and used items; a history; pdla's terms") \
     X(pdla_paper,  true,  "pdla as in its paper; for comparison")
 
 enum class PolicyKind : uint8_t {

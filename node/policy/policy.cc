@@ -97,6 +97,57 @@ uint32_t Ghosts::take(uint64_t hash) noexcept {
     return touches;
 }
 
+// ---- recently evicted ------------------------------------------------------------------------------------
+
+// True: there is a table.
+bool RecentlyEvicted::resize(size_t limit) noexcept {
+    const size_t wanted = (limit + (limit_ == 0 ? 0 : limit / 8) + ways - 1) / ways;
+    try {
+        std::vector<Bucket> larger(wanted);
+        buckets_.swap(larger);
+    } catch (const std::bad_alloc&) {
+        return !buckets_.empty();
+    }
+    counts_[0] = counts_[1] = 0;
+    return true;
+}
+
+void RecentlyEvicted::add(uint64_t hash, From from, size_t limit) noexcept {
+    CHECK(from != From::unknown);
+    CHECK(limit > 0);
+    if (limit > buckets_.size() * ways)
+        if (!resize(limit)) return;
+    limit_ = limit;
+    last_ = (last_ + 1) & number_mask;
+    if (last_ == 0) last_ = 1;
+    Entry* place = nullptr;
+    for (Entry& entry : buckets_[bucket_of(hash, seed_, buckets_.size())].entries) {
+        if (entry.number == 0) {
+            place = &entry;
+            break;
+        }
+        if (place == nullptr || age(entry) > age(*place)) place = &entry;
+    }
+    if (place->number != 0) counts_[place->from]--;
+    counts_[size_t(from)]++;
+    place->tag = uint32_t(hash);
+    place->number = last_ & number_mask;
+    place->from = uint32_t(from) & 1;
+}
+
+RecentlyEvicted::From RecentlyEvicted::take(uint64_t hash) noexcept {
+    if (buckets_.empty()) return From::unknown;
+    for (Entry& entry : buckets_[bucket_of(hash, seed_, buckets_.size())].entries) {
+        if (entry.tag != uint32_t(hash) || entry.number == 0) continue;
+        const bool recent = age(entry) < limit_;
+        const From from = From(entry.from);
+        counts_[entry.from]--;
+        entry.number = 0;
+        return recent ? from : From::unknown;
+    }
+    return From::unknown;
+}
+
 // ---- policy lists ----------------------------------------------------------------------------------------
 
 Ref ClockLru::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
@@ -293,13 +344,23 @@ void Mq::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
 // ---- policy s3fifo ---------------------------------------------------------------------------------------
 
 S3Fifo::List S3Fifo::Class::next() const {
-    const uint64_t small = lists[in_small].count, main = lists[in_main].count;
+    const List first = lists[in_small].count != 0 ? in_small : in_newest;
+    const uint64_t main = lists[in_main].count, all = items(), small = all - main;
     if (small == 0) return in_main;
-    return main == 0 || small * small_share > small + main ? in_small : in_main;
+    return main == 0 || double(small) >= share * double(all) ? first : in_main;
+}
+
+// One remembered item returned: the queue that it left was too short.
+void S3Fifo::Class::adapt(RecentlyEvicted::From returned) {
+    using From = RecentlyEvicted::From;
+    const double small = double(evicted.count(From::small)) + 1, main = double(evicted.count(From::main)) + 1;
+    const double one = step / double(std::max<uint64_t>(1, items()));
+    share += returned == From::small ? one * std::max(1.0, main / small) : -one * std::max(1.0, small / main);
+    share = std::clamp(share, share_min, share_max);
 }
 
 void S3Fifo::put(const Moment& at, Class& of, Ref ref, List list, uint32_t frequency) {
-    at.items[ref].queue = uint8_t(frequency << 1 | list) & 15;
+    at.items[ref].queue = uint8_t(frequency << 2 | list) & 15;
     of.lists[list].push_head(at.items, ref);
 }
 
@@ -309,7 +370,19 @@ void S3Fifo::take(const Moment& at, Class& of, Ref ref) {
 
 void S3Fifo::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
     Class& of = classes_[size_class];
-    put(at, of, ref, of.ghosts.take(hash) != 0 ? in_main : in_small, 0);
+    const RecentlyEvicted::From from = of.evicted.take(hash);
+    if (from != RecentlyEvicted::From::unknown) {
+        of.adapt(from);
+        return put(at, of, ref, in_main, 0);
+    }
+    put(at, of, ref, in_newest, 0);
+    constexpr int moves_max = 2;  // one more than came: the list shrinks with the class
+    for (int moves = 0; moves < moves_max && of.lists[in_newest].count * newest_share > of.items() + newest_share; moves++) {
+        const Ref oldest = of.lists[in_newest].tail;
+        const uint32_t has = frequency(at.items[oldest]);
+        take(at, of, oldest);
+        put(at, of, oldest, in_small, has == 0 ? 0 : has - 1);
+    }
 }
 
 void S3Fifo::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
@@ -321,17 +394,16 @@ void S3Fifo::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touche
 void S3Fifo::accessed(const Moment& at, uint8_t, Ref ref, uint32_t times) {
     Descriptor& item = at.items[ref];
     const uint32_t raised = frequency(item) + std::min(times, frequency_max);
-    item.queue = uint8_t(std::min(raised, frequency_max) << 1 | list_of(item)) & 15;
+    item.queue = uint8_t(std::min(raised, frequency_max) << 2 | list_of(item)) & 15;
 }
 
 void S3Fifo::removed(const Moment& at, uint8_t size_class, Ref ref) { take(at, classes_[size_class], ref); }
 
 void S3Fifo::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
+    using From = RecentlyEvicted::From;
     Class& of = classes_[size_class];
-    if (list_of(at.items[ref]) == in_small) {
-        const size_t items = of.lists[in_small].count + of.lists[in_main].count;
-        of.ghosts.add(hash, 1, std::max(ghosts_min, items - items / small_share));
-    }
+    const From from = list_of(at.items[ref]) == in_main ? From::main : From::small;
+    of.evicted.add(hash, from, std::max(remembered_min, size_t(of.items())));
     take(at, of, ref);
 }
 
@@ -342,17 +414,16 @@ Ref S3Fifo::victim(const Moment& at, uint8_t size_class, const Candidates& candi
         const Ref ref = of.lists[list].tail;
         if (ref == nil) return nil;
         (void)candidates.was_read(ref);  // raises its frequency if it was read
-        Descriptor& item = at.items[ref];
-        const uint32_t has = frequency(item);
-        const bool stays = has > (list == in_small ? 1 : 0);
+        const uint32_t has = frequency(at.items[ref]);
+        const bool stays = has > (list == in_newest ? 1 : 0);
         if (!stays && candidates.may_go(ref)) return ref;
         take(at, of, ref);
-        put(at, of, ref, in_main, list == in_small || has == 0 ? 0 : has - 1);
+        put(at, of, ref, in_main, list == in_main && has != 0 ? has - 1 : 0);
         of.kept++;
     }
-    const List first = of.next(), second = first == in_small ? in_main : in_small;
-    const Ref ref = of.lists[first].last_that_may(at.items, candidates);
-    return ref != nil ? ref : of.lists[second].last_that_may(at.items, candidates);
+    for (const List list : {of.next(), in_small, in_main, in_newest})
+        if (const Ref ref = of.lists[list].last_that_may(at.items, candidates); ref != nil) return ref;
+    return nil;
 }
 
 Ref S3Fifo::next_to_go(uint8_t size_class) const {
@@ -362,9 +433,11 @@ Ref S3Fifo::next_to_go(uint8_t size_class) const {
 
 bool S3Fifo::walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
     const Class& of = classes_[size_class];
-    const List first = of.next(), second = first == in_small ? in_main : in_small;
+    const List first = of.next(), second = first == in_main ? in_small : in_main;
+    const List third = first == in_newest ? in_small : in_newest;
     const uint32_t half = std::max<uint32_t>(1, depth / 2);
-    return of.lists[first].walk(at.items, half, stop) || of.lists[second].walk(at.items, half, stop);
+    return of.lists[first].walk(at.items, half, stop) || of.lists[second].walk(at.items, half, stop) ||
+           of.lists[third].walk(at.items, depth / 8, stop);
 }
 
 }  // namespace farcached::node

@@ -73,6 +73,55 @@ class Ghosts {
     uint64_t seed_;
 };
 
+// RecentlyEvicted: hashes of recently evicted items, each with the queue that it left. No I/O, no clock; owned by a policy.
+//
+// E1  It knows an item until `limit` more are evicted, or until a bucket of eight has had eight later ones.
+// E2  As G2 and G4. All of a bucket is in one cache line, so add() and take() cost one access to memory each.
+// E3  Eight bytes per item. The first add() allocates the table. If the limit outgrows it, an empty one replaces it, with room for
+//     an eighth more: no call copies a table. Without memory it keeps the old one; no call throws.
+class RecentlyEvicted {
+  public:
+    enum class From : uint8_t { small, main, unknown };
+
+    explicit RecentlyEvicted(uint64_t seed = 0) : seed_(seed) {}
+
+    // from: not unknown. limit: at least 1, and may change.
+    void add(uint64_t hash, From from, size_t limit) noexcept;
+    // Forgets the item.
+    From take(uint64_t hash) noexcept;
+    // Items of that queue in the table. Some are older than the limit.
+    uint64_t count(From from) const { return counts_[size_t(from)]; }
+
+    static constexpr size_t ways = 8;
+    static size_t bucket_of(uint64_t hash, uint64_t seed, size_t buckets) {
+        const auto product = (unsigned __int128)(uint32_t(hash) ^ seed) * UINT64_C(0x9e3779b97f4a7c15);
+        const uint64_t mixed = (uint64_t(product) ^ uint64_t(product >> 64)) * (seed | 1);
+        return size_t((unsigned __int128)(mixed) * buckets >> 64);
+    }
+
+  private:
+    // number: of the eviction, from 1; it wraps. 0: no item.
+    struct Entry {
+        uint32_t tag = 0;
+        uint32_t number : 31 = 0;
+        uint32_t from : 1 = 0;
+    };
+    struct alignas(64) Bucket {
+        Entry entries[ways];
+    };
+    static_assert(sizeof(Bucket) == 64);
+
+    uint32_t age(const Entry& entry) const { return (last_ - entry.number) & number_mask; }
+    bool resize(size_t limit) noexcept;
+
+    static constexpr uint32_t number_mask = (UINT32_C(1) << 31) - 1;
+    std::vector<Bucket> buckets_;
+    size_t limit_ = 0;
+    uint32_t last_ = 0;  // number of the last eviction
+    uint64_t counts_[2] = {};
+    uint64_t seed_;
+};
+
 // Policies that keep the items of a class in one list. The opening comment describes the functions, the owner and the threads.
 
 // The shared part of the two policies below.
@@ -269,25 +318,37 @@ class Mq : public QueuePolicy<MqClass> {
     void demote_tails(const Moment& at, MqClass& of);
 };
 
-// `s3fifo`: three queues (Yang and others, SOSP 2023), with leases by popularity as in pdla: our own candidate.
-// The opening comment describes the functions, the owner and the threads.
+// `s3fifo`: S3-FIFO (Yang and others, SOSP 2023) whose small queue adapts as in ARC and CAR (Megiddo and Modha, FAST 2003; Bansal
+// and Modha, FAST 2004), with leases by popularity as in pdla. The opening comment describes the functions, the owner and the
+// threads.
 //
-// A new item enters the small queue, a tenth of the items; an item recently evicted from there enters the main queue.
-// An access raises the item's frequency, up to three. At the tail of the small queue, items with a frequency above one move to
-// the main queue; others are evicted. At the tail of the main queue, an item with a frequency returns to the head and loses one
-// of it.
+// A new item enters the small queue; an item evicted recently enters the main queue. An access raises the item's frequency, up to
+// three. At the tail of the small queue, items with a frequency move to the main queue; others are evicted. At the tail of the main
+// queue, an item with a frequency returns to the head and loses one of it. As many evicted items are remembered as there are items.
+//
+// Differences from S3-FIFO. The hit ratios are those of plain models without and with each, and of an LRU. They had room for
+// 56,000 items, and 600,000 requests for 400,000 keys by Zipf 0.99.
+//   * One access takes an item out of the small queue, in the paper two. Without 0.785, with 0.794, LRU 0.784.
+//   * The small queue's share adapts; in the paper it is a tenth. If an item of the small queue returns, its share grows; if one of
+//     the main queue returns, it shrinks. The change is `step` items times the ratio of remembered items, as in ARC. The paper
+//     remembers no items of the main queue. With popular keys that change six times: without 0.679, with 0.696, LRU 0.698.
+//   * The newest items, a fiftieth of all, have a list of their own in front of the small queue. An item that leaves it loses one
+//     of its frequency, because the first access often follows the set at once. That is the reason for the paper's second access.
+//     If 30 % of the requests are for keys that are read twice: without 0.655, with 0.680, LRU 0.665.
 //
 // F1  An item whose lease runs is in use. From the tail of the small queue it moves to the main queue; from there to the head.
-// F2  Descriptor::queue is frequency << 1 | in the main queue.
+// F2  Descriptor::queue is frequency << 2 | list.
 class S3Fifo {
   public:
     static constexpr bool remembers = true;
-    static constexpr uint64_t small_share = 10;  // 1 / small_share of the items are in the small queue
+    static constexpr uint64_t newest_share = 50;  // 1 / newest_share of the items are in the list of the newest
+    static constexpr double share_at_first = 0.5, share_min = 0.01, share_max = 0.99;  // of the small queue, with the newest
+    static constexpr double step = 4;  // ARC: 1. A short run adapts sooner, a long one the same
     static constexpr uint32_t frequency_max = 3;
-    static constexpr size_t ghosts_min = 64;
+    static constexpr size_t remembered_min = 64;
 
     explicit S3Fifo(uint64_t private_seed) {
-        for (Class& each : classes_) each.ghosts = Ghosts(private_seed);
+        for (Class& each : classes_) each.evicted = RecentlyEvicted(private_seed);
     }
 
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
@@ -300,20 +361,24 @@ class S3Fifo {
     bool walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop);
     uint64_t kept(uint8_t size_class) const { return classes_[size_class].kept; }
     uint64_t length(uint8_t size_class, uint32_t queue) const {
-        return queue < 2 ? classes_[size_class].lists[queue].count : 0;
+        return queue < lists ? classes_[size_class].lists[queue].count : 0;
     }
 
   private:
-    enum List : uint8_t { in_small, in_main };
+    enum List : uint8_t { in_newest, in_small, in_main };
+    static constexpr uint32_t lists = 3;
     struct Class {
-        ItemList lists[2];
+        ItemList lists[S3Fifo::lists];
         uint64_t kept = 0;
-        Ghosts ghosts;
+        double share = share_at_first;  // of the items that the small queue may have
+        RecentlyEvicted evicted;
 
+        uint64_t items() const { return lists[in_newest].count + lists[in_small].count + lists[in_main].count; }
         List next() const;  // the list whose tail is checked
+        void adapt(RecentlyEvicted::From returned);
     };
-    static uint32_t frequency(const Descriptor& item) { return item.queue >> 1; }
-    static List list_of(const Descriptor& item) { return List(item.queue & 1); }
+    static uint32_t frequency(const Descriptor& item) { return item.queue >> 2; }
+    static List list_of(const Descriptor& item) { return List(item.queue & 3); }
     static void put(const Moment& at, Class& of, Ref ref, List list, uint32_t frequency);
     static void take(const Moment& at, Class& of, Ref ref);
 

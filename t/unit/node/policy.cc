@@ -101,7 +101,7 @@ class Cache {
             remove(old, id, false);
         } else {
             world_.facts[id] = {1, now_, 0};
-            std::visit([&](auto& p) { p.inserted(at, size_class, ref, hash(id)); }, policy_);
+            std::visit([&](auto& p) { p.inserted(at, size_class, ref, models::hash_of(id)); }, policy_);
             if (model_) model_->inserted(id);
         }
         refs_[id] = ref;
@@ -187,7 +187,6 @@ class Cache {
     }
 
   private:
-    static uint64_t hash(int id) { return uint64_t(id + 1) * UINT64_C(0x9e3779b97f4a7c15); }
     bool leased(Ref ref) const { return may_lease(kind_) && lease_runs(items_[ref], now_); }
 
     void bump(int id, uint32_t times) {
@@ -201,7 +200,7 @@ class Cache {
         const Moment at{items_, now_};
         std::visit([&](auto& p) {
             if constexpr (std::remove_reference_t<decltype(p)>::remembers)
-                if (evicted) return p.evicted(at, size_class, ref, hash(id));
+                if (evicted) return p.evicted(at, size_class, ref, models::hash_of(id));
             p.removed(at, size_class, ref);
         }, policy_);
         ids_[ref] = -1;

@@ -14,11 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "node/policy/policy.h"
+
 namespace models {
 
 using Id = int;
 using Ids = std::list<Id>;
 constexpr int chances = 64;
+
+inline uint64_t hash_of(Id id) { return uint64_t(id + 1) * UINT64_C(0x9e3779b97f4a7c15); }
 
 struct Facts {  // of an item, as the test keeps them
     uint32_t touches = 1;
@@ -311,7 +315,16 @@ class S3Fifo : public Model {
     using Model::Model;
     void inserted(Id id) override {
         hits_[id] = 0;
-        queues_[ghosts_.take(id) != 0 ? 1 : 0].push_back(id);
+        if (const Past past = recall(id); past.queue >= 0) {
+            if (past.recent) return returned(past.queue, id);
+            counts_[past.queue]--;
+        }
+        queues_[0].push_back(id);
+        for (int moves = 0; moves < 2 && queues_[0].size() * 50 > items() + 50; moves++) {
+            const Id oldest = queues_[0].front();
+            hits_[oldest] = std::max(0, hits_[oldest] - 1);
+            renew(oldest, 1);
+        }
     }
     void replaced(Id id, bool touched) override {
         renew(id, queue_of(id));
@@ -319,35 +332,80 @@ class S3Fifo : public Model {
     }
     void accessed(Id id, uint32_t times) override { hits_[id] = int(std::min<int64_t>(3, hits_[id] + int64_t(times))); }
     void evicted(Id id) override {
-        const size_t all = items();
-        if (queue_of(id) == 0) ghosts_.add(id, 1, std::max<size_t>(64, all - all / 10));
+        const size_t limit = std::max<size_t>(64, items());
+        if (limit > buckets_.size() * 8) {
+            buckets_.assign((limit + (limit_ == 0 ? 0 : limit / 8) + 7) / 8, {});
+            counts_[0] = counts_[1] = 0;
+        }
+        limit_ = limit;
+        std::vector<Past>& bucket = bucket_of(id);
+        if (bucket.size() == 8) {
+            counts_[bucket.front().queue]--;
+            bucket.erase(bucket.begin());
+        }
+        const int queue = queue_of(id) == 2 ? 1 : 0;
+        bucket.push_back({id, queue, ++evictions_});
+        counts_[queue]++;
         removed(id);
     }
     std::optional<Id> victim() override {
         for (int i = 0; i < chances; i++) {
-            const bool small = from_small();
-            Ids& queue = queues_[small ? 0 : 1];
-            if (queue.empty()) return std::nullopt;
-            const Id id = queue.front();
+            const size_t from = next();
+            if (queues_[from].empty()) return std::nullopt;
+            const Id id = queues_[from].front();
             was_read(id);
-            if (small && hits_[id] <= 1 && world_.may_go(id)) return id;
-            if (!small && hits_[id] == 0 && world_.may_go(id)) return id;
-            hits_[id] = small ? 0 : std::max(0, hits_[id] - 1);
-            renew(id, 1);
+            if (hits_[id] <= (from == 0 ? 1 : 0) && world_.may_go(id)) return id;
+            hits_[id] = from == 2 ? std::max(0, hits_[id] - 1) : 0;
+            renew(id, 2);
         }
-        const bool small = from_small();
-        if (auto id = first_that_may(queues_[small ? 0 : 1], chances)) return id;
-        return first_that_may(queues_[small ? 1 : 0], chances);
+        for (const size_t from : {next(), size_t(1), size_t(2), size_t(0)})
+            if (auto id = first_that_may(queues_[from], chances)) return id;
+        return std::nullopt;
     }
 
   private:
-    bool from_small() const {
-        if (queues_[0].empty()) return false;
-        return queues_[1].empty() || queues_[0].size() * 10 > items();
+    struct Past {
+        Id id = -1;
+        int queue = -1;  // 0: small, 1: main
+        uint64_t number = 0;
+        bool recent = false;
+    };
+    std::vector<Past>& bucket_of(Id id) {
+        return buckets_[farcached::node::RecentlyEvicted::bucket_of(hash_of(id), /* seed= */ 1, buckets_.size())];
+    }
+    // Forgets it; the caller counts that.
+    Past recall(Id id) {
+        if (buckets_.empty()) return {};
+        std::vector<Past>& bucket = bucket_of(id);
+        for (size_t i = 0; i < bucket.size(); i++) {
+            if (bucket[i].id != id) continue;
+            Past past = bucket[i];
+            bucket.erase(bucket.begin() + long(i));
+            past.recent = evictions_ - past.number < limit_;
+            return past;
+        }
+        return {};
+    }
+    void returned(int queue, Id id) {
+        counts_[queue]--;
+        const double mine = double(counts_[queue] + 1), other = double(counts_[1 - queue] + 1);
+        const double change = 4 / double(std::max<size_t>(1, items())) * std::max(1.0, other / mine);
+        share_ = std::min(0.99, std::max(0.01, share_ + (queue == 0 ? change : -change)));
+        queues_[2].push_back(id);
+    }
+    size_t next() const {
+        const size_t small = queues_[0].size() + queues_[1].size();
+        if (small == 0) return 2;
+        if (!queues_[2].empty() && double(small) < share_ * double(items())) return 2;
+        return queues_[1].empty() ? 0 : 1;
     }
 
     std::map<Id, int> hits_;
-    Remembered ghosts_;
+    std::vector<std::vector<Past>> buckets_;  // oldest first
+    uint64_t counts_[2] = {};
+    uint64_t evictions_ = 0;
+    size_t limit_ = 0;
+    double share_ = 0.5;
 };
 
 }  // namespace models

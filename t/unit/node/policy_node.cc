@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Eviction policies in a node. Terms depend on popularity: gets, sets, reports and counters of reads. Items keep their
 // place when they are moved or rewritten. Random histories lose nothing between queues, index and leases; the same seed
-// gives the same history. The parts: LeaseTerms, Ghosts.
+// gives the same history. The parts: LeaseTerms, Ghosts, RecentlyEvicted.
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -105,6 +106,52 @@ void ghosts() {
         if (ghosts.added() != plain.size()) differ++;
     }
     tap::is(differ, 0, "Ghosts knows what a plain list knows");
+}
+
+// Beside a plain list of each bucket.
+void recently_evicted() {
+    using From = RecentlyEvicted::From;
+    struct Past {
+        uint64_t hash;
+        From from;
+        uint64_t number;
+    };
+    constexpr uint64_t seed = 7;
+    std::mt19937_64 dice(4);
+    RecentlyEvicted evicted(seed);
+    std::vector<std::deque<Past>> plain;
+    uint64_t added = 0;
+    size_t limit = 0;
+    int differ = 0, known = 0, old = 0;
+    for (int i = 0; i < 90'000; i++) {
+        const uint64_t hash = (1 + dice() % 2000) * UINT64_C(0x9e3779b97f4a7c15);
+        const auto bucket = [&]() -> std::deque<Past>& { return plain[RecentlyEvicted::bucket_of(hash, seed, plain.size())]; };
+        From from = From::unknown;
+        if (!plain.empty()) {
+            std::deque<Past>& mine = bucket();
+            const auto at = std::find_if(mine.begin(), mine.end(), [&](const Past& past) { return past.hash == hash; });
+            if (at != mine.end()) {
+                if (added - at->number < limit) from = at->from;
+                old += from == From::unknown;
+                mine.erase(at);
+            }
+        }
+        known += from != From::unknown;
+        if (evicted.take(hash) != from) differ++;
+        if (dice() % 3 == 0) continue;
+        limit = i < 30'000 ? 500 : i < 60'000 ? 1200 : 50 + dice() % 900;
+        if (limit > plain.size() * RecentlyEvicted::ways) plain.assign((limit + (i < 10 ? 0 : limit / 8) + 7) / 8, {});
+        if (bucket().size() == RecentlyEvicted::ways) bucket().pop_front();
+        bucket().push_back({hash, dice() % 4 == 0 ? From::main : From::small, ++added});
+        evicted.add(hash, bucket().back().from, limit);
+        uint64_t counts[2] = {};
+        if (i % 100 == 0)
+            for (const auto& each : plain)
+                for (const Past& past : each) counts[size_t(past.from)]++;
+        if (i % 100 == 0 && (evicted.count(From::small) != counts[0] || evicted.count(From::main) != counts[1])) differ++;
+    }
+    tap::is(differ, 0, "RecentlyEvicted knows what plain lists know");
+    tap::ok(known > 1000 && old > 1000, "of recent items, and of older ones that it no longer reports");
 }
 
 Config config_of(PolicyKind policy, uint64_t megabytes = 4) {
@@ -293,6 +340,7 @@ int main() {
     lease_terms();
     lifetime();
     ghosts();
+    recently_evicted();
     popularity();
     without_leases();
     for (size_t i = 0; i < policy_names.size(); i++) changed_where_it_lies(PolicyKind(i));
