@@ -260,7 +260,7 @@ bool EtcdRegistration::look_at_record() {
 void EtcdRegistration::note_weight(const EtcdKey& record) {
     const Result<Member, std::string> parsed = parse_member(member_.name, record.value);
     const auto* const is = std::get_if<Member>(&parsed);
-    if (is != nullptr && is->weight != member_.weight) weight_changed(is->weight, record.mod_revision);
+    if (is != nullptr && is->weight != member_.weight) say_weight(set_weight(is->weight, record.mod_revision));
 }
 
 // M9. If it fails, or another writer was first, the next look at the record tries again.
@@ -276,7 +276,9 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     if (revision == 0) return;
     // Etcd was asked after drop_items() began a span. That of a lost answer would be older than a span.
     if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
-    weight_changed(weight, revision);
+    const uint32_t former = set_weight(weight, revision);
+    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
+    say_weight(former);
 }
 
 // M9. 0: nothing. If no other member has keys, farcached keep their last list. If etcd does not answer, the next look asks again.
@@ -294,10 +296,14 @@ uint64_t EtcdRegistration::refused_before() {
     return found.has_value() && std::ranges::any_of(found->keys, has_keys) ? uint64_t(empty_since_) : 0;
 }
 
-void EtcdRegistration::weight_changed(uint32_t weight, int64_t revision) {
+// Returns the former weight.
+uint32_t EtcdRegistration::set_weight(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
-    const uint32_t former = std::exchange(member_.weight, weight);
-    if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
+    return std::exchange(member_.weight, weight);
+}
+
+void EtcdRegistration::say_weight(uint32_t former) {
+    const uint32_t weight = member_.weight;
     lines_.say(Level::notice, "discovery: registered with weight " + std::to_string(weight) + " instead of " +
                                   std::to_string(former) + (weight == 0 ? "; other nodes get the keys of this one" : ""));
 }

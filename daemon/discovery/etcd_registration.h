@@ -76,7 +76,8 @@ class EtcdRegistration {
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
     uint64_t refused_before();
-    void weight_changed(uint32_t weight, int64_t revision);
+    uint32_t set_weight(uint32_t weight, int64_t revision);
+    void say_weight(uint32_t former);
     void leave();
     void renew_right();
     void show_right();
