@@ -61,7 +61,7 @@ constexpr uint64_t header_bytes = 40;
 constexpr uint64_t slot_step_bytes = 16;
 constexpr uint64_t slot_bytes_min = 64;           // a page of 64 KiB has at most 1024 slots
 constexpr uint64_t descriptor_bytes = 24;
-constexpr uint64_t index_bytes = 32;              // about 15 when filled; chains keep buckets once used
+constexpr uint64_t index_bytes = 32;              // about 15 when filled; chains keep buckets once used. Evicted items: 9
 constexpr uint64_t chunk_bytes_of_nodes = 48;     // farcached's default -n; farnode has no such option
 constexpr uint64_t counters_bytes = 12;           // --access_tracking atomic: for each slot_bytes_min of -m
 

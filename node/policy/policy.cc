@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <exception>
 #include <new>
 
 #include "base/check.h"
@@ -103,9 +104,9 @@ uint32_t Ghosts::take(uint64_t hash) noexcept {
 bool RecentlyEvicted::resize(size_t limit) noexcept {
     const size_t wanted = (limit + (limit_ == 0 ? 0 : limit / 8) + ways - 1) / ways;
     try {
-        std::vector<Bucket> larger(wanted);
-        buckets_.swap(larger);
-    } catch (const std::bad_alloc&) {
+        memory_ = std::make_unique<Mapping>(Mapping::Kind::private_memory, wanted * sizeof(Bucket), /* huge_pages= */ false);
+        buckets_ = {reinterpret_cast<Bucket*>(memory_->data()), wanted};
+    } catch (const std::exception&) {  // std::bad_alloc, std::system_error
         return !buckets_.empty();
     }
     counts_[0] = counts_[1] = 0;
@@ -437,7 +438,7 @@ bool S3Fifo::walk(const Moment& at, uint8_t size_class, uint32_t depth, Function
     const List third = first == in_newest ? in_small : in_newest;
     const uint32_t half = std::max<uint32_t>(1, depth / 2);
     return of.lists[first].walk(at.items, half, stop) || of.lists[second].walk(at.items, half, stop) ||
-           of.lists[third].walk(at.items, depth / 8, stop);
+           of.lists[third].walk(at.items, std::max<uint32_t>(1, depth / 8), stop);
 }
 
 }  // namespace farcached::node
