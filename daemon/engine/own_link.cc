@@ -25,7 +25,11 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
       node_(peer.shared_node()),
       reads_mapped_(options.local_read),
       quiet_ns_(options.timeout_ns / 4),
-      descriptor_(shared.waits, [this] { ready(); }),
+      descriptor_(shared.waits,
+                  [this] {
+                      peer_.touch();
+                      with_memory([&] { link_.ready(shared_.now()); });
+                  }),
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}},
@@ -97,11 +101,6 @@ bool OwnLink::with_memory(Do&& body) noexcept {
 }
 
 // ---- callbacks --------------------------------------------------------------------------------------
-
-void OwnLink::ready() {
-    peer_.touch();
-    with_memory([&] { link_.ready(shared_.now()); });
-}
 
 void OwnLink::came_up() {
     starting_ = false;

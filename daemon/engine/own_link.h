@@ -108,7 +108,6 @@ class OwnLink final : private proxy::LinkEvents {
     bool linger();
 
   private:
-    void ready();
     // Is this the link to that run of a node, and may new READs go there?
     bool reads_from(uint64_t incarnation) const;
 
