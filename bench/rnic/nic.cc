@@ -213,7 +213,7 @@ Nic::Nic(const RnicDevice& device, const RnicWorkload& workload, const Prefetchi
       workload_(workload),
       prefetching_(prefetching),
       pipeline_(std::max(picoseconds(1000 / device.pipeline_mops),
-                             picoseconds((workload.message_bytes + device.packet_bytes) * bits / device.link_gbps))),
+                         picoseconds((workload.message_bytes + device.packet_bytes) * bits / device.link_gbps))),
       pcie_(device),
       random_(workload.seed),
       queue_pairs_(workload.queue_pairs),

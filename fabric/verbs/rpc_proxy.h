@@ -104,7 +104,7 @@ class RpcProxy {
     void asked(uint64_t number, ReplyBy by, bool plain, uint64_t now_ns);
     // Has a request named the place of this end's slots?
     bool told_place() const { return told_place_; }
-    void tell_place() { told_place_ = true; }
+    void name_place() { told_place_ = true; }
 
     // ---- replies --------------------------------------------------------------------------------------
     // Copies the reader's next message if a READ brought it. Only if has_reads().

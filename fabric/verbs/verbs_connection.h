@@ -9,8 +9,8 @@
 // The node's is open as soon as it has accepted. Both can end in any state.
 //
 // Owner and thread: those of a VerbsChannel.
-// Y1  queue() exists from `routing` to the end. retire() destroys it, or hands it to VerbsDevices::defer_close(). So no READ lands
-//     in the memory of the channel's owner any more (S12).
+// Y1  queue() exists from `routing` to the end, at the latest that of the channel. retire() destroys it, or hands it to
+//     VerbsDevices::defer_close(). So no READ lands in the memory of the channel's owner after the channel is destroyed (S12).
 // Y2  An id whose event is held cannot be destroyed: functions that may destroy it get a released event.
 #pragma once
 

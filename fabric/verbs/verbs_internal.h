@@ -4,7 +4,8 @@
 // Owner and threads: as any channel (fabric/channel.h). VerbsConnection makes and ends the connection, VerbsAgreement knows which
 // memory the ends use, and VerbsWakeups wakes this one. The channel moves bytes, READs and reports through the queue.
 //
-// C1  A channel that ends retires the connection before it calls ended() (Y1).
+// C1  A channel whose peer has gone, or that hangs up, retires the connection before it calls ended(). Else its destructor does
+//     (Y1).
 // C2  Between two calls of its owner the completion queue is armed, or wakeups_ is kicked (T2).
 // C3  After arming the completion queue the channel polls it once more before its owner sleeps.
 #pragma once

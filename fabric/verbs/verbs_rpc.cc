@@ -101,7 +101,7 @@ uint32_t VerbsRpc::compose(char* to, Way way, std::string_view bytes, uint64_t n
         head.flags = uint8_t(by);
         proxy_->asked(out_.next(), by, way == Way::plain, now_ns);
         if (slot && own_ != nullptr && !proxy_->told_place()) {
-            proxy_->tell_place();
+            proxy_->name_place();
             head.flags |= SlotHead::names_place;
             place = own_->place();
         }
