@@ -167,6 +167,8 @@ std::string settle(LoadOptions& options) {
     Shape& shape = options.shape;
     shape.threads = std::min(shape.threads, shape.connections);
     if (options.mix.delete_share > 0) options.mix.fill_misses = true;
+    if (options.mix.shift_requests != 0 && (!options.mix.zipf || options.mix.keys < Mix::shift_parts))
+        return "--shift-requests needs --distribution zipf and --keys of at least " + std::to_string(Mix::shift_parts);
     for (const ValueSizes& one : options.mix.values)
         if (options.mix.verify && one.bytes_min < Values::verified_bytes_min)
             return "--verify needs --value-bytes of at least " + std::to_string(Values::verified_bytes_min);

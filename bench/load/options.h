@@ -64,6 +64,7 @@ struct Mix {
     bool fill_misses = false;
     double once_share = 0;        // of the keys of gets: each is new, and never comes again
     uint64_t shift_requests = 0;  // keys that a thread draws between changes of the popular ones; 0: they stay
+    static constexpr uint64_t shift_parts = 8;  // after so many changes they are the first ones again
     uint64_t seed = 0;
 };
 

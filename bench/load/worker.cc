@@ -109,12 +109,11 @@ void Worker::load(const Window& window) {
 }
 
 uint64_t Worker::draw_key() {
-    constexpr uint64_t shift_parts = 8;
     const Mix& mix = plan_.options.mix;
     const uint64_t rank = plan_.distribution.rank(random_);
     if (mix.shift_requests == 0) return plan_.distribution.key_of_rank(rank);
-    const uint64_t shifts = drawn_++ / mix.shift_requests % shift_parts;
-    return plan_.distribution.key_of_rank((rank + shifts * (mix.keys / shift_parts)) % mix.keys);
+    const uint64_t shifts = drawn_++ / mix.shift_requests % mix.shift_parts;
+    return plan_.distribution.key_of_rank((rank + shifts * (mix.keys / mix.shift_parts)) % mix.keys);
 }
 
 uint64_t Worker::draw_read_key() {

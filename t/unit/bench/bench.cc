@@ -414,7 +414,8 @@ void check_options() {
           "--ratio=0:0", "--value-bytes=9:8", "--server-pid=,", "--theta=nan", "--keys=-1",
           "--value-bytes=64@", "--value-bytes=64@1,", "--value-bytes=64@0", "--rate=0", "--rate=fast", "--arrivals=late",
           "--distribution=normal", "--delete-share=1.1", "--delete-share=-0.1", "--delete-share=some", "--warmup-reads=-1",
-          "--warmup-reads=1001", "--protocol=http", "--key-prefix=a b"})
+          "--warmup-reads=1001", "--protocol=http", "--key-prefix=a b", "--once-share=1.1", "--once-share=-0.1",
+          "--warmup-requests=-1", "--shift-requests=-1", "--shift-requests=100"})
         tap::ok(!read_options({wrong}, options).empty(), std::string("refused: ") + wrong);
     tap::is(read_options({"--delete-share=0.05", "--warmup-reads=2"}, options), "", "deletes and a warm-up");
     tap::ok(options.mix.delete_share == 0.05 && options.mix.warmup_reads == 2, "as they are given");
