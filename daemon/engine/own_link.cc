@@ -119,7 +119,6 @@ void OwnLink::came_up() {
 void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
     starting_ = false;
     postponed_.retry();
-    mapped_.map(nullptr);
     over_shortcut_.reset();
     const uint64_t now_ns = shared_.now(), retry_ns = link_.next_tick_ns();
     const bool tries = retry_ns > now_ns && retry_ns != UINT64_MAX;

@@ -6,27 +6,9 @@
 #include <new>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <variant>
 
 namespace farcached::daemon {
-
-template <class Op>
-void PostponedRequests::add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
-    const Postponed& added = list_.emplace_back(op, std::move(options), sink);
-    waiting_[added.options.session % waiting_.size()]++;
-    if (added.options.moved) moved_deadline_ns_ = std::min(moved_deadline_ns_, added.options.deadline_ns);
-}
-
-template void PostponedRequests::add(const protocol::GetOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::StoreOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::DeleteOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::ArithOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::ForgetOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::FlushOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::StatsOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::HoldOp&, proxy::AskOptions, proxy::ReplySink&);
-template void PostponedRequests::add(const protocol::CopiesOp&, proxy::AskOptions, proxy::ReplySink&);
 
 void PostponedRequests::send(bool reachable, bool up) {
     if (!retry_) return;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <list>
 #include <type_traits>
+#include <utility>
 
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/owned_request.h"
@@ -57,7 +58,11 @@ class PostponedRequests {
     void wait_for_room() { for_room_ = true; }
     // Throws std::bad_alloc, and then has changed nothing.
     template <class Op>
-    void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink);
+    void add(const Op& op, proxy::AskOptions options, proxy::ReplySink& sink) {
+        const Postponed& added = list_.emplace_back(op, std::move(options), sink);
+        waiting_[added.options.session % waiting_.size()]++;
+        if (added.options.moved) moved_deadline_ns_ = std::min(moved_deadline_ns_, added.options.deadline_ns);
+    }
     // They can be sent, or must fail: send() is to try.
     void retry() { retry_ = true; }
     // After retry(): sends them while there is room. Fails them if the node is not reachable.
