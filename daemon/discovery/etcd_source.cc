@@ -143,8 +143,8 @@ EtcdSource::Next EtcdSource::take_line(const std::string& line) {
 }
 
 void EtcdSource::ask_soon(uint64_t epoch) {
-    const std::shared_ptr<const Found> found = latest();
-    if (epoch != 0 && found != nullptr && epoch <= epoch_now(found->epoch)) return;  // a worker has yet to take it
+    const std::shared_ptr<const Found> found = epoch != 0 ? latest() : nullptr;
+    if (found != nullptr && epoch <= epoch_now(found->epoch)) return;  // a worker has yet to take it
     if (!asks_soon_.exchange(true)) client_.nudge();
 }
 
