@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VerbsConnection: the life of one connection over RDMA, by the connection manager's events, and the queue that it has meanwhile.
+// VerbsConnection: the life of one connection over RDMA, by the connection manager's events, and its queue.
 // VerbsChannel moves what travels on the queue.
 //
 // The proxy's side, by those events (next()):

@@ -331,8 +331,8 @@ class Mq : public QueuePolicy<MqClass> {
 // three. At the tail of the small queue, items with a frequency move to the main queue; others are evicted. At the tail of the main
 // queue, an item with a frequency returns to the head and loses one of it. As many evicted items are remembered as there are items.
 //
-// Differences from S3-FIFO. The hit ratios are those of plain models without and with each, and of an LRU. They had room for
-// 56,000 items, and 600,000 requests for 400,000 keys by Zipf 0.99.
+// Differences from S3-FIFO. Plain models gave the hit ratios, without and with each of them, and of an LRU. The models had room
+// for 56,000 items. There were 600,000 requests for 400,000 keys by Zipf 0.99.
 //   * One access takes an item out of the small queue, in the paper two. Without 0.785, with 0.794, LRU 0.784.
 //   * The small queue's share adapts; in the paper it is a tenth. If an item of the small queue returns, its share grows; if one of
 //     the main queue returns, it shrinks. The change is `step` items times the ratio of remembered items, as in ARC. The paper
