@@ -317,7 +317,8 @@ test_scripts += t/operation/drop_privileges.py
 test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py t/nodes/conv_connections.py \
 	t/nodes/conv_options.py t/nodes/clock.py t/nodes/consistency.py t/nodes/consolidated.py t/nodes/containers.py \
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
-	t/fleet/discover_dns.py t/fleet/discover_etcd.py t/fleet/discover_shm.py t/fleet/joins.py t/nodes/liar.py t/nodes/moved.py \
+	t/fleet/discover_dns.py t/fleet/discover_etcd.py t/fleet/discover_hosts.py t/fleet/discover_shm.py t/fleet/joins.py \
+	t/nodes/liar.py t/nodes/moved.py \
 	t/fleet/many_changes.py t/fleet/old_list.py t/fleet/partitions.py t/nodes/peer_tls.py \
 	t/fleet/replicas.py t/fleet/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/fleet/rolling.py \
 	t/fleet/serving_right.py t/fleet/right_of_copies.py t/fleet/replicas_flush.py t/fleet/etcd_daemons.py t/fleet/manifest.py \
@@ -527,8 +528,10 @@ check_PROGRAMS += t/unit/daemon/ring_waits
 TESTS += t/unit/daemon/ring_waits
 t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
+check_PROGRAMS += t/unit/daemon/found_nodes
 TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
-t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/lib/tap.h
+TESTS += t/unit/daemon/found_nodes
+t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/unit/daemon/fence_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/missing_copies
 TESTS += t/unit/daemon/missing_copies
 t_unit_daemon_missing_copies_SOURCES = t/unit/daemon/missing_copies.cc t/lib/tap.h
@@ -539,6 +542,8 @@ t_unit_daemon_moved_keys_SOURCES = t/unit/daemon/moved_keys.cc t/lib/tap.h
 t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
+t_unit_daemon_found_nodes_SOURCES = t/unit/daemon/found_nodes.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h \
+	t/unit/daemon/text_fixture.h t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 t_unit_daemon_borrowed_links_SOURCES = t/unit/daemon/borrowed_links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h \
 	t/unit/daemon/text_fixture.h t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 

@@ -68,6 +68,8 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
         };
         seen.busy = !peer->has_answered() || std::ranges::any_of(leaving, is_before);
         seen.drained = peer->node().drained.load(std::memory_order_relaxed);
+        if (seen.up) seen.incarnation = peer->own()->welcome().incarnation;
+        seen.renewal = set.members[seen_.size() - 1].renewal;
     }
     const bool failover = set.options.failover && peers.size() > 1;
     const Fences::Attended attended = fences().attend(shared_.number, seen_, failover, shared_.now());

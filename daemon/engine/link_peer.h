@@ -60,6 +60,12 @@ class LinkPeer {
         fence_ = fence;
         if (own() != nullptr) own()->follow(fence);
     }
+    // Requests wait until the next follow(): at the end of this tick.
+    void hold() {
+        if (fence_ != FenceState::in_use && fence_ != FenceState::moving) return;
+        fence_ = FenceState::joining;
+        own()->follow(fence_);
+    }
     // Keys may be sent to it; while it is joining or moving, some requests wait there.
     bool takes_keys() const { return fence_ != FenceState::leaving && fence_ != FenceState::out; }
     // It is connected, as far as this worker knows, and requests do not wait there.

@@ -350,7 +350,8 @@ void Links::take() {
     for (const NodeSet::Member& member : next->members) {
         LinkPeer* const at = peers_.find(member.one);
         const bool stays = at != nullptr && next->options.same_links(last->options, member.one->channel) &&
-                           same_socket(member.socket, last->members[at->place()].socket);
+                           same_socket(member.socket, last->members[at->place()].socket) &&
+                           member.renewal == last->members[at->place()].renewal;
         kept.push_back(stays ? at : nullptr);
         peers.push_back(stays ? nullptr : std::make_unique<LinkPeer>(shared_, member.one, next->options));
     }

@@ -30,12 +30,12 @@
 // M5  A request to all nodes is unavailable if one of them is; the others still get it. A drained node gets it too: it reports
 //     its statistics, and flushed items do not come back with it.
 // M6  take() replaces the set of nodes between two requests. A node in both sets keeps its connection if the connection options
-//     are equal. A removed node gets no new requests; those under way are answered or time out (M2), and then its connection
-//     ends, after four timeouts at the latest. Only then does a new connection to the same node begin, and new requests wait
-//     for it: none overtakes an earlier one (L2). Requests that wait at the removed node for keys to move, or for it to join, go
-//     to the node by the new set, and later ones of their sessions with them. A borrower's fail. A link that ends waits for the
-//     workers that borrow it, except where a new one serves them. A letter for a node that its owner does not know yet makes the
-//     owner take the newer set.
+//     are equal, and its addresses do not ask for another one (Nodes, D4, D5). A removed node gets no new requests; those under
+//     way are answered or time out (M2), and then its connection ends, after four timeouts at the latest. Only then does a new
+//     connection to the same node begin, and new requests wait for it: none overtakes an earlier one (L2). Requests that wait at
+//     the removed node for keys to move, or for it to join, go to the node by the new set, and later ones of their sessions with
+//     them. A borrower's fail. A link that ends waits for the workers that borrow it, except where a new one serves them. A letter
+//     for a node that its owner does not know yet makes the owner take the newer set.
 #pragma once
 
 #include <cstdint>

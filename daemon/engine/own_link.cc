@@ -33,7 +33,7 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
       link_(shared.nodes.link_config(*node_, options, shared.number),
             {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}},
-                               options.rpc, &shortcut_),
+                               options.rpc, &shortcut_, shared.number),
              boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending, &shortcut_}),
       mapped_(shared, link_),
       postponed_(shared, link_.requests()) {
@@ -107,7 +107,7 @@ void OwnLink::came_up() {
     was_up_ = true;
     postponed_.retry();
     shared_.links_changed = true;
-    shared_.nodes.came_up(*node_, link_.welcome());
+    if (!shared_.nodes.came_up(*node_, link_.welcome(), shared_.number)) peer_.hold();
     if (shortcut_.taken) {
         shared_.nodes.shortcut_up(*node_);
         over_shortcut_.emplace(*node_);

@@ -122,6 +122,13 @@ bool Fences::wants_out(const Fence& fence, bool drained) const {
     return false;
 }
 
+// F9
+bool Fences::has_other(const Fence& fence) const {
+    for (size_t i = 0; i < taken_.size(); i++)
+        if (taken_[i] != 0 && fence.links[i] == Fence::Link::other) return true;
+    return false;
+}
+
 bool Fences::enter(Fence& fence, FenceState next) {
     fence.shown.state = next;
     fence.state_since = generation_.fetch_add(1, std::memory_order_release) + 1;
@@ -134,7 +141,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
 
 // By a worker whose link is up. While out, after every worker's earlier requests (F4).
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
-    if (!seen.up || fence.killing || now_ns < fence.retry_at_ns) return false;
+    if (!seen.up || is_other(fence, seen) || fence.killing || now_ns < fence.retry_at_ns) return false;
     if (fence.kept != nullptr) return true;
     if (waits(fence)) return !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
@@ -208,6 +215,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
             if (fence.kept != nullptr && !has_first(fence)) return false;
+            if (fence.checks || has_other(fence)) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -251,14 +259,20 @@ uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
     return fence.guests.all() ? std::max(fence.guests_until_ns, soon_ns) : soon_ns;
 }
 
+void Fences::note_link(uint32_t worker, Seen& seen) {
+    using Link = Fence::Link;
+    Fence& fence = *seen.fence;
+    if (seen.renewal != fence.renewal) seen.up = seen.down = false;
+    end_check(seen);
+    const Link up = is_other(fence, seen) ? Link::other : Link::up;
+    fence.links[worker] = !seen.owns_link ? Link::none : seen.up ? up : seen.down ? Link::down : Link::none;
+    fence.busy[worker] = seen.busy;
+}
+
 Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool failover, uint64_t now_ns) noexcept {
     std::lock_guard hold(lock_);
     const uint64_t before = generation_.load(std::memory_order_relaxed);
-    for (const Seen& seen : nodes) {
-        using Link = Fence::Link;
-        seen.fence->links[worker] = !seen.owns_link ? Link::none : seen.up ? Link::up : seen.down ? Link::down : Link::none;
-        seen.fence->busy[worker] = seen.busy;
-    }
+    for (Seen& seen : nodes) note_link(worker, seen);
     // This worker follows every state that it finds here, so it counts as having taken it.
     for (bool again = true; again;) {
         again = false;
@@ -424,6 +438,52 @@ FenceShown Fences::shown(const Fence& fence) const {
     shown.keys = fence.stale.size() + fence.guests.size();
     shown.all = fence.stale.all();
     return shown;
+}
+
+// ---- processes that answer at a node's addresses (F9) ---------------------------------------------------
+
+void Fences::begin_check(Fence& fence) {
+    fence.checks = true;
+    if (fence.shown.state == FenceState::in_use || waits(fence)) enter(fence, FenceState::joining);
+}
+
+bool Fences::check(Fence& fence) noexcept {
+    std::lock_guard hold(lock_);
+    if (fence.checks) return false;
+    begin_check(fence);
+    return true;
+}
+
+void Fences::renew(Fence& fence) noexcept {
+    std::lock_guard hold(lock_);
+    fence.renewal++;
+    begin_check(fence);
+}
+
+uint64_t Fences::renewal(const Fence& fence) const {
+    std::lock_guard hold(lock_);
+    return fence.renewal;
+}
+
+bool Fences::met(Fence& fence, uint64_t incarnation, bool in_place) noexcept {
+    std::lock_guard hold(lock_);
+    if (in_place) fence.checks = false;
+    if (!fence.checks) fence.home = incarnation;
+    return !fence.checks;
+}
+
+// By a worker with a connection. The deletes that were to be done before concern the former process; this one deletes more.
+void Fences::end_check(const Seen& seen) noexcept {
+    Fence& fence = *seen.fence;
+    if (!fence.checks || !seen.up) return;
+    fence.checks = false;
+    if (fence.home == seen.incarnation) return;
+    fence.home = seen.incarnation;
+    try {
+        fence.kept = std::make_shared<const Kept>(Kept{.text = "", .nothing = true});
+    } catch (const std::bad_alloc&) {
+        fence.stale.become_all();
+    }
 }
 
 }  // namespace farcached::daemon

@@ -38,6 +38,10 @@
 //     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
 //     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, and once more if it restarts. All these
 //     nodes receive the list later.
+// F9  A node that DNS finds has one process whose items are used. Before a connection is made to another address than the last one
+//     that was up, the node is `joining`. A connection that shows the same incarnation ends that. Another process first deletes all
+//     items: it may have had the keys once, and others had them since. While there are connections to two processes, the node
+//     stays `joining`. A node that restarts at its address may have items, as one of a static list.
 #pragma once
 
 #include <algorithm>
@@ -140,7 +144,7 @@ class Fence {
   private:
     friend class Fences;
     static uint64_t new_run();
-    enum class Link : uint8_t { none, up, down };
+    enum class Link : uint8_t { none, up, other, down };  // other: up, to another process than `home` (F9)
 
     std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
     // The rest under Fences::lock_.
@@ -157,6 +161,9 @@ class Fence {
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
     uint64_t tainted_since = 0;   // generation
+    uint64_t home = 0;            // F9: the incarnation whose items are used; 0: any
+    bool checks = false;          // F9: the next connection shows whether the process is the same
+    uint64_t renewal = 0;         // how often all connections were renewed, because their addresses changed
     bool killing = false;
     size_t first_kills = SIZE_MAX;  // while out: stale keys still to delete before it joins; SIZE_MAX: not begun
     uint64_t retry_at_ns = 0;
@@ -173,6 +180,8 @@ class Fences {
         bool down = false;
         bool busy = false;                   // requests under way
         bool drained = false;
+        uint64_t incarnation = 0;            // while up
+        uint64_t renewal = 0;                // of the worker's set; if it is not the newest, the link is to be replaced
         // Set by attend():
         FenceState state = FenceState::in_use;
         bool takes_guests = true;
@@ -217,6 +226,14 @@ class Fences {
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const JoinedChanges& joined = {}) noexcept;
     // The node has another incarnation.
     void restarted(Fence& fence) noexcept;
+    // F9. Before a connection to another address. True: other workers are to attend.
+    bool check(Fence& fence) noexcept;
+    // The same for all connections: those that a worker has are replaced when it takes the next set.
+    void renew(Fence& fence) noexcept;
+    uint64_t renewal(const Fence& fence) const;
+    // A connection came up. in_place: where the last one had come up; a check is not needed. False: requests are to wait until the
+    // worker attends.
+    bool met(Fence& fence, uint64_t incarnation, bool in_place) noexcept;
     // Of a node of the first set, before any worker uses it (F8).
     void send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
@@ -239,6 +256,14 @@ class Fences {
         return std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();
     }
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
+    void begin_check(Fence& fence);
+    void note_link(uint32_t worker, Seen& seen);
+    void end_check(const Seen& seen) noexcept;
+    bool has_other(const Fence& fence) const;
+    // Is the link to another process than `home`?
+    static bool is_other(const Fence& fence, const Seen& seen) {
+        return fence.home != 0 && seen.up && seen.incarnation != fence.home;
+    }
     void begin_first_wait(Fence& fence, uint64_t now_ns) const;
     void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;
     // F8: may mutations go on before the node has the list?

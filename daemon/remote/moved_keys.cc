@@ -32,8 +32,8 @@ KeptKeys kept_of(const protocol::OwnedKeys* had, const protocol::OwnedKeys* has,
 
 using OwnedKeys = protocol::OwnedKeys;
 
-std::vector<std::string> addresses_of(const OneNode& node) {
-    return node.found_at.empty() ? std::vector<std::string>{node.address} : node.found_at;
+std::vector<std::string> addresses_of(const NodeSet::Member& member) {
+    return member.found != nullptr ? member.found->texts : std::vector<std::string>{member.one->address};
 }
 
 // Of each member. Empty: any of them may have any key.
@@ -155,6 +155,13 @@ KeptKeys first_of(protocol::KeptKeys keys, const NodeSet& set) {
 
 }  // namespace
 
+// V2. Of a node that is not in the last list itself; those of the last list count as departed here.
+template <class Member>
+bool MovedKeys::keeps_nothing(const Member& member) const {
+    if (member.found != nullptr && departed_names_.contains(member.one->name)) return true;
+    return std::ranges::any_of(addresses_of(member), [this](const std::string& address) { return departed_.contains(address); });
+}
+
 std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last, const NodeSet& next) {
     std::vector<Change> changes(next.members.size());
     const PairChange pairs(last, next);
@@ -163,7 +170,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_with_copies(const NodeSet& last
     for (size_t i = 0; i < changes.size(); i++) {
         const PairChange::Node& node = pairs.at(i);
         const bool stays = std::ranges::find(last.members, next.members[i].one, &NodeSet::Member::one) != last.members.end();
-        const bool returns = !stays && keeps_nothing(last, *next.members[i].one);
+        const bool returns = !stays && keeps_nothing(next.members[i]);
         const OwnedKeys none{.place = node.kept.place};
         if (stays && (node.changed || node.kept.none()))
             changes[i].kept = kept_of(node, last, next);
@@ -196,19 +203,16 @@ std::vector<std::shared_ptr<const Kept>> MovedKeys::first(const NodeSet& set) {
 }
 
 std::vector<MovedKeys::Change> MovedKeys::change(const NodeSet& last, const NodeSet& next) {
-    for (const NodeSet::Member& member : last.members)
-        for (const std::string& address : addresses_of(*member.one)) departed_.insert(address);
+    for (const NodeSet::Member& member : last.members) {
+        for (const std::string& address : addresses_of(member)) departed_.insert(address);
+        if (member.found != nullptr) departed_names_.insert(member.one->name);
+    }
     std::vector<Change> changes = next.options.copies ? change_with_copies(last, next) : change_of_homes(last, next);
-    for (const NodeSet::Member& member : next.members)
-        for (const std::string& address : addresses_of(*member.one)) departed_.erase(address);
+    for (const NodeSet::Member& member : next.members) {
+        for (const std::string& address : addresses_of(member)) departed_.erase(address);
+        departed_names_.erase(member.one->name);
+    }
     return changes;
-}
-
-// V2, V4. Of a node that is not in `last` itself.
-bool MovedKeys::keeps_nothing(const NodeSet& last, const OneNode& node) const {
-    const auto has_name = [&](const NodeSet::Member& member) { return member.one->name == node.name; };
-    if (!node.found_at.empty() && std::ranges::any_of(last.members, has_name)) return true;
-    return std::ranges::any_of(addresses_of(node), [this](const std::string& address) { return departed_.contains(address); });
 }
 
 std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, const NodeSet& next) {
@@ -226,7 +230,7 @@ std::vector<MovedKeys::Change> MovedKeys::change_of_homes(const NodeSet& last, c
                 kept = kept_of(former, own, next.epoch);
             else if (may_skip_lists(last, next))
                 kept = same_keys(kept_of(former, own, next.epoch));
-        } else if (keeps_nothing(last, *next.members[i].one)) {
+        } else if (keeps_nothing(next.members[i])) {
             const protocol::OwnedKeys none{.place = own == nullptr ? KeyPlace() : own->place};
             kept = kept_of(&none, own, next.epoch);
         } else if (!firsts.empty()) {

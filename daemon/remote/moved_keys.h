@@ -4,10 +4,11 @@
 // Owner: Nodes. The thread of main.
 // V1  A node of both lists keeps the items of the keys that both give it, as their own node or, with copies, as their second one.
 // V2  A node that an earlier list had keeps nothing, if the last one had not, or under another name: others had its keys meanwhile.
+//     An address names it, and with DNS its name, too: such a node may return at another address.
 // V3  A node that was in no list before keeps all: this process does not know of another list. It joins, too, so that no worker
 //     uses it while another one uses the former home of its keys. With etcd it keeps its keys of the new list (V5).
-// V4  A node whose host has other addresses now (conf::NodeSpec::addresses) keeps nothing. It may be the process of before, and the
-//     deletes of the former node that are not done yet are forgotten.
+// V4  A node of both lists that DNS finds is the same at other addresses. If another process answers there, it keeps nothing
+//     (Fences, F9).
 // V5  With etcd this process sends the first list, too, and a node that joins receives its keys (ListEpoch, E5). It sends no keys
 //     that take too long to describe, as the node would delete them all. A node without keys receives nothing. A reader sends none.
 // V6  With etcd a node of both lists receives its keys even if these are the same. By a list in between, which this process did not
@@ -61,11 +62,13 @@ class MovedKeys {
     void forget_changes(const NodeSet& last, NodeSet& next);
 
   private:
-    bool keeps_nothing(const NodeSet& last, const OneNode& node) const;
+    template <class Member>
+    bool keeps_nothing(const Member& member) const;
     std::vector<Change> change_of_homes(const NodeSet& last, const NodeSet& next);
     std::vector<Change> change_with_copies(const NodeSet& last, const NodeSet& next);
 
-    std::set<std::string> departed_;  // of nodes of earlier lists that the last one had not (V2)
+    // Of nodes of earlier lists that the last one had not (V2): addresses, and names that DNS found.
+    std::set<std::string> departed_, departed_names_;
     uint64_t placed_since_ = 0;       // the last epoch with other options
 };
 

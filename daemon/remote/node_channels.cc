@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/broken.h"
+#include "base/hash.h"
 #include "base/host.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
@@ -52,10 +53,10 @@ proxy::LinkConfig Nodes::link_config(const OneNode& node, const NodeOptions& opt
 }
 
 proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                           const fabric::RpcWish& rpc, proxy::Shortcut* shortcut) {
+                                           const fabric::RpcWish& rpc, proxy::Shortcut* shortcut, uint32_t worker) {
     fabric::VerbsMemories offered = memories;
     offered.withholds = authenticates_;
-    auto make = plain_maker(node, offered, rpc);
+    auto make = plain_maker(node, offered, rpc, worker);
     if (shortcut != nullptr)
         make = [this, node, shortcut, plain = std::move(make)](fabric::ChannelEvents& events) mutable {
             const std::string path = take_shortcut(*node, *shortcut);
@@ -68,21 +69,82 @@ proxy::NodeLink::MakeChannel Nodes::maker(std::shared_ptr<OneNode> node, const f
 }
 
 proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                                 const fabric::RpcWish& rpc) {
+                                                 const fabric::RpcWish& rpc, uint32_t worker) {
     if (node->channel == conf::NodeChannel::shm)
         return [this, node](fabric::ChannelEvents& events) { return connect_shm(node->place, events); };
     // Attempts rotate through the host's addresses, per connection: with a shared counter, as many workers as addresses would
     // each retry the same one. A reconnect looks the host up again, as it may have moved.
     const bool verbs = node->channel == conf::NodeChannel::verbs;
-    return [this, node, host = node->host, verbs, memories, rpc,
+    return [this, node, host = node->host, verbs, memories, rpc, worker,
             turn = size_t(0)](fabric::ChannelEvents& events) mutable -> Result<std::unique_ptr<fabric::Channel>> {
-        if (turn != 0) host->refresh(boottime_ns());
-        const Result<fabric::SocketAddress> found = host->at(turn++);
+        if (host != nullptr && turn != 0) host->refresh(boottime_ns());
+        const Result<fabric::SocketAddress> found = host != nullptr ? host->at(turn++) : next_address(*node, worker, turn);
         if (const auto* const unknown = std::get_if<Problem>(&found)) return *unknown;
         const fabric::SocketAddress& to = std::get<0>(found);
         if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
         return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
     };
+}
+
+namespace {
+
+uint64_t address_id(std::string_view address) { return hash_bytes(address.data(), address.size(), /* seed= */ 0) | 1; }
+
+bool has_address(const FoundAddresses& found, uint64_t id) {
+    return std::ranges::any_of(found.texts, [id](const std::string& text) { return address_id(text) == id; });
+}
+
+}  // namespace
+
+// D5
+Result<fabric::SocketAddress> Nodes::next_address(OneNode& node, uint32_t worker, size_t& turn) {
+    std::lock_guard hold(lock_);
+    const std::vector<std::string>& texts = node.found->texts;
+    const auto at = std::ranges::find(texts, node.up_at, &address_id);
+    const bool stays = (node.links_up.load() != 0 || node.was_up.test(worker)) && at != texts.end();
+    const size_t place = stays ? size_t(at - texts.begin()) : turn++ % texts.size();
+    node.was_up.reset(worker);
+    node.tried_at[worker] = address_id(texts[place]);
+    if (node.up_at != 0 && node.tried_at[worker] != node.up_at) check_process(node);
+    return node.found->host->at(place);
+}
+
+// An idle worker attends, too: the node is in use again only when all have.
+void Nodes::check_process(OneNode& node) {
+    if (fences_.check(node.fence) && wake_workers_) wake_workers_();
+}
+
+// D5. A connection to an address that has gone may be under way, too.
+void Nodes::replace_addresses(NodeSet& set) noexcept {
+    for (NodeSet::Member& member : set.members) {
+        OneNode& one = *member.one;
+        const auto has_gone = [&](uint64_t id) { return id != 0 && !has_address(*member.found, id); };
+        if (member.found != nullptr && std::ranges::any_of(one.tried_at, has_gone)) {
+            one.tried_at.fill(0);
+            fences_.renew(one.fence);
+        }
+        one.found = member.found;
+        member.renewal = fences_.renewal(one.fence);
+    }
+}
+
+// Notes where a connection came up, unless that address has gone since the attempt. Two attempts at different addresses may both
+// succeed.
+bool Nodes::note_address(OneNode& node, uint64_t former, uint64_t incarnation, uint32_t worker) noexcept {
+    const uint64_t at = node.tried_at[worker];
+    if (!has_address(*node.found, at)) return true;
+    const uint64_t last = std::exchange(node.up_at, at);
+    node.was_up.set(worker);
+    if (last == 0 || last == at) return fences_.met(node.fence, incarnation, /* in_place= */ last == at);
+    check_process(node);
+    if (former != incarnation && node.links_up.load() != 0 && has_address(*node.found, last))
+        tell_if_memory([&] {
+            node.lines.say(process::Level::warning,
+                           "node " + node.name + ": two farnodes answer at " + node.found->text +
+                               "; its keys miss and cannot be changed while both do; let the host have one farnode's addresses",
+                           {{"node", node.name}});
+        });
+    return false;
 }
 
 Result<std::unique_ptr<fabric::Channel>> Nodes::connect_shm(const std::string& path, fabric::ChannelEvents& events) {

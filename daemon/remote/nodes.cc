@@ -80,6 +80,16 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
 
 // ---- what is configured -------------------------------------------------------------------------------
 
+namespace {
+
+SharedFound found_of(const conf::NodeSpec& spec) {
+    if (spec.addresses.empty()) return nullptr;
+    return std::make_shared<const FoundAddresses>(FoundAddresses{
+        conf::addresses_of(spec), conf::address_of(spec), HostAddresses::of_literals(spec.addresses, spec.port)});
+}
+
+}  // namespace
+
 // Everything but the addresses of a host that is looked up.
 std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     auto one = std::make_shared<OneNode>();
@@ -89,8 +99,7 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     one->channel = spec.channel;
     one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
     one->port = spec.port;
-    if (!spec.addresses.empty()) one->found_at = conf::addresses_of(spec);
-    one->host = HostAddresses::of_literals(spec.addresses, spec.port);
+    one->found = found_of(spec);
     return one;
 }
 
@@ -102,7 +111,7 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
     std::vector<HostRequest> hosts;
     std::vector<size_t> hosts_of;  // the spec of each
     for (const conf::NodeSpec& spec : specs) {
-        const std::shared_ptr<OneNode> known = find(spec.name, conf::address_of(spec));
+        const std::shared_ptr<OneNode> known = find(spec);
         if (known == nullptr && spec.channel != conf::NodeChannel::shm && spec.addresses.empty()) {
             hosts.push_back({spec.host, spec.port});
             hosts_of.push_back(made.size());
@@ -127,10 +136,14 @@ std::vector<Nodes::MadeNode> Nodes::find_or_make(const std::vector<conf::NodeSpe
     return made;
 }
 
-// nullptr: neither a member nor leaving.
-std::shared_ptr<OneNode> Nodes::find(std::string_view name, std::string_view address) const {
+// D3. nullptr: neither a member nor leaving.
+std::shared_ptr<OneNode> Nodes::find(const conf::NodeSpec& spec) const {
+    const std::string address = conf::address_of(spec);
     std::lock_guard hold(lock_);
-    const auto is_it = [&](const OneNode& node) { return node.name == name && node.address == address; };
+    const auto is_it = [&](const OneNode& node) {
+        if (node.name != spec.name || (node.found != nullptr) == spec.addresses.empty()) return false;
+        return node.found != nullptr ? node.channel == spec.channel : node.address == address;
+    };
     if (set_ != nullptr)
         for (const NodeSet::Member& member : set_->members)
             if (is_it(*member.one)) return member.one;
@@ -173,7 +186,8 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
             text += refusal->text;
         else
             set->members.push_back({std::get<std::shared_ptr<OneNode>>(std::move(made_nodes[i])), spec.weight, spec.zone, near,
-                                    spec.socket.path.empty() ? nullptr : std::make_shared<const conf::NodeSocket>(spec.socket)});
+                                    spec.socket.path.empty() ? nullptr : std::make_shared<const conf::NodeSocket>(spec.socket),
+                                    found_of(spec)});
     }
     auto made = proxy::Placement::make(places, {settings.distribution, settings.hash, settings.hash_tag});
     if (auto* errors = std::get_if<proxy::Placement::Errors>(&made))
@@ -231,6 +245,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         one.socket = member.socket;
         one.has_socket.store(one.socket != nullptr, std::memory_order_relaxed);
     }
+    replace_addresses(*set);
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, set);
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
@@ -274,7 +289,7 @@ std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet
 
 // ---- what links report ---------------------------------------------------------------------------------
 
-void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
+bool Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept {
     note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
     const uint64_t former = node.incarnation.exchange(welcome.incarnation, std::memory_order_relaxed);
@@ -282,6 +297,7 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
         fences_.restarted(node.fence);
         if (set_ != nullptr) refill(set_->options);
     }
+    const bool is_known = node.found == nullptr || note_address(node, former, welcome.incarnation, worker);
     node.hash_seed = welcome.hash_seed;
     node.protocol_version = welcome.version;
     if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
@@ -298,12 +314,13 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome) noexcept {
     node.tried.store(true, std::memory_order_relaxed);
     const uint32_t before = node.links_up.fetch_add(1);
     tell_event([&] { return backend_connected_line(place_of(node), before + 1); });
-    if (before != 0 || !node.told_down) return;
+    if (before != 0 || !node.told_down) return is_known;
     node.told_down = false;
     tell_event([&] { return backend_good_line(place_of(node)); });
     tell_if_memory([&] {
         node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
     });
+    return is_known;
 }
 
 template <class Line>
@@ -408,7 +425,7 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     NodeShown shown;
     shown.number = one.number;
     shown.name = one.name;
-    shown.address = one.address;
+    shown.address = one.found != nullptr ? one.found->text : one.address;
     shown.weight = member.weight;
     shown.zone = member.zone;
     shown.incarnation = one.incarnation.load(std::memory_order_relaxed);

@@ -7,14 +7,20 @@
 // D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
-//     connections changed. The counters of removed nodes are kept in a sum.
+//     connections changed. The counters of removed nodes are kept in a sum. A node whose addresses DNS finds keeps it if name and
+//     channel are equal (D5).
 // D4  A node of etcd may have a socket on this host, too. Connections prefer it, and fall back to the address. It is no part of the
 //     identity. When it changes, because the node was restarted, connections end as at changed options, and new ones are made.
+// D5  A new set replaces the addresses of a node that DNS finds. Its connections stay if all of them lead to addresses of the new
+//     set; else all end as at changed options. Attempts rotate through the addresses, per connection. But while a connection is up,
+//     others are made to the same address, and one that ends is first made there again. At another address items are used only if
+//     the process there is the same; another one first deletes its own (Fences, F9).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,15 +68,22 @@ void tell_if_memory(Tell&& tell) noexcept {
     }
 }
 
+// Of a node, by DNS.
+struct FoundAddresses {
+    std::vector<std::string> texts;        // as conf::addresses_of()
+    std::string text;                      // as conf::address_of()
+    std::shared_ptr<HostAddresses> host;   // in the order of the texts
+};
+using SharedFound = std::shared_ptr<const FoundAddresses>;  // nullptr: DNS finds none
+
 // The state of one node that all workers share.
 struct OneNode {
     uint32_t number = 0;  // as in NodeShown
-    std::string name, address;
-    std::vector<std::string> found_at;         // the parts of the address, if the source of the list found them; else empty
+    std::string name, address;                 // address: without `found`
     conf::NodeChannel channel = conf::NodeChannel::shm;
     std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0
-    std::shared_ptr<HostAddresses> host;       // tcp, verbs
+    std::shared_ptr<HostAddresses> host;       // tcp, verbs; without `found`
     std::atomic<bool> has_socket{false};       // in the set in use (NodeSet::Member::socket)
     std::atomic<uint32_t> links_shm{0};     // connections over that socket
     std::atomic<bool> drained{false};
@@ -93,6 +106,10 @@ struct OneNode {
         const proxy::LocalGetCounters* local;
     };
     // Under Nodes::lock_.
+    SharedFound found;         // of the set in use
+    std::array<uint64_t, limits::workers_max> tried_at{};  // by worker: the address of its last attempt (address_id()); 0: none
+    uint64_t up_at = 0;        // where the last connection came up; 0: none has
+    std::bitset<limits::workers_max> was_up;  // since its last attempt
     std::vector<LinkCells> links;
     proxy::LinkCounters past;  // of closed connections
     proxy::LocalGetCounters past_local;
@@ -154,6 +171,8 @@ struct NodeSet {
         std::string zone = {};  // empty: none
         bool near = false;      // its zone is this process's
         SharedSocket socket = nullptr;
+        SharedFound found = nullptr;
+        uint64_t renewal = 0;   // Fences::renewal(); connections stay while it is the same (D5)
     };
     NodeOptions options;
     std::vector<Member> members;
@@ -220,11 +239,12 @@ class Nodes final : public NodesView {
     // memories: a worker's, for one-sided reads and for values that nodes READ. They outlive the channels.
     // shortcut: outlives them, too. nullptr: the node is reached at its address alone.
     proxy::NodeLink::MakeChannel maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                        const fabric::RpcWish& rpc, proxy::Shortcut* shortcut = nullptr);
+                                        const fabric::RpcWish& rpc, proxy::Shortcut* shortcut = nullptr, uint32_t worker = 0);
     // A connection over the node's socket is up; it failed, or the socket is not there.
     void shortcut_up(OneNode& node) noexcept;
     void shortcut_failed(OneNode& node, std::string_view why) noexcept;
-    void came_up(OneNode& node, const protocol::Welcome& welcome) noexcept;
+    // False: requests are to wait until the worker has looked at the fence (F9).
+    bool came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept;
     struct Loss {
         bool was_up = false;
         proxy::LinkDown why = proxy::LinkDown::channel_ended;
@@ -270,9 +290,14 @@ class Nodes final : public NodesView {
     std::vector<MadeNode> find_or_make(const std::vector<conf::NodeSpec>& specs, bool registered,
                                        const HostAddresses::LookUp& look_up);
     std::shared_ptr<OneNode> make_one(const conf::NodeSpec& spec);
-    std::shared_ptr<OneNode> find(std::string_view name, std::string_view address) const;
+    std::shared_ptr<OneNode> find(const conf::NodeSpec& spec) const;
     proxy::NodeLink::MakeChannel plain_maker(std::shared_ptr<OneNode> node, const fabric::VerbsMemories& memories,
-                                        const fabric::RpcWish& rpc);
+                                        const fabric::RpcWish& rpc, uint32_t worker);
+    // D5. All but the first are called under lock_.
+    Result<fabric::SocketAddress> next_address(OneNode& node, uint32_t worker, size_t& turn);
+    void check_process(OneNode& node);
+    void replace_addresses(NodeSet& set) noexcept;
+    bool note_address(OneNode& node, uint64_t former, uint64_t incarnation, uint32_t worker) noexcept;
     Result<std::unique_ptr<fabric::Channel>> connect_shm(const std::string& path, fabric::ChannelEvents& events);
     std::string take_shortcut(OneNode& node, proxy::Shortcut& shortcut);
     bool is_member(const OneNode& node) const;

@@ -8,82 +8,13 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "daemon/remote/fence.h"
 #include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
+#include "t/unit/daemon/fence_fixture.h"
 
 namespace {
 
-using namespace farcached::daemon;
-using What = Kill::What;
-
-constexpr uint64_t ms = 1'000'000;
-
-class World {
-  public:
-    Fences fences;
-    Fence a, b;
-    uint64_t now_ns = 1'000'000 * ms;
-    bool drained = false;
-
-    void divert(const std::string& key, uint64_t until_ns = UINT64_MAX) {
-        fences.divert(a, b, key, until_ns, /* capped= */ until_ns != UINT64_MAX);
-        Fences::answered(b);
-    }
-    void divert_too_many(uint64_t until_ns = UINT64_MAX) {
-        for (int i = 0; !fences.shown(a).all; i++) divert("many" + std::to_string(i), until_ns);
-    }
-    // Until something else can have happened after a failure.
-    void wait() { now_ns += 1000 * ms; }
-};
-
-struct Worker {
-    World& world;
-    uint32_t number;
-    bool up = true, down = false, busy = false;  // of its link to a; b's is up
-    bool failover = true;
-    FenceState a = FenceState::in_use, b = FenceState::in_use;
-    bool guests_at_b = true, changed = false, unsettled = false;
-    Kill at_a{}, at_b{};
-    bool up_b = true, drained_b = false;
-    uint64_t again_at_ns = 0;
-
-    std::string_view attend() {
-        const bool drained = world.drained;
-        Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = drained},
-                                {.fence = &world.b, .owns_link = true, .up = up_b, .drained = drained_b}};
-        const Fences::Attended attended = world.fences.attend(number, seen, failover, world.now_ns);
-        changed = attended.changed;
-        unsettled = attended.unsettled;
-        again_at_ns = attended.again_at_ns;
-        a = seen[0].state;
-        b = seen[1].state;
-        guests_at_b = seen[1].takes_guests;
-        if (seen[0].kill.what != What::none) at_a = std::move(seen[0].kill);
-        if (seen[1].kill.what != What::none) at_b = std::move(seen[1].kill);
-        return fence_state_name(a);
-    }
-    std::string_view lose() {
-        up = false;
-        down = true;
-        return attend();
-    }
-    std::string_view connect() {
-        up = true;
-        down = false;
-        return attend();
-    }
-    size_t acknowledge(bool done = true) {
-        const size_t keys = at_a.keys.size();
-        world.fences.killed(world.a, std::exchange(at_a, Kill()), done, world.now_ns);
-        return keys;
-    }
-    size_t acknowledge_guests(bool done = true) {
-        const size_t keys = at_b.keys.size();
-        world.fences.killed(world.b, std::exchange(at_b, Kill()), done, world.now_ns);
-        return keys;
-    }
-};
+using namespace fence_test;
 
 void key_sets() {
     KeySet keys, more;
@@ -468,6 +399,100 @@ void idle() {
     tap::ok(one.a == FenceState::out && one.again_at_ns >= w.now_ns + 500 * ms, "nor one that other workers have the links to");
 }
 
+// A node at another address (F9): a connection shows whether its process is the same.
+void another_address() {
+    for (const bool same : {true, false}) {
+        const std::string title = same ? "the same process: " : "another process: ";
+        World w;
+        Worker one{w, 0}, two{w, 1};
+        one.failover = two.failover = false;
+        one.incarnation = two.incarnation = 7;
+        tap::ok(w.fences.met(w.a, 7, /* in_place= */ false), title + "the first connection needs no check");
+        one.attend();
+        two.attend();
+        w.fences.renew(w.a);
+        tap::is(one.attend(), "joining", title + "its address has gone: requests wait");
+        two.attend();
+        one.attend();
+        tap::ok(one.a == FenceState::joining && one.at_a.what == What::none, title + "the former connections do not count");
+        one.renewal = two.renewal = 1;
+        one.up = two.up = false;
+        one.attend();
+        two.attend();
+        tap::ok(!w.fences.met(w.a, same ? 7 : 8, /* in_place= */ false), title + "requests wait for the check");
+        one.incarnation = same ? 7 : 8;
+        one.connect();
+        if (same) {
+            tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, title + "it is used as it is");
+            two.connect();
+            tap::ok(two.a == FenceState::in_use, title + "by all workers");
+            continue;
+        }
+        const bool deletes = one.at_a.what == What::moved && one.at_a.kept->nothing;
+        tap::ok(one.a == FenceState::joining && deletes, title + "it keeps nothing");
+        two.incarnation = 8;
+        tap::is(two.connect(), "joining", title + "other workers wait for that");
+        one.acknowledge(/* done= */ false);
+        w.wait();
+        one.attend();
+        tap::ok(one.a == FenceState::joining && one.at_a.what == What::moved, title + "until it is done");
+        one.acknowledge();
+        two.attend();
+        tap::ok(one.attend() == "in_use" && two.attend() == "in_use", title + "then it is used");
+        tap::ok(w.fences.met(w.a, 9, /* in_place= */ true), title + "when it restarts there, no check is needed");
+        one.incarnation = 9;
+        tap::ok(one.attend() == "in_use" && one.at_a.what == What::none, title + "as of a static list");
+    }
+}
+
+void two_processes() {
+    World w;
+    Worker one{w, 0}, two{w, 1};
+    one.failover = two.failover = false;
+    one.incarnation = 7;
+    w.fences.met(w.a, 7, /* in_place= */ false);
+    two.up = false;
+    one.attend();
+    two.attend();
+    w.fences.check(w.a);
+    two.incarnation = 8;
+    two.connect();
+    one.attend();
+    if (two.at_a.what != What::none) two.acknowledge();
+    for (int i = 0; i < 3; i++) {
+        w.wait();
+        one.attend();
+        two.attend();
+    }
+    tap::ok(one.a == FenceState::joining && two.a == FenceState::joining, "two processes at once: neither is used");
+    one.lose();
+    tap::is(two.attend(), "in_use", "until one has gone");
+    one.incarnation = 8;
+    one.connect();
+    tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, "the other one has deleted its items");
+}
+
+// A check while the node is out of use: the deletes of the fence come, too.
+void another_address_while_out() {
+    World w;
+    Worker one{w, 0};
+    one.incarnation = 7;
+    w.fences.met(w.a, 7, /* in_place= */ false);
+    tap::is(one.lose(), "out", "a node is out of use");
+    w.divert("k");
+    w.fences.renew(w.a);
+    one.renewal = 1;
+    one.incarnation = 8;
+    one.connect();
+    tap::ok(one.a == FenceState::out && one.at_a.what == What::moved, "another process answers: all items are deleted first");
+    one.acknowledge();
+    one.attend();
+    tap::ok(one.a == FenceState::out && one.at_a.what == What::stale, "and keys that were changed elsewhere");
+    one.acknowledge();
+    one.attend();
+    tap::ok(one.a == FenceState::in_use, "then it is used");
+}
+
 // With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
 int run_broken() {
     World w;
@@ -496,5 +521,8 @@ int main() {
     refuses();
     marks();
     idle();
+    another_address();
+    two_processes();
+    another_address_while_out();
     return tap::done();
 }

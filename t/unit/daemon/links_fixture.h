@@ -33,9 +33,10 @@ using namespace farcached;
 // Executes the requests of the latest connection to its port.
 class Server {
   public:
-    Server() {
+    // port 0: the kernel chooses.
+    explicit Server(const char* host = "127.0.0.1", uint16_t port = 0) {
         node.zero_ns = 0;
-        listen_anywhere();
+        listen_at(host, port);
     }
     ~Server() {
         hang_up();
@@ -48,7 +49,7 @@ class Server {
     // To another port.
     void move() {
         const int left = listener_;
-        listen_anywhere();
+        listen_at("127.0.0.1", 0);
         close(left);
         hang_up();
     }
@@ -77,9 +78,9 @@ class Server {
     link_test::Wire wire;
 
   private:
-    void listen_anywhere() {
+    void listen_at(const char* host, uint16_t port) {
         listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        fabric::SocketAddress at = *fabric::numeric_address("127.0.0.1", 0);
+        fabric::SocketAddress at = *fabric::numeric_address(host, port);
         const bool bound = bind(listener_, at.get(), at.size) == 0;
         if (!bound || listen(listener_, 8) != 0 || getsockname(listener_, at.get(), &at.size) != 0) std::abort();
         port_ = at.port();

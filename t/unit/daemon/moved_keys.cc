@@ -356,15 +356,9 @@ void special() {
     tap::ok(std::ranges::none_of(none, [](const auto& one) { return one.kept != nullptr; }), "after a reload there is nothing");
 }
 
-// Nodes whose hosts have other addresses, as DNS finds them (V2, V4).
+// Nodes at other addresses, as DNS finds them (V2, V4).
 void other_addresses() {
-    const auto at = [](const std::string& name, const std::vector<std::string>& addresses) {
-        One node = one(name);
-        node->address.clear();
-        node->found_at = addresses;
-        for (const std::string& address : addresses) node->address += (node->address.empty() ? "" : ",") + address;
-        return node;
-    };
+    using Found = std::vector<std::pair<One, std::vector<std::string>>>;
     const auto nothing = [](const MovedKeys::Change& change) {
         return change.joins && change.kept != nullptr && protocol::parse_kept(change.kept->text)->lists[0].none();
     };
@@ -372,30 +366,38 @@ void other_addresses() {
     const auto untouched = [](const MovedKeys::Change& change) { return !change.joins && change.kept == nullptr; };
     for (const bool copies : {false, true}) {
         const std::string which = copies ? ", with copies" : "";
-        const auto list = [&](const std::vector<One>& nodes) {
-            NodeSet set = set_of(nodes, 20);
+        const auto list = [&](const Found& nodes) {
+            std::vector<One> ones;
+            for (const auto& node : nodes) ones.push_back(node.first);
+            NodeSet set = set_of(ones, 20);
             set.options.copies = copies;
             set.epoch = nullptr;
+            for (size_t i = 0; i < nodes.size(); i++)
+                if (!nodes[i].second.empty())
+                    set.members[i].found = std::make_shared<const FoundAddresses>(FoundAddresses{nodes[i].second, "", nullptr});
             return set;
         };
-        const One b = at("b", {"tcp:2"});
-        const NodeSet first = list({at("a", {"tcp:1"}), b});
+        const One a = one("a"), b = one("b"), c = one("c"), d = one("d"), e = one("e"), f = one("f");
+        const std::vector<std::string> at_b = {"tcp:2"};
+        const NodeSet first = list({{a, {"tcp:1"}}, {b, at_b}});
         MovedKeys moved;
-        const NodeSet second = list({at("a", {"tcp:3", "tcp:4"}), b, at("c", {"tcp:5"})});
-        const auto changed = moved.change(first, second);
-        tap::ok(nothing(changed[0]) && all(changed[2]), "a node at another address keeps nothing, a new one keeps all" + which);
-        const NodeSet third = list({b, at("d", {"tcp:9", "tcp:1"}), at("e", {"tcp:3"}), at("f", {"tcp:6"})});
-        const auto again = moved.change(second, third);
-        tap::ok(nothing(again[1]) && nothing(again[2]), "nor does one at an address of a former list, or of the last one" + which);
-        tap::ok(all(again[3]), "another new one keeps all" + which);
-        MovedKeys fresh;
-        const NodeSet moves = list({at("a", {"tcp:7"}), b});
-        const auto only = fresh.change(first, moves);
-        tap::ok(nothing(only[0]) && (copies ? !nothing(only[1]) : untouched(only[1])), "the other nodes keep theirs" + which);
+        const NodeSet moves = list({{a, {"tcp:3", "tcp:4"}}, {b, at_b}});
+        const auto changed = moved.change(first, moves);
+        tap::ok(untouched(changed[0]) && untouched(changed[1]), "a node at another address is the same" + which);
+        const NodeSet second = list({{b, at_b}, {d, {"tcp:9", "tcp:1"}}, {e, {"tcp:3"}}, {f, {"tcp:6"}}});
+        const auto other = moved.change(moves, second);
+        tap::ok(nothing(other[1]) && nothing(other[2]),
+                "one at an address of a former list keeps nothing, nor one at an address of the last list" + which);
+        tap::ok(all(other[3]), "a new one keeps all" + which);
+        const One returned = one("a");
+        const auto again = moved.change(second, list({{returned, {"tcp:7"}}, {b, at_b}, {c, {"tcp:8"}}}));
+        tap::ok(nothing(again[0]), "a node that returns at another address keeps nothing" + which);
+        tap::ok(all(again[2]), "another new one keeps all" + which);
         MovedKeys configured;
         const One here = one("a"), there = one("a");
         there->address = "tcp:there";
-        tap::ok(all(configured.change(list({here, b}), list({there, b}))[0]), "a node with a configured address keeps all" + which);
+        const auto reloaded = configured.change(list({{here, {}}, {b, at_b}}), list({{there, {}}, {b, at_b}}));
+        tap::ok(all(reloaded[0]), "a node with a configured address keeps all" + which);
     }
 }
 
