@@ -479,6 +479,8 @@ void Fences::end_check(const Seen& seen) noexcept {
     fence.checks = false;
     if (fence.home == seen.incarnation) return;
     fence.home = seen.incarnation;
+    if constexpr (broken::build)
+        if (broken::s19_skip_check) return;
     try {
         fence.kept = std::make_shared<const Kept>(Kept{.text = "", .nothing = true});
     } catch (const std::bad_alloc&) {
