@@ -337,7 +337,7 @@ one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/ne
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
 	t/unit/conf/resource_limits t/unit/ctl/ctl t/unit/ctl/tools t/unit/daemon/binary_engine t/unit/daemon/datagrams \
-	t/unit/daemon/fence t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/missing_copies \
+	t/unit/daemon/fence t/unit/daemon/fence_homes t/unit/daemon/meta_engine t/unit/daemon/metrics t/unit/daemon/missing_copies \
 	t/unit/daemon/moved_keys t/unit/daemon/permissions t/unit/daemon/reply_queue t/unit/daemon/ring_waits \
 	t/unit/daemon/stats t/unit/daemon/stats_tune t/unit/daemon/text_engine t/unit/fabric/index_probe \
 	t/unit/fabric/verbs_slots t/unit/node/collisions t/unit/node/failing_node t/unit/node/held t/unit/node/holds \
@@ -528,10 +528,12 @@ check_PROGRAMS += t/unit/daemon/ring_waits
 TESTS += t/unit/daemon/ring_waits
 t_unit_daemon_ring_waits_SOURCES = t/unit/daemon/ring_waits.cc t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
-check_PROGRAMS += t/unit/daemon/found_nodes
+check_PROGRAMS += t/unit/daemon/fence_homes t/unit/daemon/found_nodes
 TESTS += t/unit/daemon/links t/unit/daemon/farnode_loop t/unit/daemon/fence t/unit/daemon/borrowed_links
-TESTS += t/unit/daemon/found_nodes
+TESTS += t/unit/daemon/fence_homes t/unit/daemon/found_nodes
 t_unit_daemon_fence_SOURCES = t/unit/daemon/fence.cc t/unit/daemon/fence_fixture.h t/lib/tap.h
+t_unit_daemon_fence_homes_SOURCES = t/unit/daemon/fence_homes.cc t/unit/daemon/fence_histories.h t/unit/daemon/fence_fixture.h \
+	t/lib/tap.h
 check_PROGRAMS += t/unit/daemon/missing_copies
 TESTS += t/unit/daemon/missing_copies
 t_unit_daemon_missing_copies_SOURCES = t/unit/daemon/missing_copies.cc t/lib/tap.h

@@ -80,6 +80,7 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
     for (size_t i = 0; i < seen_.size(); i++) {
         out_ |= seen_[i].state == FenceState::out;
         peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes, seen_[i].lost);
+        if (peers[i]->follow_process(seen_[i].elsewhere, shared_.now())) shared_.nodes.two_processes(peers[i]->node());
         if (seen_[i].rejoined) shared_.nodes.rejoined(peers[i]->node());
         if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, epoch_now(set.epoch));
     }

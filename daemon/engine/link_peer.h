@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "base/check.h"
@@ -21,6 +22,8 @@ namespace farcached::daemon {
 
 class LinkPeer {
   public:
+    static constexpr uint64_t two_processes_ns = 100'000'000;  // until the log has it
+
     LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const NodeOptions& options)
         : shared_(shared), node_(std::move(node)), link_(make_link(shared, *this, options)) {}
     LinkPeer(const LinkPeer&) = delete;
@@ -43,6 +46,12 @@ class LinkPeer {
     // Of a node that left the set, or whose link is replaced: its unanswered requests fail then (M6).
     void leave_by(uint64_t at_ns) { leaves_by_ns_ = at_ns; }
     uint64_t leaves_by_ns() const { return leaves_by_ns_; }
+    // Instead of after its last reply: an own link to a node that DNS finds, without a connection, or not in use. Another process
+    // may answer there, and a leaving link shows it to no other worker (Fences, F9).
+    bool leaves_at_once() const {
+        const bool is_used = fence_ == FenceState::in_use || fence_ == FenceState::moving;
+        return own() != nullptr && node_->is_found && !(is_used && own()->is_connected());
+    }
     bool leaves() const { return leaves_by_ns_ != UINT64_MAX; }
     // In the set's order, from when it is in use.
     void take_place(size_t place) {
@@ -60,12 +69,22 @@ class LinkPeer {
         fence_ = fence;
         if (own() != nullptr) own()->follow(fence);
     }
-    // Requests wait until the next follow(): at the end of this tick.
+    // The own link has come up, to a process that this worker has not shown to the others yet. Requests of keys wait until the next
+    // follow(): at the end of this tick (Fences, F9).
     void hold() {
+        is_elsewhere_ = true;
         if (fence_ != FenceState::in_use && fence_ != FenceState::moving) return;
         fence_ = FenceState::joining;
         own()->follow(fence_);
     }
+    // Fences::Seen::elsewhere. True: it has been so for two_processes_ns.
+    bool follow_process(bool elsewhere, uint64_t now_ns) {
+        is_elsewhere_ = elsewhere;
+        if (!elsewhere) elsewhere_until_ns_ = 0;
+        if (!elsewhere || now_ns < elsewhere_until_ns_) return false;
+        return std::exchange(elsewhere_until_ns_, elsewhere_until_ns_ == 0 ? now_ns + two_processes_ns : UINT64_MAX) != 0;
+    }
+    bool is_elsewhere() const { return is_elsewhere_; }
     // Keys may be sent to it; while it is joining or moving, some requests wait there.
     bool takes_keys() const { return fence_ != FenceState::leaving && fence_ != FenceState::out; }
     // It is connected, as far as this worker knows, and requests do not wait there.
@@ -120,6 +139,8 @@ class LinkPeer {
     bool takes_guests_ = true;
     bool moves_ = false, loses_moved_ = false;
     FenceState fence_ = FenceState::in_use;
+    bool is_elsewhere_ = false;
+    uint64_t elsewhere_until_ns_ = 0;  // then it is reported; 0: it is not elsewhere; UINT64_MAX: it was reported
     uint64_t leaves_by_ns_ = UINT64_MAX;
     Link link_;
 };

@@ -361,8 +361,11 @@ void Links::take() {
     for (size_t i = 0; i < peers.size(); i++)
         if (kept[i] != nullptr) peers[i] = std::move(present[kept[i]->place()]);
     const uint64_t leaves_by_ns = now() + timeouts_to_leave * std::max(last->options.timeout_ns, next->options.timeout_ns);
-    for (auto& peer : peers_.replace(std::move(next), std::move(peers)))
-        if (peer != nullptr) leaving_.add(std::move(peer), leaves_by_ns);
+    for (auto& peer : peers_.replace(std::move(next), std::move(peers))) {
+        if (peer == nullptr) continue;
+        const bool ends = peer->leaves_at_once();
+        leaving_.add(std::move(peer), ends ? now() : leaves_by_ns);
+    }
     for (size_t i = 0; i < present.size(); i++) present[i]->take_place(i);
     PostponedRequests::List waiting = leaving_.withdraw();
     leaving_.retire(peers_);

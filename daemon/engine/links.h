@@ -34,8 +34,9 @@
 //     way are answered or time out (M2), and then its connection ends, after four timeouts at the latest. Only then does a new
 //     connection to the same node begin, and new requests wait for it: none overtakes an earlier one (L2). Requests that wait at
 //     the removed node for keys to move, or for it to join, go to the node by the new set, and later ones of their sessions with
-//     them. A borrower's fail. A link that ends waits for the workers that borrow it, except where a new one serves them. A letter
-//     for a node that its owner does not know yet makes the owner take the newer set.
+//     them. A borrower's fail. A link that ends waits for the workers that borrow it, except where a new one serves them. It makes
+//     no new connection to a node that DNS finds. A letter for a node that its owner does not know yet makes the owner take the
+//     newer set.
 #pragma once
 
 #include <cstdint>

@@ -58,13 +58,17 @@ void OwnLink::stop() {
     postponed_.fail(UINT64_MAX);
 }
 
+bool OwnLink::ticks() const {
+    return peer_.started() && !(node_->is_found && peer_.leaves() && link_.state() == proxy::LinkState::waiting);
+}
+
 uint64_t OwnLink::next_tick_ns() {
-    const uint64_t next = peer_.started() ? link_.next_tick_ns() : UINT64_MAX;
+    const uint64_t next = ticks() ? link_.next_tick_ns() : UINT64_MAX;
     return std::min(next, postponed_.deadline_ns());
 }
 
 void OwnLink::tick(uint64_t now_ns) {
-    if (peer_.started()) with_memory([&] { link_.tick(now_ns); });
+    if (ticks()) with_memory([&] { link_.tick(now_ns); });
     postponed_.fail(now_ns);
     peer_.touch();
 }
@@ -76,7 +80,7 @@ void OwnLink::publish() {
 
 PostponedRequests::List OwnLink::withdraw() noexcept {
     show(LentLink::State::starting);
-    return postponed_.withdraw();  // requests without a key stay
+    return postponed_.withdraw(/* all= */ node_->is_found && !is_connected());  // requests without a key stay
 }
 
 void OwnLink::follow(FenceState next) {
@@ -107,7 +111,8 @@ void OwnLink::came_up() {
     was_up_ = true;
     postponed_.retry();
     shared_.links_changed = true;
-    if (!shared_.nodes.came_up(*node_, link_.welcome(), shared_.number)) peer_.hold();
+    shared_.nodes.came_up(*node_, link_.welcome(), shared_.number);
+    if (node_->is_found) peer_.hold();
     if (shortcut_.taken) {
         shared_.nodes.shortcut_up(*node_);
         over_shortcut_.emplace(*node_);
@@ -165,9 +170,12 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         sink.failed(ticket, {why, std::nullopt});
         return SubmitResult::later;
     };
+    // A flush of another process would leave the items of the node's own one.
+    const bool is_astray = std::is_same_v<Op, protocol::FlushOp> && peer_.is_elsewhere();
+    if (is_astray && !postponed_.holds()) return fails(proxy::AskFailure::node_down);
     try {
         constexpr bool has_key = requires { op.key; };
-        if (!link_.up() || (postponed_.holds() && has_key)) {
+        if (!link_.up() || (postponed_.holds() && (has_key || is_astray))) {
             postponed_.wait_for_room();
         } else if (!postponed_.must_queue(options.session) && !(options.moved && postponed_.holds_moved())) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)

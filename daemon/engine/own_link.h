@@ -60,6 +60,10 @@ class OwnLink final : private proxy::LinkEvents {
     bool up() const { return link_.up(); }
     // The node owes replies, and has sent nothing for a quarter of the request timeout: perhaps it stands still.
     bool is_quiet() const { return link_.quiet_ns(shared_.now()) > quiet_ns_; }
+    // Up, or the last replies arrive.
+    bool is_connected() const {
+        return link_.state() == proxy::LinkState::up || link_.state() == proxy::LinkState::leaving;
+    }
     // While up().
     const protocol::Welcome& welcome() const { return link_.welcome(); }
     // Requests that borrowers chose it for.
@@ -74,7 +78,7 @@ class OwnLink final : private proxy::LinkEvents {
     void publish();
     // Its node has left the set, or another link replaces it. A borrower with another set then asks this worker, instead of relying
     // on a state that nothing changes any more. For the same reason the requests that wait for the node to join, or for keys to
-    // move, are to be asked elsewhere.
+    // move, are to be asked elsewhere. So are those that wait for a connection that is not made (LinkPeer::leaves_at_once()).
     PostponedRequests::List withdraw() noexcept;
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
@@ -108,11 +112,14 @@ class OwnLink final : private proxy::LinkEvents {
     bool linger();
 
   private:
+    // Does NodeLink's time matter? Not of a leaving link without a connection.
+    bool ticks() const;
     // Is this the link to that run of a node, and may new READs go there?
     bool reads_from(uint64_t incarnation) const;
 
     void watch(int fd) override { descriptor_.watch(fd); }
     void unwatch(int) override {
+        if (node_->is_found) shared_.nodes.lost_channel(*node_, shared_.number);
         mapped_.map(nullptr);  // the channel unmaps it next
         descriptor_.unwatch();
     }

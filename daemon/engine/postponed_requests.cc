@@ -59,8 +59,8 @@ void PostponedRequests::follow_moving(bool lost) {
     retry();
 }
 
-PostponedRequests::List PostponedRequests::withdraw() noexcept {
-    List taken = take(/* all= */ holds());
+PostponedRequests::List PostponedRequests::withdraw(bool all) noexcept {
+    List taken = take(all || holds());
     fence_ = FenceState::in_use;
     retry();
     return taken;

@@ -81,9 +81,9 @@ class PostponedRequests {
     void follow(FenceState next);
     // LinkShared::moving has changed. lost: the former home of some of the keys has no connection.
     void follow_moving(bool lost);
-    // The caller asks these elsewhere: those of keys that moved, or of all keys if they wait for the node to join. Later requests
-    // of their sessions come with them. The rest no longer waits for the fence.
-    List withdraw() noexcept;
+    // The caller asks these elsewhere: those of keys that moved, or of all keys if they wait for the node to join; all: those of
+    // all keys. Later requests of their sessions come with them. The rest no longer waits for the fence.
+    List withdraw(bool all) noexcept;
 
   private:
     using Place = List::iterator;

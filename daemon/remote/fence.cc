@@ -122,13 +122,6 @@ bool Fences::wants_out(const Fence& fence, bool drained) const {
     return false;
 }
 
-// F9
-bool Fences::has_other(const Fence& fence) const {
-    for (size_t i = 0; i < taken_.size(); i++)
-        if (taken_[i] != 0 && fence.links[i] == Fence::Link::other) return true;
-    return false;
-}
-
 bool Fences::enter(Fence& fence, FenceState next) {
     fence.shown.state = next;
     fence.state_since = generation_.fetch_add(1, std::memory_order_release) + 1;
@@ -141,7 +134,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
 
 // By a worker whose link is up. While out, after every worker's earlier requests (F4).
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
-    if (!seen.up || is_other(fence, seen) || fence.killing || now_ns < fence.retry_at_ns) return false;
+    if (!seen.up || seen.elsewhere || fence.killing || now_ns < fence.retry_at_ns) return false;
     if (fence.kept != nullptr) return true;
     if (waits(fence)) return !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
@@ -157,6 +150,7 @@ bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) con
 
 bool Fences::advance_out(Fence& fence, const Seen& seen, uint64_t now_ns) {
     if (!seen.up || fence.killing || wants_out(fence, seen.drained) || now_ns < fence.retry_at_ns) return false;
+    if (has_other(fence)) return false;
     for (size_t i = 0; i < taken_.size(); i++)
         if (taken_[i] != 0 && fence.busy[i]) return false;
     if constexpr (broken::build)
@@ -215,7 +209,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
             if (fence.kept != nullptr && !has_first(fence)) return false;
-            if (fence.checks || has_other(fence)) return false;
+            if (has_other(fence)) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -263,9 +257,8 @@ void Fences::note_link(uint32_t worker, Seen& seen) {
     using Link = Fence::Link;
     Fence& fence = *seen.fence;
     if (seen.renewal != fence.renewal) seen.up = seen.down = false;
-    end_check(seen);
-    const Link up = is_other(fence, seen) ? Link::other : Link::up;
-    fence.links[worker] = !seen.owns_link ? Link::none : seen.up ? up : seen.down ? Link::down : Link::none;
+    if (fence.contacts[worker].at != 0) note_process(worker, seen);
+    fence.links[worker] = !seen.owns_link ? Link::none : seen.up ? Link::up : seen.down ? Link::down : Link::none;
     fence.busy[worker] = seen.busy;
 }
 
@@ -286,10 +279,12 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
         begin_first_wait(fence, now_ns);
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
+        const bool is_former = seen.renewal != fence.renewal;  // the link; its worker has not taken the newest set
+        if (is_former && is_used(fence)) seen.state = FenceState::joining;
         seen.takes_guests = !fence.tainted;
         seen.deletes = deletes(fence) && !is_sent_later(fence, now_ns);
         seen.lost = wants_out(fence, /* drained= */ false);
-        const uint64_t again_ns = again_at_ns(seen, now_ns);
+        const uint64_t again_ns = is_former ? now_ns + look_again_ns : again_at_ns(seen, now_ns);
         attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
         attended.again_at_ns = std::min(attended.again_at_ns, again_ns);
     }
@@ -361,8 +356,7 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, co
         fence.first_until_ns = fence.refused_until_ns = 0;
         fence.first_refused = false;
     }
-    const bool is_used = fence.shown.state == FenceState::in_use || waits(fence);
-    if (joins && is_used) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
+    if (joins && is_used(fence)) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
@@ -442,22 +436,37 @@ FenceShown Fences::shown(const Fence& fence) const {
 
 // ---- processes that answer at a node's addresses (F9) ---------------------------------------------------
 
-void Fences::begin_check(Fence& fence) {
-    fence.checks = true;
-    if (fence.shown.state == FenceState::in_use || waits(fence)) enter(fence, FenceState::joining);
+// Of workers that take part.
+template <class Is>
+bool Fences::any_contact(const Fence& fence, Is is) const {
+    for (size_t i = 0; i < taken_.size(); i++)
+        if (taken_[i] != 0 && is(fence.contacts[i])) return true;
+    return false;
 }
 
-bool Fences::check(Fence& fence) noexcept {
+bool Fences::has_other(const Fence& fence) const {
+    return any_contact(fence, [&](const Fence::Contact& contact) { return is_other(fence, contact); });
+}
+
+void Fences::met(Fence& fence, uint32_t worker, uint64_t at) noexcept {
     std::lock_guard hold(lock_);
-    if (fence.checks) return false;
-    begin_check(fence);
-    return true;
+    fence.contacts[worker] = {at, ++fence.last_contact, /* process= */ 0};
+}
+
+// A connection to home at an address that stays shows where the next one is to be made.
+void Fences::readdress(Fence& fence, FunctionRef<bool(uint64_t)> has) noexcept {
+    std::lock_guard hold(lock_);
+    for (Fence::Contact& contact : fence.contacts)
+        if (contact.at != 0 && !has(contact.at)) contact.at = gone_address;
+    if (fence.home.process == 0 || has(fence.home.at)) return;
+    fence.home.alone = false;
+    follow_home(fence);
 }
 
 void Fences::renew(Fence& fence) noexcept {
     std::lock_guard hold(lock_);
     fence.renewal++;
-    begin_check(fence);
+    if (is_used(fence)) enter(fence, FenceState::joining);
 }
 
 uint64_t Fences::renewal(const Fence& fence) const {
@@ -465,20 +474,34 @@ uint64_t Fences::renewal(const Fence& fence) const {
     return fence.renewal;
 }
 
-bool Fences::met(Fence& fence, uint64_t incarnation, bool in_place) noexcept {
+Fences::HomeAddress Fences::home_address(const Fence& fence) const {
     std::lock_guard hold(lock_);
-    if (in_place) fence.checks = false;
-    if (!fence.checks) fence.home = incarnation;
-    return !fence.checks;
+    return {fence.home.at, any_contact(fence, [&](const Fence::Contact& contact) { return is_home(fence, contact); })};
 }
 
-// By a worker with a connection. The deletes that were to be done before concern the former process; this one deletes more.
-void Fences::end_check(const Seen& seen) noexcept {
-    Fence& fence = *seen.fence;
-    if (!fence.checks || !seen.up) return;
-    fence.checks = false;
-    if (fence.home == seen.incarnation) return;
-    fence.home = seen.incarnation;
+// The connection to home has ended, or its address has gone. If another one is at another address, the process at the former may be
+// another one by now.
+void Fences::follow_home(Fence& fence) const {
+    const Fence::Contact* beside = nullptr;
+    const bool is_there = any_contact(fence, [&](const Fence::Contact& contact) {
+        if (!is_home(fence, contact) || contact.at == gone_address) return false;
+        beside = &contact;
+        return contact.at == fence.home.at;
+    });
+    if (!is_there && beside != nullptr) fence.home = {*beside, /* alone= */ false};
+}
+
+void Fences::move_home(Fence& fence, uint32_t worker) const {
+    const Fence::Contact own = fence.contacts[worker];
+    const bool is_beside = any_contact(
+        fence, [&](const Fence::Contact& contact) { return contact.process == own.process && contact.at != own.at; });
+    fence.home = {own, /* alone= */ !is_beside && own.at != gone_address};
+}
+
+// The deletes that were to be done before concern the former process; this one deletes more.
+void Fences::adopt(Fence& fence, uint32_t worker) noexcept {
+    move_home(fence, worker);
+    if (is_used(fence)) enter(fence, FenceState::joining);
     if constexpr (broken::build)
         if (broken::s19_skip_check) return;
     try {
@@ -486,6 +509,32 @@ void Fences::end_check(const Seen& seen) noexcept {
     } catch (const std::bad_alloc&) {
         fence.stale.become_all();
     }
+}
+
+// By a worker that attends.
+void Fences::note_process(uint32_t worker, Seen& seen) noexcept {
+    Fence& fence = *seen.fence;
+    Fence::Contact& own = fence.contacts[worker];
+    const bool is_new = own.process == 0;
+    own.process = seen.up ? seen.incarnation : 0;
+    if (!seen.up) return follow_home(fence);
+    if (fence.home.process == 0 || is_home(fence, own)) {
+        if (is_new) move_home(fence, worker);
+        return;
+    }
+    if (has_ended(fence, own)) {
+        own.process = 0;
+        seen.up = false;
+        return;
+    }
+    const auto is_its_own = [&](const Fence::Contact& contact) { return contact.process == own.process && contact.at != own.at; };
+    if (own.at == fence.home.at && fence.home.alone && !any_contact(fence, is_its_own)) return move_home(fence, worker);
+    const bool home_is_up = any_contact(fence, [&](const Fence::Contact& contact) {
+        return is_home(fence, contact) && (contact.at != own.at || contact.number > own.number);
+    });
+    if (!home_is_up) return adopt(fence, worker);
+    seen.elsewhere = true;
+    if (is_used(fence) && fence.shown.state != FenceState::joining) enter(fence, FenceState::joining);
 }
 
 }  // namespace farcached::daemon

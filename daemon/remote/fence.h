@@ -38,10 +38,14 @@
 //     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
 //     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, and once more if it restarts. All these
 //     nodes receive the list later.
-// F9  A node that DNS finds has one process whose items are used. Before a connection is made to another address than the last one
-//     that was up, the node is `joining`. A connection that shows the same incarnation ends that. Another process first deletes all
-//     items: it may have had the keys once, and others had them since. While there are connections to two processes, the node
-//     stays `joining`. A node that restarts at its address may have items, as one of a static list.
+// F9  A node that DNS finds has one process whose items are used: its home. A connection that comes up carries no request of a key
+//     before its worker attends, which shows the process and the address to all workers. The first process is home. After that:
+//     - One with home's incarnation is home, at any address.
+//     - Another one at home's address is home, too: it has restarted there, as one of a static list. This needs that all
+//       connections to home are at that address, and that the list has it.
+//     - Any other one becomes home once no connection to home is up, and first deletes all items. It may have had the keys once,
+//       and others had them since. While there are connections to both, the node is not in use.
+//     The later one of two connections to an address shows the process there. The other one has ended.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +62,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/limits.h"
 #include "base/shared_epoch.h"
 #include "daemon/stats/fence_shown.h"
@@ -144,7 +149,17 @@ class Fence {
   private:
     friend class Fences;
     static uint64_t new_run();
-    enum class Link : uint8_t { none, up, other, down };  // other: up, to another process than `home` (F9)
+    enum class Link : uint8_t { none, up, down };
+    // A worker's connection to a node that DNS finds (F9).
+    struct Contact {
+        uint64_t at = 0;       // the address; 0: there was none so far, or DNS does not find the node
+        uint64_t number = 0;   // a later connection has a higher one
+        uint64_t process = 0;  // the incarnation, as the worker has shown it; 0: it has not, or the connection has ended
+    };
+    // The latest connection to the process. Process 0: none so far.
+    struct Home : Contact {
+        bool alone = false;  // all others are at that address, too, and the list has the address
+    };
 
     std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
     // The rest under Fences::lock_.
@@ -161,8 +176,9 @@ class Fence {
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
     uint64_t tainted_since = 0;   // generation
-    uint64_t home = 0;            // F9: the incarnation whose items are used; 0: any
-    bool checks = false;          // F9: the next connection shows whether the process is the same
+    Home home;                                            // F9
+    std::array<Contact, limits::workers_max> contacts{};  // F9, by worker
+    uint64_t last_contact = 0;                            // Contact::number
     uint64_t renewal = 0;         // how often all connections were renewed, because their addresses changed
     bool killing = false;
     size_t first_kills = SIZE_MAX;  // while out: stale keys still to delete before it joins; SIZE_MAX: not begun
@@ -188,6 +204,7 @@ class Fences {
         bool deletes = false;                // items of keys that moved away may still be there (F7), and requests wait for that
         bool lost = false;                   // a worker has no connection
         bool rejoined = false;               // in use again, by this call
+        bool elsewhere = false;              // the connection is to another process than home (F9)
         Kill kill = {};                      // to be done by this worker; killed() ends it
     };
     struct Attended {
@@ -226,14 +243,19 @@ class Fences {
     void list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, const JoinedChanges& joined = {}) noexcept;
     // The node has another incarnation.
     void restarted(Fence& fence) noexcept;
-    // F9. Before a connection to another address. True: other workers are to attend.
-    bool check(Fence& fence) noexcept;
-    // The same for all connections: those that a worker has are replaced when it takes the next set.
+    // F9. The worker has a new connection, to this address. The process counts when it attends.
+    static constexpr uint64_t gone_address = UINT64_MAX;  // one that the list has no more
+    void met(Fence& fence, uint32_t worker, uint64_t at) noexcept;
+    // The node's list of addresses is another one.
+    void readdress(Fence& fence, FunctionRef<bool(uint64_t)> has) noexcept;
+    // Those connections that workers have are replaced when they take the next set.
     void renew(Fence& fence) noexcept;
     uint64_t renewal(const Fence& fence) const;
-    // A connection came up. in_place: where the last one had come up; a check is not needed. False: requests are to wait until the
-    // worker attends.
-    bool met(Fence& fence, uint64_t incarnation, bool in_place) noexcept;
+    struct HomeAddress {
+        uint64_t at = 0;     // 0: none
+        bool is_up = false;  // a worker has a connection to home
+    };
+    HomeAddress home_address(const Fence& fence) const;
     // Of a node of the first set, before any worker uses it (F8).
     void send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
@@ -249,6 +271,7 @@ class Fences {
     static bool waits(const Fence& fence) {
         return fence.shown.state == FenceState::joining || fence.shown.state == FenceState::moving;
     }
+    static bool is_used(const Fence& fence) { return fence.shown.state == FenceState::in_use || waits(fence); }
     static bool deletes(const Fence& fence) {
         return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
     }
@@ -256,13 +279,23 @@ class Fences {
         return std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();
     }
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
-    void begin_check(Fence& fence);
     void note_link(uint32_t worker, Seen& seen);
-    void end_check(const Seen& seen) noexcept;
+    void note_process(uint32_t worker, Seen& seen) noexcept;
+    void follow_home(Fence& fence) const;
+    void move_home(Fence& fence, uint32_t worker) const;
+    void adopt(Fence& fence, uint32_t worker) noexcept;
+    template <class Is>
+    bool any_contact(const Fence& fence, Is is) const;
     bool has_other(const Fence& fence) const;
-    // Is the link to another process than `home`?
-    static bool is_other(const Fence& fence, const Seen& seen) {
-        return fence.home != 0 && seen.up && seen.incarnation != fence.home;
+    static bool is_home(const Fence& fence, const Fence::Contact& contact) {
+        return contact.process != 0 && contact.process == fence.home.process;
+    }
+    // A later connection to its address is to home.
+    static bool has_ended(const Fence& fence, const Fence::Contact& contact) {
+        return !is_home(fence, contact) && contact.at == fence.home.at && contact.number < fence.home.number;
+    }
+    static bool is_other(const Fence& fence, const Fence::Contact& contact) {
+        return contact.process != 0 && !is_home(fence, contact) && !has_ended(fence, contact);
     }
     void begin_first_wait(Fence& fence, uint64_t now_ns) const;
     void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;

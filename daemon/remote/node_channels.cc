@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "base/broken.h"
 #include "base/hash.h"
@@ -81,8 +82,10 @@ proxy::NodeLink::MakeChannel Nodes::plain_maker(std::shared_ptr<OneNode> node, c
         const Result<fabric::SocketAddress> found = host != nullptr ? host->at(turn++) : next_address(*node, worker, turn);
         if (const auto* const unknown = std::get_if<Problem>(&found)) return *unknown;
         const fabric::SocketAddress& to = std::get<0>(found);
-        if (verbs) return fabric::connect_verbs(to, devices_, memories, events, rpc);
-        return fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
+        auto made = verbs ? fabric::connect_verbs(to, devices_, memories, events, rpc) :
+                            fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
+        if (node->is_found && std::holds_alternative<Problem>(made)) lost_channel(*node, worker);
+        return made;
     };
 }
 
@@ -100,51 +103,55 @@ bool has_address(const FoundAddresses& found, uint64_t id) {
 Result<fabric::SocketAddress> Nodes::next_address(OneNode& node, uint32_t worker, size_t& turn) {
     std::lock_guard hold(lock_);
     const std::vector<std::string>& texts = node.found->texts;
-    const auto at = std::ranges::find(texts, node.up_at, &address_id);
-    const bool stays = (node.links_up.load() != 0 || node.was_up.test(worker)) && at != texts.end();
+    const Fences::HomeAddress home = fences_.home_address(node.fence);
+    const auto at = std::ranges::find(texts, home.at, &address_id);
+    const bool stays = (home.is_up || node.was_up.test(worker)) && at != texts.end();
     const size_t place = stays ? size_t(at - texts.begin()) : turn++ % texts.size();
     node.was_up.reset(worker);
     node.tried_at[worker] = address_id(texts[place]);
-    if (node.up_at != 0 && node.tried_at[worker] != node.up_at) check_process(node);
     return node.found->host->at(place);
 }
 
-// An idle worker attends, too: the node is in use again only when all have.
-void Nodes::check_process(OneNode& node) {
-    if (fences_.check(node.fence) && wake_workers_) wake_workers_();
+void Nodes::lost_channel(OneNode& node, uint32_t worker) noexcept {
+    std::lock_guard hold(lock_);
+    node.tried_at[worker] = 0;
 }
 
-// D5. A connection to an address that has gone may be under way, too.
+// D5. An attempt under way may lead to an address that has gone. An attempt that failed does not count.
 void Nodes::replace_addresses(NodeSet& set) noexcept {
     for (NodeSet::Member& member : set.members) {
         OneNode& one = *member.one;
-        const auto has_gone = [&](uint64_t id) { return id != 0 && !has_address(*member.found, id); };
-        if (member.found != nullptr && std::ranges::any_of(one.tried_at, has_gone)) {
-            one.tried_at.fill(0);
-            fences_.renew(one.fence);
+        const auto has = [&](uint64_t id) { return has_address(*member.found, id); };
+        const auto has_gone = [&](uint64_t id) { return id != 0 && !has(id); };
+        if (member.found != nullptr) {
+            if (std::ranges::any_of(one.tried_at, has_gone)) {
+                one.tried_at.fill(0);
+                fences_.renew(one.fence);
+            }
+            fences_.readdress(one.fence, has);
         }
         one.found = member.found;
         member.renewal = fences_.renewal(one.fence);
     }
 }
 
-// Notes where a connection came up, unless that address has gone since the attempt. Two attempts at different addresses may both
-// succeed.
-bool Nodes::note_address(OneNode& node, uint64_t former, uint64_t incarnation, uint32_t worker) noexcept {
+// The address may have gone since the attempt began. Then the connection belongs to a former set, and its worker takes the next one
+// before it attends.
+void Nodes::note_address(OneNode& node, uint32_t worker) noexcept {
     const uint64_t at = node.tried_at[worker];
-    if (!has_address(*node.found, at)) return true;
-    const uint64_t last = std::exchange(node.up_at, at);
-    node.was_up.set(worker);
-    if (last == 0 || last == at) return fences_.met(node.fence, incarnation, /* in_place= */ last == at);
-    check_process(node);
-    if (former != incarnation && node.links_up.load() != 0 && has_address(*node.found, last))
-        tell_if_memory([&] {
-            node.lines.say(process::Level::warning,
-                           "node " + node.name + ": two farnodes answer at " + node.found->text +
-                               "; its keys miss and cannot be changed while both do; let the host have one farnode's addresses",
-                           {{"node", node.name}});
-        });
-    return false;
+    const bool is_listed = has_address(*node.found, at);
+    fences_.met(node.fence, worker, is_listed ? at : Fences::gone_address);
+    if (is_listed) node.was_up.set(worker);
+}
+
+void Nodes::two_processes(OneNode& node) noexcept {
+    std::lock_guard hold(lock_);
+    tell_if_memory([&] {
+        node.lines.say(process::Level::warning,
+                       "node " + node.name + ": two farnodes answer at " + node.found->text +
+                           "; its keys miss and cannot be changed while both do; let the host have one farnode's addresses",
+                       {{"node", node.name}});
+    });
 }
 
 Result<std::unique_ptr<fabric::Channel>> Nodes::connect_shm(const std::string& path, fabric::ChannelEvents& events) {

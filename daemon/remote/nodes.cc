@@ -95,11 +95,12 @@ std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
     auto one = std::make_shared<OneNode>();
     one->number = next_number_++;
     one->name = spec.name;
-    one->address = conf::address_of(spec);
+    one->found = found_of(spec);
+    one->is_found = one->found != nullptr;
+    if (!one->is_found) one->address = conf::address_of(spec);
     one->channel = spec.channel;
     one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
     one->port = spec.port;
-    one->found = found_of(spec);
     return one;
 }
 
@@ -141,8 +142,8 @@ std::shared_ptr<OneNode> Nodes::find(const conf::NodeSpec& spec) const {
     const std::string address = conf::address_of(spec);
     std::lock_guard hold(lock_);
     const auto is_it = [&](const OneNode& node) {
-        if (node.name != spec.name || (node.found != nullptr) == spec.addresses.empty()) return false;
-        return node.found != nullptr ? node.channel == spec.channel : node.address == address;
+        if (node.name != spec.name || node.is_found == spec.addresses.empty()) return false;
+        return node.is_found ? node.channel == spec.channel : node.address == address;
     };
     if (set_ != nullptr)
         for (const NodeSet::Member& member : set_->members)
@@ -289,7 +290,7 @@ std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet
 
 // ---- what links report ---------------------------------------------------------------------------------
 
-bool Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept {
+void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept {
     note_event("connected to node", node.number);
     std::lock_guard hold(lock_);
     const uint64_t former = node.incarnation.exchange(welcome.incarnation, std::memory_order_relaxed);
@@ -297,7 +298,7 @@ bool Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t wo
         fences_.restarted(node.fence);
         if (set_ != nullptr) refill(set_->options);
     }
-    const bool is_known = node.found == nullptr || note_address(node, former, welcome.incarnation, worker);
+    if (node.is_found) note_address(node, worker);
     node.hash_seed = welcome.hash_seed;
     node.protocol_version = welcome.version;
     if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
@@ -314,13 +315,12 @@ bool Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t wo
     node.tried.store(true, std::memory_order_relaxed);
     const uint32_t before = node.links_up.fetch_add(1);
     tell_event([&] { return backend_connected_line(place_of(node), before + 1); });
-    if (before != 0 || !node.told_down) return is_known;
+    if (before != 0 || !node.told_down) return;
     node.told_down = false;
     tell_event([&] { return backend_good_line(place_of(node)); });
     tell_if_memory([&] {
         node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
     });
-    return is_known;
 }
 
 template <class Line>

@@ -7,14 +7,14 @@
 // D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
-//     connections changed. The counters of removed nodes are kept in a sum. A node whose addresses DNS finds keeps it if name and
-//     channel are equal (D5).
+//     connections changed. The counters of removed nodes are kept in a sum. A node whose addresses DNS finds keeps it if the name
+//     is equal (D5); its channel is, too, because `discover_channel` needs a restart.
 // D4  A node of etcd may have a socket on this host, too. Connections prefer it, and fall back to the address. It is no part of the
 //     identity. When it changes, because the node was restarted, connections end as at changed options, and new ones are made.
-// D5  A new set replaces the addresses of a node that DNS finds. Its connections stay if all of them lead to addresses of the new
-//     set; else all end as at changed options. Attempts rotate through the addresses, per connection. But while a connection is up,
-//     others are made to the same address, and one that ends is first made there again. At another address items are used only if
-//     the process there is the same; another one first deletes its own (Fences, F9).
+// D5  A new set replaces the addresses of a node that DNS finds. Its connections stay if all of them, and all attempts under way,
+//     lead to addresses of the new set; else all end as at changed options. Attempts rotate through the addresses, per connection.
+//     But while a connection to the process in use is up, others are made to its address. One that ends is first made there again.
+//     Another process first deletes its items (Fences, F9).
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,8 @@ using SharedFound = std::shared_ptr<const FoundAddresses>;  // nullptr: DNS find
 // The state of one node that all workers share.
 struct OneNode {
     uint32_t number = 0;  // as in NodeShown
-    std::string name, address;                 // address: without `found`
+    std::string name, address;                 // address: empty with `found`
+    bool is_found = false;                     // DNS finds its addresses: `found`
     conf::NodeChannel channel = conf::NodeChannel::shm;
     std::string place;                         // host name; shm: path
     uint16_t port = 0;                         // shm: 0
@@ -107,8 +108,8 @@ struct OneNode {
     };
     // Under Nodes::lock_.
     SharedFound found;         // of the set in use
-    std::array<uint64_t, limits::workers_max> tried_at{};  // by worker: the address of its last attempt (address_id()); 0: none
-    uint64_t up_at = 0;        // where the last connection came up; 0: none has
+    // By worker: the address (address_id()) of its connection or present attempt; 0: none.
+    std::array<uint64_t, limits::workers_max> tried_at{};
     std::bitset<limits::workers_max> was_up;  // since its last attempt
     std::vector<LinkCells> links;
     proxy::LinkCounters past;  // of closed connections
@@ -243,8 +244,12 @@ class Nodes final : public NodesView {
     // A connection over the node's socket is up; it failed, or the socket is not there.
     void shortcut_up(OneNode& node) noexcept;
     void shortcut_failed(OneNode& node, std::string_view why) noexcept;
-    // False: requests are to wait until the worker has looked at the fence (F9).
-    bool came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept;
+    // If DNS finds the node, requests are to wait until the worker attends (Fences, F9).
+    void came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t worker) noexcept;
+    // The worker's connection, or its attempt, has ended.
+    void lost_channel(OneNode& node, uint32_t worker) noexcept;
+    // A worker has a connection to another process than others, for some time now (F9).
+    void two_processes(OneNode& node) noexcept;
     struct Loss {
         bool was_up = false;
         proxy::LinkDown why = proxy::LinkDown::channel_ended;
@@ -295,9 +300,8 @@ class Nodes final : public NodesView {
                                         const fabric::RpcWish& rpc, uint32_t worker);
     // D5. All but the first are called under lock_.
     Result<fabric::SocketAddress> next_address(OneNode& node, uint32_t worker, size_t& turn);
-    void check_process(OneNode& node);
     void replace_addresses(NodeSet& set) noexcept;
-    bool note_address(OneNode& node, uint64_t former, uint64_t incarnation, uint32_t worker) noexcept;
+    void note_address(OneNode& node, uint32_t worker) noexcept;
     Result<std::unique_ptr<fabric::Channel>> connect_shm(const std::string& path, fabric::ChannelEvents& events);
     std::string take_shortcut(OneNode& node, proxy::Shortcut& shortcut);
     bool is_member(const OneNode& node) const;

@@ -23,7 +23,8 @@ CHECKERS = {
     "faulty/owner": "S9_OWNER",
     "faulty/service_auth": "S16 S16_EARLY S16_NODE",
     "faulty/verbs_slots": "S12_SLOTS",
-    "faulty/fence": "S19 S19_ADDRESS",
+    "faulty/fence": "S19",
+    "faulty/fence_homes": "S19_ADDRESS",
     "faulty/node_holds": "S20_ORDER",
     "faulty/node_uniques": "S20_UNIQUES",
 }

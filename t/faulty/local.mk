@@ -27,13 +27,16 @@ endif
 
 faulty_programs = t/faulty/node_safety t/faulty/node_in_place t/faulty/node_held t/faulty/node_lease t/faulty/pointer_table_safety \
 	t/faulty/node_link_safety t/faulty/pointer_read t/faulty/node_reads t/faulty/owner t/faulty/service_auth t/faulty/verbs_slots \
-	t/faulty/fence t/faulty/node_holds t/faulty/node_uniques
+	t/faulty/fence t/faulty/fence_homes t/faulty/node_holds t/faulty/node_uniques
 EXTRA_PROGRAMS += $(faulty_programs)
 CLEANFILES += $(faulty_programs)
 check_PROGRAMS += t/faulty/farcached t/faulty/farnode t/faulty/container_vandal t/faulty/pointer_vandal
 t_faulty_fence_SOURCES = $(t_unit_daemon_fence_SOURCES)
 t_faulty_fence_CPPFLAGS = $(faulty_cppflags)
 t_faulty_fence_LDADD = $(faulty_ldadd)
+t_faulty_fence_homes_SOURCES = $(t_unit_daemon_fence_homes_SOURCES)
+t_faulty_fence_homes_CPPFLAGS = $(faulty_cppflags)
+t_faulty_fence_homes_LDADD = $(faulty_ldadd)
 t_faulty_node_safety_SOURCES = $(t_unit_node_safety_SOURCES)
 t_faulty_node_safety_CPPFLAGS = $(faulty_cppflags)
 t_faulty_node_safety_LDADD = $(faulty_ldadd)

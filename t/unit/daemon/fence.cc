@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The states of the rejoin fence (S19), as workers see them step by step. A test is the nodes and the links.
+// The states of the rejoin fence (S19), as workers see them step by step. A test is the nodes and the links. fence_homes.cc has
+// those of nodes that DNS finds (F9).
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -399,100 +400,6 @@ void idle() {
     tap::ok(one.a == FenceState::out && one.again_at_ns >= w.now_ns + 500 * ms, "nor one that other workers have the links to");
 }
 
-// A node at another address (F9): a connection shows whether its process is the same.
-void another_address() {
-    for (const bool same : {true, false}) {
-        const std::string title = same ? "the same process: " : "another process: ";
-        World w;
-        Worker one{w, 0}, two{w, 1};
-        one.failover = two.failover = false;
-        one.incarnation = two.incarnation = 7;
-        tap::ok(w.fences.met(w.a, 7, /* in_place= */ false), title + "the first connection needs no check");
-        one.attend();
-        two.attend();
-        w.fences.renew(w.a);
-        tap::is(one.attend(), "joining", title + "its address has gone: requests wait");
-        two.attend();
-        one.attend();
-        tap::ok(one.a == FenceState::joining && one.at_a.what == What::none, title + "the former connections do not count");
-        one.renewal = two.renewal = 1;
-        one.up = two.up = false;
-        one.attend();
-        two.attend();
-        tap::ok(!w.fences.met(w.a, same ? 7 : 8, /* in_place= */ false), title + "requests wait for the check");
-        one.incarnation = same ? 7 : 8;
-        one.connect();
-        if (same) {
-            tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, title + "it is used as it is");
-            two.connect();
-            tap::ok(two.a == FenceState::in_use, title + "by all workers");
-            continue;
-        }
-        const bool deletes = one.at_a.what == What::moved && one.at_a.kept->nothing;
-        tap::ok(one.a == FenceState::joining && deletes, title + "it keeps nothing");
-        two.incarnation = 8;
-        tap::is(two.connect(), "joining", title + "other workers wait for that");
-        one.acknowledge(/* done= */ false);
-        w.wait();
-        one.attend();
-        tap::ok(one.a == FenceState::joining && one.at_a.what == What::moved, title + "until it is done");
-        one.acknowledge();
-        two.attend();
-        tap::ok(one.attend() == "in_use" && two.attend() == "in_use", title + "then it is used");
-        tap::ok(w.fences.met(w.a, 9, /* in_place= */ true), title + "when it restarts there, no check is needed");
-        one.incarnation = 9;
-        tap::ok(one.attend() == "in_use" && one.at_a.what == What::none, title + "as of a static list");
-    }
-}
-
-void two_processes() {
-    World w;
-    Worker one{w, 0}, two{w, 1};
-    one.failover = two.failover = false;
-    one.incarnation = 7;
-    w.fences.met(w.a, 7, /* in_place= */ false);
-    two.up = false;
-    one.attend();
-    two.attend();
-    w.fences.check(w.a);
-    two.incarnation = 8;
-    two.connect();
-    one.attend();
-    if (two.at_a.what != What::none) two.acknowledge();
-    for (int i = 0; i < 3; i++) {
-        w.wait();
-        one.attend();
-        two.attend();
-    }
-    tap::ok(one.a == FenceState::joining && two.a == FenceState::joining, "two processes at once: neither is used");
-    one.lose();
-    tap::is(two.attend(), "in_use", "until one has gone");
-    one.incarnation = 8;
-    one.connect();
-    tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, "the other one has deleted its items");
-}
-
-// A check while the node is out of use: the deletes of the fence come, too.
-void another_address_while_out() {
-    World w;
-    Worker one{w, 0};
-    one.incarnation = 7;
-    w.fences.met(w.a, 7, /* in_place= */ false);
-    tap::is(one.lose(), "out", "a node is out of use");
-    w.divert("k");
-    w.fences.renew(w.a);
-    one.renewal = 1;
-    one.incarnation = 8;
-    one.connect();
-    tap::ok(one.a == FenceState::out && one.at_a.what == What::moved, "another process answers: all items are deleted first");
-    one.acknowledge();
-    one.attend();
-    tap::ok(one.a == FenceState::out && one.at_a.what == What::stale, "and keys that were changed elsewhere");
-    one.acknowledge();
-    one.attend();
-    tap::ok(one.a == FenceState::in_use, "then it is used");
-}
-
 // With a rule that FARCACHED_BREAK names, for t/faulty/broken_rules.py.
 int run_broken() {
     World w;
@@ -500,17 +407,7 @@ int run_broken() {
     one.lose();
     w.divert("k");
     one.connect();
-    World other;
-    Worker two{other, 0};
-    two.incarnation = 7;
-    other.fences.met(other.a, 7, /* in_place= */ false);
-    two.attend();
-    other.fences.renew(other.a);
-    two.renewal = 1;
-    two.incarnation = 8;
-    two.attend();
-    const auto is_used = [](const Worker& worker) { return worker.a == FenceState::in_use && worker.at_a.what == What::none; };
-    tap::ok(is_used(one) || is_used(two), "a node that is used with an old item is caught");
+    tap::ok(one.a == FenceState::in_use && one.at_a.what == What::none, "a node that is used with an old item is caught");
     return tap::done();
 }
 
@@ -531,8 +428,5 @@ int main() {
     refuses();
     marks();
     idle();
-    another_address();
-    two_processes();
-    another_address_while_out();
     return tap::done();
 }

@@ -46,8 +46,12 @@ struct Worker {
     bool up_b = true, drained_b = false;
     uint64_t incarnation = 0, renewal = 0;  // of the link to a
     uint64_t again_at_ns = 0;
+    bool held = false;       // a connection came up since it attended
+    bool elsewhere = false;
+    bool counts = false;     // its link, as it is up
 
     std::string_view attend() {
+        held = false;
         const bool drained = world.drained;
         Fences::Seen seen[2] = {{.fence = &world.a, .owns_link = true, .up = up, .down = down, .busy = busy, .drained = drained,
                                  .incarnation = incarnation, .renewal = renewal},
@@ -56,6 +60,8 @@ struct Worker {
         changed = attended.changed;
         unsettled = attended.unsettled;
         again_at_ns = attended.again_at_ns;
+        elsewhere = seen[0].elsewhere;
+        counts = seen[0].up;
         a = seen[0].state;
         b = seen[1].state;
         guests_at_b = seen[1].takes_guests;
@@ -73,6 +79,20 @@ struct Worker {
         down = false;
         return attend();
     }
+    // Of a node that DNS finds: its link to a comes up. It attends later.
+    void come_up(uint64_t process, uint64_t at) {
+        world.fences.met(world.a, number, at);
+        incarnation = process;
+        up = held = true;
+        down = false;
+    }
+    // Its link ends, which it shows when it attends.
+    void end() {
+        up = held = false;
+        down = true;
+    }
+    // Do requests go to a?
+    bool uses() const { return up && !held && a == FenceState::in_use; }
     size_t acknowledge(bool done = true) {
         const size_t keys = at_a.keys.size();
         world.fences.killed(world.a, std::exchange(at_a, Kill()), done, world.now_ns);

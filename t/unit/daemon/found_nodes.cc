@@ -91,8 +91,7 @@ void address_goes() {
     places.at({there});
     tap::ok(identity(places) == node && places.desk.links->peers().choose("k") != link,
             "its address has gone: the node is the same, its connection is renewed");
-    tap::is(places.shown().fence.state == daemon::FenceState::joining, true, "requests wait");
-    tap::is(places.desk.get("k"), daemon::SubmitResult::crowded, "as this one");
+    tap::is(places.desk.get("k"), daemon::SubmitResult::crowded, "requests wait");
     tap::is(places.answer(), "miss ", "another process deletes its items first");
     tap::ok(places.until_used() && places.shown().incarnation == 8, "and is used then");
     places.set("k", "w");
@@ -120,6 +119,25 @@ void tries_the_next_address() {
     tap::ok(places.until_used() && places.set("k", "w") == "stored ", "and is used");
 }
 
+// A connection comes up within a tick; the worker attends at its end.
+void waits_for_the_worker() {
+    Places places;
+    places.at({here});
+    const auto comes_up = [&] {
+        for (int i = 0; i < 5000; i++) {
+            places.desk.begin_tick();
+            if (places.shown().links_up == 1) return true;
+            places.desk.links->end_tick();
+        }
+        return false;
+    };
+    tap::ok(comes_up(), "a connection comes up");
+    tap::is(places.desk.get("k"), daemon::SubmitResult::crowded, "a get waits until the worker attends");
+    tap::is(places.desk.ask(protocol::FlushOp()), daemon::SubmitResult::crowded, "so does a flush");
+    tap::is(places.desk.answers(), "miss answered ", "then they are answered");
+    tap::is(places.set("k", "v"), "stored ", "later ones go at once");
+}
+
 struct NoEvents final : fabric::ChannelEvents {
     void connected() override {}
     size_t received(std::string_view) override { return 0; }
@@ -127,26 +145,142 @@ struct NoEvents final : fabric::ChannelEvents {
     void ended(fabric::ChannelEnd, const std::string&) override {}
 };
 
+// A node without links; a test is its workers.
+struct Found {
+    conf::ProxySettings settings;
+    std::unique_ptr<daemon::Nodes> nodes;
+    std::shared_ptr<daemon::OneNode> one;
+
+    explicit Found(const std::vector<std::string>& addresses) {
+        conf::NodeSpec spec;
+        spec.name = "a";
+        spec.channel = conf::NodeChannel::tcp;
+        spec.host = "node.test";
+        spec.port = 1;
+        spec.addresses = addresses;
+        settings.nodes = {spec};
+        auto made = daemon::Nodes::make(settings, {});
+        nodes = std::get<std::unique_ptr<daemon::Nodes>>(std::move(made));
+        one = nodes->set()->members[0].one;
+    }
+    void at(const std::vector<std::string>& addresses) {
+        settings.nodes[0].addresses = addresses;
+        auto prepared = nodes->prepare(settings);
+        nodes->use(std::get<std::shared_ptr<const daemon::NodeSet>>(std::move(prepared)));
+    }
+    uint64_t renewal() const { return nodes->set()->members[0].renewal; }
+    daemon::FenceState state() const { return nodes->all()[0].fence.state; }
+};
+
+struct Party {
+    Found& found;
+    uint32_t number;
+    NoEvents events = {};
+    proxy::NodeLink::MakeChannel make = found.nodes->maker(found.one, {}, {}, nullptr, number);
+    std::unique_ptr<fabric::Channel> channel = nullptr;
+    bool up = false;
+    uint64_t incarnation = 0, renewal = found.renewal();
+
+    // Where it leads.
+    std::string attempt() {
+        channel = std::get<std::unique_ptr<fabric::Channel>>(make(events));
+        const std::string name = channel->describe();  // ends with the host and the port
+        const size_t end = name.rfind(':'), before = name.rfind(':', end - 1);
+        return name.substr(before + 1, end - before - 1);
+    }
+    void come_up(uint64_t process) {
+        protocol::Welcome welcome;
+        welcome.version = protocol::protocol_version;
+        welcome.incarnation = incarnation = process;
+        found.nodes->came_up(*found.one, welcome, number);
+        up = true;
+    }
+    void end() {
+        channel = nullptr;
+        found.nodes->lost_channel(*found.one, number);
+        if (std::exchange(up, false)) found.nodes->went_down(*found.one, {.was_up = true, .reason = "the test ends it"});
+    }
+    void take() {
+        end();
+        renewal = found.renewal();
+        make = found.nodes->maker(found.one, {}, {}, nullptr, number);
+    }
+    // True: it is another process than home.
+    bool attend() {
+        daemon::Fences::Seen seen[] = {
+            {.fence = &found.one->fence, .owns_link = true, .up = up, .incarnation = incarnation, .renewal = renewal}};
+        found.nodes->fences().attend(number, seen, /* failover= */ false, /* now_ns= */ 1);
+        return seen[0].elsewhere;
+    }
+};
+
 // Two workers' attempts at different addresses are under way when both succeed.
 void two_farnodes() {
-    const Server first;
-    conf::ProxySettings settings;
-    settings.nodes = {Desk::spec_of("a", first)};
-    settings.nodes[0].addresses = {here, there};
-    auto made = daemon::Nodes::make(settings, {});
-    daemon::Nodes& nodes = *std::get<std::unique_ptr<daemon::Nodes>>(made);
-    const std::shared_ptr<daemon::OneNode> one = nodes.set()->members[0].one;
-    NoEvents events;
-    const auto attempt = nodes.maker(one, {}, {}, nullptr, 0), other = nodes.maker(one, {}, {}, nullptr, 1);
-    const auto at_first = attempt(events), other_at_first = other(events), other_at_second = other(events);
-    protocol::Welcome welcome;
-    welcome.version = protocol::protocol_version;
-    welcome.incarnation = 7;
-    tap::ok(nodes.came_up(*one, welcome, 0), "a worker is connected");
-    tap::is(nodes.all()[0].fence.state == daemon::FenceState::in_use, true, "to a node in use");
-    welcome.incarnation = 8;
-    tap::ok(!nodes.came_up(*one, welcome, 1), "another worker is connected to another process at the next address");
-    tap::is(nodes.all()[0].fence.state == daemon::FenceState::joining, true, "the node is not used");
+    Found found({here, there});
+    Party one{found, 0}, two{found, 1};
+    one.attend();
+    two.attend();
+    tap::ok(one.attempt() == here && two.attempt() == here && two.attempt() == there, "attempts rotate while none is up");
+    one.come_up(7);
+    one.attend();
+    two.come_up(8);
+    tap::ok(two.attend() && !one.attend(), "another worker is connected to another process at the next address");
+    tap::is(found.state() == daemon::FenceState::joining, true, "the node is not used");
+    two.end();
+    two.attend();
+    one.attend();
+    tap::is(found.state() == daemon::FenceState::in_use, true, "the other connection ends: the node is used");
+    tap::ok(two.attempt() == here && two.attempt() == here, "the next attempts lead to the process in use");
+    two.come_up(7);
+    tap::ok(!two.attend(), "which answers");
+}
+
+void prefers_the_address_in_use() {
+    Found found({here, nowhere});
+    Party one{found, 0}, two{found, 1};
+    one.attempt();
+    two.attempt();
+    two.attempt();
+    one.come_up(7);
+    one.attend();
+    two.come_up(7);
+    tap::ok(!two.attend() && !one.attend(), "one process at two addresses");
+    const uint64_t renewal = found.renewal();
+    found.at({there, here});
+    tap::ok(found.renewal() != renewal, "one of the two goes: all connections are renewed");
+    for (Party* party : {&one, &two}) {
+        party->take();
+        party->attend();
+    }
+    tap::is(one.attempt(), here, "the next one leads to the address that stays");
+    tap::is(found.one->address, "", "addresses that DNS finds are no part of the node");
+}
+
+void attempts_at_an_address_that_has_gone() {
+    Found found({here, there});
+    Party one{found, 0}, two{found, 1};
+    one.attempt();
+    two.attempt();
+    two.attempt();
+    one.come_up(7);
+    one.attend();
+    two.end();
+    two.attend();
+    const uint64_t renewal = found.renewal();
+    found.at({here});
+    tap::is(found.renewal(), renewal, "an attempt at an address has failed: when that goes the connections stay");
+    found.at({here, there});
+    Party three{found, 2};
+    one.end();
+    one.attend();
+    tap::ok(one.attempt() == here && three.attempt() == here && three.attempt() == there, "an attempt is under way there");
+    one.come_up(7);
+    one.attend();
+    found.at({here});
+    tap::ok(found.renewal() != renewal, "when the address goes all connections are renewed");
+    three.come_up(8);
+    tap::ok(!three.attend() && found.nodes->fences().home_address(found.one->fence).is_up,
+            "the attempt succeeds: the process there does not count");
 }
 
 }  // namespace
@@ -155,6 +289,9 @@ int main() {
     address_stays();
     address_goes();
     tries_the_next_address();
+    waits_for_the_worker();
     two_farnodes();
+    prefers_the_address_in_use();
+    attempts_at_an_address_that_has_gone();
     return tap::done();
 }
