@@ -71,6 +71,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/engine.h \
 	daemon/engine/fencer.cc \
 	daemon/engine/fencer.h \
+	daemon/engine/followed_fence.h \
 	daemon/engine/hot_reads.h \
 	daemon/engine/leaving_peers.cc \
 	daemon/engine/leaving_peers.h \
@@ -149,11 +150,22 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/former_places.h \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
+	daemon/remote/host_socket.h \
 	daemon/remote/moved_keys.cc \
+	daemon/remote/link_sums.h \
 	daemon/remote/moved_keys.h \
+	daemon/remote/node_addresses.cc \
+	daemon/remote/node_addresses.h \
 	daemon/remote/node_channels.cc \
+	daemon/remote/node_channels.h \
+	daemon/remote/node_log.cc \
+	daemon/remote/node_log.h \
+	daemon/remote/node_pointers.cc \
+	daemon/remote/node_pointers.h \
+	daemon/remote/node_set.h \
 	daemon/remote/nodes.cc \
 	daemon/remote/nodes.h \
+	daemon/remote/one_node.h \
 	daemon/session/datagrams.cc \
 	daemon/session/datagrams.h \
 	daemon/session/event_io.cc \

@@ -61,7 +61,7 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
         Fences::Seen& seen = seen_.emplace_back();
         seen.fence = &peer->node().fence;
         seen.owns_link = peer->own() != nullptr;
-        seen.up = seen.owns_link && peer->started() && peer->own()->up();
+        seen.up = seen.owns_link && peer->started() && peer->own()->state() == proxy::LinkState::up;
         seen.down = seen.owns_link && !peer->own()->reachable();
         const auto is_before = [&](const auto& other) {
             return other->shared_node() == peer->shared_node() && !other->has_answered();
@@ -79,9 +79,8 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
     out_ = false;
     for (size_t i = 0; i < seen_.size(); i++) {
         out_ |= seen_[i].state == FenceState::out;
-        peers[i]->follow(seen_[i].state, seen_[i].takes_guests, seen_[i].deletes, seen_[i].lost);
-        if (peers[i]->follow_process(seen_[i].elsewhere, shared_.now())) shared_.nodes.two_processes(peers[i]->node());
-        if (seen_[i].rejoined) shared_.nodes.rejoined(peers[i]->node());
+        peers[i]->follow(seen_[i]);
+        if (seen_[i].rejoined) shared_.nodes.log().rejoined(peers[i]->node(), shared_.nodes.fences().shown(*seen_[i].fence));
         if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, epoch_now(set.epoch));
     }
     follow_moving(peers);
@@ -176,7 +175,7 @@ void Fencer::one_ended(proxy::Ticket ticket, bool done) noexcept {
     work.done = work.done && done;
     if (--work.unanswered != 0) return;
     const bool first = work.kill.kept != nullptr && work.kill.kept->first;  // the node is used all the same
-    if (!work.done && !first) shared_.nodes.fence_failed(*work.node);
+    if (!work.done && !first) shared_.nodes.log().fence_failed(*work.node);
     fences().killed(work.node->fence, std::move(work.kill), work.done, shared_.now());
     works_.erase(at);
     if (first) wake_others();

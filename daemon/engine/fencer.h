@@ -74,7 +74,7 @@ class Fencer final : private proxy::ReplySink {
     // Do keys move (F7)?
     bool anything_moves() const { return moves_; }
     // Is a request for a key of `own`, chosen for `peer`, diverted?
-    static bool is_diverted(const LinkPeer& own, const LinkPeer& peer) { return &own != &peer && own.is_out(); }
+    static bool is_diverted(const LinkPeer& own, const LinkPeer& peer) { return &own != &peer && own.fence().is_out(); }
     // Asks the gutter. Records a mutation, and caps its expiry. Throws std::bad_alloc.
     template <class Op>
     SubmitResult ask_gutter(LinkPeer& own, LinkPeer& gutter, Op& op, proxy::AskOptions options, uint32_t ttl_s);

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <utility>
 #include <variant>
 
 #include "base/check.h"
 #include "daemon/engine/borrowed_link.h"
+#include "daemon/engine/followed_fence.h"
 #include "daemon/engine/link_shared.h"
 #include "daemon/engine/own_link.h"
 #include "daemon/engine/reply_queue.h"
@@ -22,8 +22,6 @@ namespace farcached::daemon {
 
 class LinkPeer {
   public:
-    static constexpr uint64_t two_processes_ns = 100'000'000;  // until the log has it
-
     LinkPeer(LinkShared& shared, std::shared_ptr<OneNode> node, const NodeOptions& options)
         : shared_(shared), node_(std::move(node)), link_(make_link(shared, *this, options)) {}
     LinkPeer(const LinkPeer&) = delete;
@@ -49,8 +47,7 @@ class LinkPeer {
     // Instead of after its last reply: an own link to a node that DNS finds, without a connection, or not in use. Another process
     // may answer there, and a leaving link shows it to no other worker (Fences, F9).
     bool leaves_at_once() const {
-        const bool is_used = fence_ == FenceState::in_use || fence_ == FenceState::moving;
-        return own() != nullptr && node_->is_found && !(is_used && own()->is_connected());
+        return own() != nullptr && node_->is_found && !(fence_.is_used() && is_connected(own()->state()));
     }
     bool leaves() const { return leaves_by_ns_ != UINT64_MAX; }
     // In the set's order, from when it is in use.
@@ -59,45 +56,23 @@ class LinkPeer {
         if (own() != nullptr) own()->publish();
     }
     uint32_t place() const { return place_; }
-    // Its node's state of the rejoin fence, as this worker follows it. takes_guests: of diverted keys.
-    // deletes, lost: as in Fences::Seen.
-    void follow(FenceState fence, bool takes_guests, bool deletes, bool lost) {
-        takes_guests_ = takes_guests;
-        moves_ = (deletes && !lost) || fence == FenceState::moving;
-        loses_moved_ = deletes && lost;
-        if (fence == fence_) return;
-        fence_ = fence;
-        if (own() != nullptr) own()->follow(fence);
+    const FollowedFence& fence() const { return fence_; }
+    void follow(const Fences::Seen& seen) {
+        if (fence_.follow(seen) && own() != nullptr) own()->follow(fence_.state());
+        if (fence_.report_two_processes(shared_.now())) shared_.nodes.log().two_processes(*node_);
     }
-    // The own link has come up, to a process that this worker has not shown to the others yet. Requests of keys wait until the next
-    // follow(): at the end of this tick (Fences, F9).
+    // The own link has come up (FollowedFence).
     void hold() {
-        is_elsewhere_ = true;
-        if (fence_ != FenceState::in_use && fence_ != FenceState::moving) return;
-        fence_ = FenceState::joining;
-        own()->follow(fence_);
+        if (fence_.hold()) own()->follow(fence_.state());
     }
-    // Fences::Seen::elsewhere. True: it has been so for two_processes_ns.
-    bool follow_process(bool elsewhere, uint64_t now_ns) {
-        is_elsewhere_ = elsewhere;
-        if (!elsewhere) elsewhere_until_ns_ = 0;
-        if (!elsewhere || now_ns < elsewhere_until_ns_) return false;
-        return std::exchange(elsewhere_until_ns_, elsewhere_until_ns_ == 0 ? now_ns + two_processes_ns : UINT64_MAX) != 0;
-    }
-    bool is_elsewhere() const { return is_elsewhere_; }
-    // Keys may be sent to it; while it is joining or moving, some requests wait there.
-    bool takes_keys() const { return fence_ != FenceState::leaving && fence_ != FenceState::out; }
     // It is connected, as far as this worker knows, and requests do not wait there.
-    bool answers() const { return fence_ == FenceState::in_use && (own() != nullptr ? own()->up() : borrowed().reachable()); }
+    bool answers() const {
+        const bool is_up = own() != nullptr ? own()->state() == proxy::LinkState::up : borrowed().reachable();
+        return is_up && fence_.state() == FenceState::in_use;
+    }
     // As OwnLink; not known of a borrowed link.
     bool is_quiet() const { return own() != nullptr && own()->is_quiet(); }
     bool replies() const { return answers() && !is_quiet(); }
-    // It deletes items of keys that moved away, or waits for workers that have the set before (F7).
-    bool moves() const { return moves_; }
-    // It may have such items, and has no connection.
-    bool loses_moved() const { return loses_moved_; }
-    bool is_out() const { return fence_ == FenceState::out; }
-    bool takes_guests() const { return takes_guests_; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
     uint64_t next_tick_ns();
     void tick(uint64_t now_ns);
@@ -136,11 +111,7 @@ class LinkPeer {
     uint32_t place_ = 0;
     bool started_ = false;     // false: the connection before it must end first (M6)
     bool is_touched_ = false;
-    bool takes_guests_ = true;
-    bool moves_ = false, loses_moved_ = false;
-    FenceState fence_ = FenceState::in_use;
-    bool is_elsewhere_ = false;
-    uint64_t elsewhere_until_ns_ = 0;  // then it is reported; 0: it is not elsewhere; UINT64_MAX: it was reported
+    FollowedFence fence_;
     uint64_t leaves_by_ns_ = UINT64_MAX;
     Link link_;
 };

@@ -30,8 +30,8 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
                       peer_.touch();
                       with_memory([&] { link_.ready(shared_.now()); });
                   }),
-      link_(shared.nodes.link_config(*node_, options, shared.number),
-            {shared.nodes.maker(node_, {{shared.landing.data(), shared.landing.size()},
+      link_(shared.nodes.channels().link_config(*node_, options, shared.number),
+            {shared.nodes.channels().maker(node_, {{shared.landing.data(), shared.landing.size()},
                                         {shared.lending.data(), shared.lending.size()}},
                                options.rpc, &shortcut_, shared.number),
              boottime_ns, *this, shared.nodes.pointer_table(), &shared.landing, &shared.lending, &shortcut_}),
@@ -43,7 +43,7 @@ OwnLink::OwnLink(LinkShared& shared, LinkPeer& peer, const NodeOptions& options)
 }
 
 OwnLink::~OwnLink() {
-    over_shortcut_.reset();
+    over_socket_.reset();
     std::erase(shared_.own_links, this);
     shared_.nodes.remove(node_, link_.counters(), was_up_);
 }
@@ -75,12 +75,12 @@ void OwnLink::tick(uint64_t now_ns) {
 
 void OwnLink::publish() {
     using State = LentLink::State;
-    if (!peer_.leaves()) show(link_.up() ? State::up : starting_ ? State::starting : State::down);
+    if (!peer_.leaves()) node_->lent[shared_.number].show(link_.up() ? State::up : starting_ ? State::starting : State::down);
 }
 
 PostponedRequests::List OwnLink::withdraw() noexcept {
-    show(LentLink::State::starting);
-    return postponed_.withdraw(/* all= */ node_->is_found && !is_connected());  // requests without a key stay
+    node_->lent[shared_.number].show(LentLink::State::starting);
+    return postponed_.withdraw(/* all= */ node_->is_found && !is_connected(link_.state()));  // requests without a key stay
 }
 
 void OwnLink::follow(FenceState next) {
@@ -113,10 +113,7 @@ void OwnLink::came_up() {
     shared_.links_changed = true;
     shared_.nodes.came_up(*node_, link_.welcome(), shared_.number);
     if (node_->is_found) peer_.hold();
-    if (shortcut_.taken) {
-        shared_.nodes.shortcut_up(*node_);
-        over_shortcut_.emplace(*node_);
-    }
+    if (shortcut_.taken) over_socket_.emplace(node_->socket);
     mapped_.map(reads_mapped_ ? link_.mapped_region() : nullptr);
     publish();
 }
@@ -124,7 +121,7 @@ void OwnLink::came_up() {
 void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
     starting_ = false;
     postponed_.retry();
-    over_shortcut_.reset();
+    over_socket_.reset();
     const uint64_t now_ns = shared_.now(), retry_ns = link_.next_tick_ns();
     const bool tries = retry_ns > now_ns && retry_ns != UINT64_MAX;
     const uint64_t retry_s = tries ? (retry_ns - now_ns + 999'999'999) / 1'000'000'000 : 0;
@@ -135,7 +132,7 @@ void OwnLink::went_down(proxy::LinkDown why, const std::string& text) noexcept {
 }
 
 void OwnLink::read_failed(std::string_view key, bool by_index, std::string_view why) {
-    shared_.nodes.read_failed(*node_, key, by_index, why);
+    shared_.nodes.log().read_failed(*node_, key, by_index, why);
 }
 
 bool OwnLink::reads_from(uint64_t incarnation) const {
@@ -171,7 +168,7 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         return SubmitResult::later;
     };
     // A flush of another process would leave the items of the node's own one.
-    const bool is_astray = std::is_same_v<Op, protocol::FlushOp> && peer_.is_elsewhere();
+    const bool is_astray = std::is_same_v<Op, protocol::FlushOp> && peer_.fence().is_elsewhere();
     if (is_astray && !postponed_.holds()) return fails(proxy::AskFailure::node_down);
     try {
         constexpr bool has_key = requires { op.key; };

@@ -23,24 +23,16 @@
 
 namespace farcached::daemon {
 
+// Up, or the last replies arrive.
+constexpr bool is_connected(proxy::LinkState state) {
+    return state == proxy::LinkState::up || state == proxy::LinkState::leaving;
+}
+
 // A link's requests wait for these.
 enum class Awaited : uint8_t {
     anything,
     reads,            // READs alone
     reads_elsewhere,  // READs of other links alone
-};
-
-// OverShortcut: a connection over a node's socket on this host. It ends the count in OneNode::links_shm that Nodes::shortcut_up()
-// began.
-class OverShortcut {
-  public:
-    explicit OverShortcut(OneNode& node) : node_(node) {}  // which outlives this
-    ~OverShortcut() { node_.links_shm.fetch_sub(1, std::memory_order_relaxed); }
-    OverShortcut(const OverShortcut&) = delete;
-    OverShortcut& operator=(const OverShortcut&) = delete;
-
-  private:
-    OneNode& node_;
 };
 
 class OwnLink final : private proxy::LinkEvents {
@@ -57,14 +49,10 @@ class OwnLink final : private proxy::LinkEvents {
     void stop();
     // Up, or its first attempt to connect has not ended (M3).
     bool reachable() const { return link_.up() || starting_; }
-    bool up() const { return link_.up(); }
+    proxy::LinkState state() const { return link_.state(); }
     // The node owes replies, and has sent nothing for a quarter of the request timeout: perhaps it stands still.
     bool is_quiet() const { return link_.quiet_ns(shared_.now()) > quiet_ns_; }
-    // Up, or the last replies arrive.
-    bool is_connected() const {
-        return link_.state() == proxy::LinkState::up || link_.state() == proxy::LinkState::leaving;
-    }
-    // While up().
+    // While up.
     const protocol::Welcome& welcome() const { return link_.welcome(); }
     // Requests that borrowers chose it for.
     bool takes_letters() const {
@@ -119,7 +107,7 @@ class OwnLink final : private proxy::LinkEvents {
 
     void watch(int fd) override { descriptor_.watch(fd); }
     void unwatch(int) override {
-        if (node_->is_found) shared_.nodes.lost_channel(*node_, shared_.number);
+        if (node_->is_found) node_->addresses.ended(shared_.number);
         mapped_.map(nullptr);  // the channel unmaps it next
         descriptor_.unwatch();
     }
@@ -127,12 +115,11 @@ class OwnLink final : private proxy::LinkEvents {
     void went_down(proxy::LinkDown why, const std::string& text) noexcept override;
     void knows_newer_list(uint64_t epoch) override { shared_.nodes.list_is_old(epoch); }
     void room() override { postponed_.retry(); }
-    void shortcut_failed(const std::string& why) noexcept override { shared_.nodes.shortcut_failed(*node_, why); }
+    void shortcut_failed(const std::string& why) noexcept override { shared_.nodes.channels().shortcut_failed(*node_, why); }
     void read_failed(std::string_view key, bool by_index, std::string_view why) override;
     proxy::Requests* find_node(uint64_t incarnation) override;
     void elsewhere_ended() noexcept override;
 
-    void show(LentLink::State state) { node_->lent[shared_.number].state.store(state, std::memory_order_relaxed); }
     // Runs `body`. If memory runs out, the connection ends: false.
     template <class Do>
     bool with_memory(Do&& body) noexcept;
@@ -145,7 +132,7 @@ class OwnLink final : private proxy::LinkEvents {
     bool starting_ = true;  // neither up nor failed so far (M3)
     bool was_up_ = false;
     proxy::Shortcut shortcut_;  // to the memory of a node in etcd on this host
-    std::optional<OverShortcut> over_shortcut_;  // while up
+    std::optional<HostSocket::Connection> over_socket_;  // while up
     AwaitedDescriptor descriptor_;               // the connection's
     proxy::NodeLink link_;
     MappedMemory mapped_;  // if reads of its memory are on

@@ -24,7 +24,7 @@ LinkPeer* PeerSet::find(const std::shared_ptr<OneNode>& node) {
 // A drained node is used until its fence takes it out of use, if it does.
 LinkPeer* PeerSet::usable(size_t place) {
     LinkPeer& peer = *peers_[place];
-    if (!peer.reachable() || !peer.takes_keys()) return nullptr;
+    if (!peer.reachable() || !peer.fence().takes_keys()) return nullptr;
     if (!peer.node().drained.load(std::memory_order_relaxed)) [[likely]] return &peer;
     return set_->options.failover && set_->placement->size() > 1 ? &peer : nullptr;
 }
@@ -46,8 +46,8 @@ LinkPeer* PeerSet::choose_elsewhere(uint32_t spot) {
     const proxy::Placement& placement = *set_->placement;
     for (uint32_t i = 0; i < placement.size(); i++) {
         const uint32_t place = placement.walk(spot, i);
-        if (peers_[place]->is_out()) continue;
-        return i == 0 || peers_[place]->takes_guests() ? usable(place) : nullptr;
+        if (peers_[place]->fence().is_out()) continue;
+        return i == 0 || peers_[place]->fence().takes_guests() ? usable(place) : nullptr;
     }
     return nullptr;
 }
@@ -90,14 +90,15 @@ bool PeerSet::any_moved_from(std::string_view key, bool changes, Is&& is) const 
 bool PeerSet::waits_to_move(std::string_view key, bool changes) const {
     if (changes && has_copies()) return copies_wait_to_move(key, changes);
     return any_moved_from(key, changes, [](const LinkPeer& own, const LinkPeer* former) {
-        return own.moves() || (former != nullptr && former->moves());
+        return own.fence().moves() || (former != nullptr && former->fence().moves());
     });
 }
 
 // Has the key's former home no connection, so that others may still use the key there (F7)?
 bool PeerSet::may_be_elsewhere(std::string_view key) const {
-    return any_moved_from(key, /* changes= */ false,
-                          [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
+    return any_moved_from(key, /* changes= */ false, [](const LinkPeer&, const LinkPeer* former) {
+        return former != nullptr && former->fence().loses_moved();
+    });
 }
 
 // Has the key other nodes than before, or in another order, and is one of all these as asked?
@@ -117,15 +118,16 @@ bool PeerSet::any_pair_moved_from(std::string_view key, bool changes, Is&& is) c
 }
 
 bool PeerSet::copies_wait_to_move(std::string_view key, bool changes) const {
-    return any_pair_moved_from(key, changes, [](const LinkPeer& peer) { return peer.moves(); });
+    return any_pair_moved_from(key, changes, [](const LinkPeer& peer) { return peer.fence().moves(); });
 }
 
 bool PeerSet::copies_may_be_elsewhere(std::string_view key) const {
     if (!fencer_.anything_moves() || !set_->options.copies) return false;
     if (has_copies())
-        return any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.loses_moved(); });
-    return any_moved_from(key, /* changes= */ true,
-                          [](const LinkPeer&, const LinkPeer* former) { return former != nullptr && former->loses_moved(); });
+        return any_pair_moved_from(key, /* changes= */ false, [](const LinkPeer& peer) { return peer.fence().loses_moved(); });
+    return any_moved_from(key, /* changes= */ true, [](const LinkPeer&, const LinkPeer* former) {
+        return former != nullptr && former->fence().loses_moved();
+    });
 }
 
 bool PeerSet::copies_move(std::string_view key) const {

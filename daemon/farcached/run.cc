@@ -276,7 +276,7 @@ std::vector<std::string> change(const Running& running, const conf::Settings& fr
                 " megabytes are outside the range reserved at the start; a restart applies them"};
 
     if (running.nodes != nullptr) {
-        const std::string refused = running.nodes->open_table(to.proxy, *set);  // before a worker takes the set
+        const std::string refused = running.nodes->pointers().open(to.proxy, *set);  // before a worker takes the set
         if (!refused.empty()) process::say(process::Level::warning, refused);
         running.nodes->use(std::move(set));
     }
@@ -382,8 +382,8 @@ void serve(process::Reloader& reloader, const conf::Settings& settings, Files& f
     AdminImpl admin(embedded.get(), server, watch, engine, shown);
 
     if (nodes != nullptr) {
-        nodes->tell(watch);
-        const std::string refused = nodes->open_table(settings.proxy);
+        nodes->log().use(watch);
+        const std::string refused = nodes->pointers().open(settings.proxy, *nodes->set());
         if (!refused.empty()) process::say(Level::warning, refused);
     }
 

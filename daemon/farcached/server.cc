@@ -208,7 +208,7 @@ ServerNumbers Server::numbers() const {
     numbers.read_buf_bytes = session_memory_.used();
     numbers.read_buf_bytes_max = session_memory_.limit();
     if (options_.worker.tls != nullptr) numbers.tls = {options_.worker.tls->age_s(), options_.worker.tls->expires_unix()};
-    if (nodes_ != nullptr) numbers.peer_certificate_expires = nodes_->peer_certificate_expires();
+    if (nodes_ != nullptr) numbers.peer_certificate_expires = nodes_->channels().peer_certificate_expires();
     std::lock_guard hold(lock_);
     numbers.connection_structures += sessions_.size();
     for (const Session* session : sessions_) {

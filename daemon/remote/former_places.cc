@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/remote/nodes.h"
+#include "daemon/remote/node_set.h"
 
 namespace farcached::daemon {
 

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/node_clock.h"
 #include "conf/addresses.h"
-#include "daemon/remote/nodes.h"
+#include "daemon/remote/node_set.h"
 #include "protocol/frame_request.h"
 #include "protocol/owned_keys.h"
 

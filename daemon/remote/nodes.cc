@@ -21,57 +21,18 @@ namespace {
 
 constexpr uint64_t ns_per_ms = 1'000'000, ns_per_s = 1'000'000'000;
 
-std::string this_host() {
-    char name[256] = "";
-    if (gethostname(name, sizeof name - 1) != 0) return "unknown";
-    return name;
-}
-
 conf::Problem problem(std::string text) { return {conf::exit_usage, std::move(text)}; }
-
-// Counters only, no gauges.
-template <template <class> class Cells>
-void add_counters(Cells<Counter>& to, const Cells<Counter>& from) {
-    each_cell(to, from, [](StatKind kind, Counter& sum, const Counter& cell) {
-        if (kind == StatKind::counter) sum.add(cell.get());
-    });
-}
-
-void add_link_counters(proxy::LinkCounters& to, const proxy::LinkCounters& from) {
-    add_counters<proxy::LinkCells>(to, from);
-    add_counters(to.channel, from.channel);
-    each_reason(to, from, [](Counter& sum, const Counter& cell) { sum.add(cell.get()); });
-}
-
-// After they were added to others.
-template <template <class> class Cells>
-void clear_counters(Cells<Counter>& cells) {
-    for (const auto& row : Cells<Counter>::rows()) row.of(cells).set(0);
-}
-
-void clear_link_counters(proxy::LinkCounters& counters) {
-    clear_counters<proxy::LinkCells>(counters);
-    clear_counters(counters.channel);
-    each_reason(counters, counters, [](Counter& cell, const Counter&) { cell.set(0); });
-}
 
 }  // namespace
 
-Nodes::Nodes()
-    : devices_(fabric::VerbsConfig(),
-               [](const std::string& text) { process::say(process::Level::warning, text); }) {}
+Nodes::Nodes(const conf::ProxySettings& settings, const conf::MemorySettings& memory, const PeerTrust& trust)
+    : item_bytes_max_(memory.item_bytes_max), cas_(memory.cas), channels_(fences_, log_, settings.shm_group, trust) {}
 
 Nodes::~Nodes() = default;
 
 Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemorySettings& memory,
                         const HostAddresses::LookUp& look_up, const PeerTrust& trust) {
-    std::unique_ptr<Nodes> nodes(new Nodes);
-    nodes->tls_ = trust.tls;
-    nodes->authenticates_ = trust.key != nullptr;
-    nodes->item_bytes_max_ = memory.item_bytes_max;
-    nodes->shm_group_ = settings.shm_group;
-    nodes->cas_ = memory.cas;
-    nodes->host_ = this_host();
+    std::unique_ptr<Nodes> nodes(new Nodes(settings, memory, trust));
     Prepared prepared = nodes->prepare(settings, look_up, trust.key);
     if (auto* problem = std::get_if<conf::Problem>(&prepared)) return std::move(*problem);
     nodes->use(std::get<std::shared_ptr<const NodeSet>>(std::move(prepared)));
@@ -80,23 +41,11 @@ Nodes::Made Nodes::make(const conf::ProxySettings& settings, const conf::MemoryS
 
 // ---- what is configured -------------------------------------------------------------------------------
 
-namespace {
-
-SharedFound found_of(const conf::NodeSpec& spec) {
-    if (spec.addresses.empty()) return nullptr;
-    return std::make_shared<const FoundAddresses>(FoundAddresses{
-        conf::addresses_of(spec), conf::address_of(spec), HostAddresses::of_literals(spec.addresses, spec.port)});
-}
-
-}  // namespace
-
 // Everything but the addresses of a host that is looked up.
 std::shared_ptr<OneNode> Nodes::make_one(const conf::NodeSpec& spec) {
-    auto one = std::make_shared<OneNode>();
+    auto one = std::make_shared<OneNode>(found_of(spec));
     one->number = next_number_++;
     one->name = spec.name;
-    one->found = found_of(spec);
-    one->is_found = one->found != nullptr;
     if (!one->is_found) one->address = conf::address_of(spec);
     one->channel = spec.channel;
     one->place = spec.channel == conf::NodeChannel::shm ? spec.path : spec.host;
@@ -240,52 +189,21 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         if (first[i] != nullptr) fences_.send_first(set->members[i].one->fence, std::move(first[i]));
     for (size_t i = 0; i < changes.size(); i++)
         fences_.list(set->members[i].one->fence, changes[i].joins, std::move(changes[i].kept), changes[i].joined);
-    for (const NodeSet::Member& member : set->members) {
+    for (NodeSet::Member& member : set->members) {
         OneNode& one = *member.one;
-        if (!same_socket(one.socket, member.socket)) one.told_unmapped = false;
-        one.socket = member.socket;
-        one.has_socket.store(one.socket != nullptr, std::memory_order_relaxed);
+        one.socket.use(member.socket);
+        if (member.found != nullptr) one.addresses.replace(member.found, fences_, one.fence);
+        member.renewal = fences_.renewal(one.fence);
     }
-    replace_addresses(*set);
     const std::shared_ptr<const NodeSet> before = std::exchange(set_, set);
     if (before == nullptr) return;
     std::erase_if(leaving_, [&](const std::shared_ptr<OneNode>& one) { return is_member(*one); });
     for (const NodeSet::Member& member : before->members) {
         if (is_member(*member.one)) continue;
         member.one->drained.store(false, std::memory_order_relaxed);  // for the case that it returns
-        add_link_counters(past_, member.one->past);
-        add_counters(past_local_, member.one->past_local);
-        clear_link_counters(member.one->past);
-        clear_counters(member.one->past_local);
-        if (!member.one->links.empty()) leaving_.push_back(member.one);
+        member.one->sums.move_past(past_);
+        if (member.one->sums.present() != 0) leaving_.push_back(member.one);
     }
-}
-
-std::string Nodes::open_table(const conf::ProxySettings& settings) { return open_table(settings, *set()); }
-
-std::string Nodes::open_table(const conf::ProxySettings& settings, const NodeSet& set) {
-    constexpr const char* table_refused = "\npointer table unavailable; GETs use RPC";
-    if (table_ != nullptr) return {};
-    bool readable = false;
-    for (const NodeSet::Member& member : set.members) {
-        if (member.one->channel == conf::NodeChannel::verbs) readable = true;
-        if (member.one->channel != conf::NodeChannel::shm && member.socket == nullptr) continue;
-        // For mapped memory the table is only for reports (proxy/report_board.h).
-        if (!set.options.local_read || set.options.report_mapped) readable = true;
-    }
-    if (!readable) return {};  // no use for it
-    auto host = proxy::TableHost::of_this_process();
-    if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message + table_refused;
-    proxy::TableOptions table;
-    table.name = proxy::table_name(settings.pointer_table_path, table.owner);
-    table.entries = settings.pointer_table_entries;
-    table.host = std::get<proxy::TableHost>(host);
-    table.seed = random_word();
-    auto opened = proxy::PointerTable::open(table);
-    if (auto* failure = std::get_if<proxy::TableFailure>(&opened)) return failure->message + table_refused;
-    table_ = std::get<std::unique_ptr<proxy::PointerTable>>(std::move(opened));
-    shown_table_.store(table_.get(), std::memory_order_release);
-    return {};
 }
 
 // ---- what links report ---------------------------------------------------------------------------------
@@ -298,87 +216,35 @@ void Nodes::came_up(OneNode& node, const protocol::Welcome& welcome, uint32_t wo
         fences_.restarted(node.fence);
         if (set_ != nullptr) refill(set_->options);
     }
-    if (node.is_found) note_address(node, worker);
+    if (node.is_found) node.addresses.connected(fences_, node.fence, worker);
     node.hash_seed = welcome.hash_seed;
     node.protocol_version = welcome.version;
     if (!protocol::reads_one_sided(welcome.version) && node.told_older != welcome.incarnation) {
         node.told_older = welcome.incarnation;
-        tell_if_memory([&] {
-            node.lines.say(process::Level::notice,
-                           "node " + node.name + " is of an older version (it speaks protocol version " +
-                               std::to_string(welcome.version) + ", this farcached " +
-                               std::to_string(protocol::protocol_version) +
-                               "): every GET is an RPC until its farnode is updated",
-                           {{"node", node.name}});
-        });
+        log_.is_older(node, welcome.version);
     }
     node.tried.store(true, std::memory_order_relaxed);
     const uint32_t before = node.links_up.fetch_add(1);
-    tell_event([&] { return backend_connected_line(place_of(node), before + 1); });
-    if (before != 0 || !node.told_down) return;
-    node.told_down = false;
-    tell_event([&] { return backend_good_line(place_of(node)); });
-    tell_if_memory([&] {
-        node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
-    });
+    log_.connected(node, before + 1);
+    if (before == 0 && std::exchange(node.told_down, false)) log_.is_good(node);
 }
 
-template <class Line>
-void Nodes::tell_event(Line&& line) const noexcept {
-    if (watched()) tell_if_memory([&] { watch_->proxy_event(line()); });
-}
-
-namespace {
-
-// Of a node that is down.
-std::string consequence(bool failover, uint64_t retry_s) {
-    const std::string keys = failover ? "its keys go to the next node" : "its keys miss and cannot be changed";
-    return "; " + keys + " until it is back; reconnecting in " + std::to_string(std::max<uint64_t>(retry_s, 1)) + " s";
-}
-
-}  // namespace
-
-void Nodes::went_down(OneNode& node, const Loss& loss) noexcept {
+void Nodes::went_down(OneNode& node, const LinkLoss& loss) noexcept {
     note_event("no connection to node", node.number);
     std::lock_guard hold(lock_);
     if (loss.was_up) node.links_up.fetch_sub(1);
     node.down_reason.clear();
-    tell_if_memory([&] { node.down_reason = loss.reason; });
+    try {
+        node.down_reason = loss.reason;
+    } catch (const std::bad_alloc&) {
+        process::lose_line();
+    }
     node.key_refused = loss.why == proxy::LinkDown::authentication;
     node.tried.store(true, std::memory_order_relaxed);
-    tell_event([&] { return backend_error_line(place_of(node), loss.why, loss.was_up, loss.requests, loss.reason); });
+    log_.lost(node, loss);
     if (node.links_up.load() != 0 || node.told_down || !is_member(node)) return;
     node.told_down = true;
-    tell_event([&] { return backend_bad_line(place_of(node), loss.retry_s); });
-    tell_if_memory([&] {
-        node.lines.say(process::Level::warning,
-                       "node " + node.name + " is down: " + std::string(loss.reason) +
-                           consequence(set_->options.failover, loss.retry_s),
-                       {{"node", node.name}, {"cause", proxy::link_down_name(loss.why)}});
-    });
-}
-
-void Nodes::rejoined(const OneNode& node) noexcept {
-    const FenceShown fence = fences_.shown(node.fence);
-    tell_if_memory([&] {
-        process::say(process::Level::notice,
-                     "node " + node.name + " is in use again; since the start " + std::to_string(fence.killed) +
-                         " old items were deleted, and it was flushed " + std::to_string(fence.flushes) + " times",
-                     {{"node", node.name}});
-    });
-}
-
-void Nodes::fence_failed(OneNode& node) noexcept {
-    tell_if_memory([&] {
-        node.lines.say(process::Level::warning,
-                       "node " + node.name +
-                           " did not acknowledge the deletes of old items; it is not used until it has; retrying",
-                       {{"node", node.name}});
-    });
-}
-
-void Nodes::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const {
-    tell_event([&] { return read_failed_line(place_of(node), why, by_index, key); });
+    log_.is_bad(node, loss, set_->options.failover);
 }
 
 bool Nodes::all_tried() const {
@@ -389,20 +255,15 @@ bool Nodes::all_tried() const {
 
 void Nodes::add(OneNode& node, const proxy::LinkCounters& link, const proxy::LocalGetCounters& local) {
     std::lock_guard hold(lock_);
-    node.links.push_back({&link, &local});
+    node.sums.add(link, local);
 }
 
 void Nodes::remove(const std::shared_ptr<OneNode>& node, const proxy::LinkCounters& link, bool was_up) {
     std::lock_guard hold(lock_);
     if (was_up) node->links_up.fetch_sub(1);
-    const auto at = std::find_if(node->links.begin(), node->links.end(),
-                                 [&](const OneNode::LinkCells& cells) { return cells.link == &link; });
-    CHECK(at != node->links.end());
     const bool stays = is_member(*node);
-    add_link_counters(stays ? node->past : past_, *at->link);
-    add_counters(stays ? node->past_local : past_local_, *at->local);
-    node->links.erase(at);
-    if (!stays && node->links.empty()) std::erase(leaving_, node);
+    node->sums.remove(link, stays ? node->sums : past_);
+    if (!stays && node->sums.present() == 0) std::erase(leaving_, node);
 }
 
 // ---- what is shown ------------------------------------------------------------------------------------
@@ -412,7 +273,7 @@ std::vector<NodeShown> Nodes::all() const {
     std::vector<NodeShown> all;
     for (const NodeSet::Member& member : set_->members) {
         all.push_back(shown_of(member));
-        all.back().ways = ways_of(set_->options, *member.one);
+        all.back().ways = pointers_.ways_of(set_->options, *member.one);
         if (set_->options.key == nullptr) continue;
         const char* const proof = all.back().links_up != 0 ? "" : member.one->key_refused ? ", refused" : ", unproved";
         all.back().key = set_->options.key->describe() + proof;
@@ -425,21 +286,22 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     NodeShown shown;
     shown.number = one.number;
     shown.name = one.name;
-    shown.address = one.found != nullptr ? one.found->text : one.address;
+    shown.address = member.found != nullptr ? member.found->text : one.address;
     shown.weight = member.weight;
     shown.zone = member.zone;
     shown.incarnation = one.incarnation.load(std::memory_order_relaxed);
     shown.protocol_version = one.protocol_version;
-    shown.links = uint32_t(one.links.size());
+    shown.links = uint32_t(one.sums.present());
     shown.links_up = one.links_up.load();
-    if (one.socket != nullptr) shown.links_shm = one.links_shm.load(std::memory_order_relaxed);
+    if (one.socket.is_there()) shown.links_shm = one.socket.links();
     shown.fence = fences_.shown(one.fence);
     const bool in_use = shown.fence.state == FenceState::in_use || shown.fence.state == FenceState::moving;
     shown.state = shown.links_up == 0 ? NodeState::down : in_use ? NodeState::up : NodeState::fenced;
     if (one.drained.load(std::memory_order_relaxed)) shown.state = NodeState::drained;
     shown.down_reason = one.down_reason;
     std::array<uint32_t, size_t(RpcMode::count) + 1> links{};
-    for (const OneNode::LinkCells& cells : one.links) links[size_t(RpcMode(cells.link->rpc))]++;
+    one.sums.visit_present(
+        [&](const proxy::LinkCounters& link, const proxy::LocalGetCounters&) { links[size_t(RpcMode(link.rpc))]++; });
     for (const RpcMode mode : {RpcMode::send, RpcMode::write, RpcMode::rfp}) {
         const uint32_t count = links[size_t(mode)];
         if (count == 0) continue;
@@ -449,26 +311,27 @@ NodeShown Nodes::shown_of(const NodeSet::Member& member) const {
     return shown;
 }
 
-void Nodes::visit_links(const OneNode& node, LinkVisit visit) {
-    for (const OneNode::LinkCells& cells : node.links) visit(*cells.link, *cells.local);
-}
-
 void Nodes::each_link(uint32_t number, LinkVisit visit) const {
     std::lock_guard hold(lock_);
     for (const NodeSet::Member& member : set_->members) {
         if (member.one->number != number) continue;
-        visit(member.one->past, member.one->past_local);
-        visit_links(*member.one, visit);
+        member.one->sums.visit_past(visit);
+        member.one->sums.visit_present(visit);
     }
 }
 
 void Nodes::each_past_link(LinkVisit visit) const {
     std::lock_guard hold(lock_);
-    visit(past_, past_local_);
-    for (const std::shared_ptr<OneNode>& one : leaving_) visit_links(*one, visit);
+    past_.visit_past(visit);
+    for (const std::shared_ptr<OneNode>& one : leaving_) one->sums.visit_present(visit);
 }
 
 // ---- stats route --------------------------------------------------------------------------------------
+
+NodePointers::Hashed Nodes::hash_of(const OneNode& node, std::string_view key) const {
+    std::lock_guard hold(lock_);
+    return {node.incarnation.load(std::memory_order_relaxed), hash_key(key, node.hash_seed)};
+}
 
 // As PeerSet::choose(), but a node is up if any worker has a connection.
 Route Nodes::route(std::string_view key) const {
@@ -497,54 +360,9 @@ Route Nodes::route(std::string_view key) const {
             continue;
         }
         route.asked = i;
-        find_pointer(now->options, *member.one, key, route);
+        pointers_.find(now->options, *member.one, hash_of(*member.one, key), route);
     }
     return route;
-}
-
-namespace {
-
-bool is_over_shm(const OneNode& node) {
-    return node.channel == conf::NodeChannel::shm || node.links_shm.load(std::memory_order_relaxed) != 0;
-}
-
-bool is_mapped(const NodeOptions& options, const OneNode& node) { return is_over_shm(node) && options.local_read; }
-
-}  // namespace
-
-// nullptr: GETs of its keys use no pointers.
-const proxy::PointerTable* Nodes::table_for(const NodeOptions& options, const OneNode& node) const {
-    return node.channel == conf::NodeChannel::tcp || is_mapped(options, node) ? nullptr : pointer_table();
-}
-
-std::string Nodes::ways_of(const NodeOptions& options, const OneNode& node) const {
-    const bool mapped = is_mapped(options, node), readable = node.channel != conf::NodeChannel::tcp || is_over_shm(node);
-    std::string ways = mapped ? "local, " : table_for(options, node) != nullptr ? "one_sided, " : "";
-    if (readable && !mapped && options.probe_index) ways += "index, ";
-    return ways + "two_sided";
-}
-
-void Nodes::find_pointer(const NodeOptions& options, const OneNode& node, std::string_view key, Route& route) const {
-    const proxy::PointerTable* table = table_for(options, node);
-    route.ways = ways_of(options, node);
-    if (table == nullptr) return;
-    uint64_t incarnation = 0, hash_seed = 0;
-    {
-        std::lock_guard hold(lock_);
-        incarnation = node.incarnation.load(std::memory_order_relaxed);
-        hash_seed = node.hash_seed;
-    }
-    const uint64_t now_ns = boottime_ns();
-    using Found = proxy::PointerTable::Found;
-    const proxy::PointerTable::Lookup found = table->find(hash_key(key, hash_seed), incarnation, now_ns);
-    if (found.found != Found::hit) {
-        route.pointer = found.found == Found::expired ? Route::Pointer::expired : Route::Pointer::none;
-        return;
-    }
-    route.pointer = Route::Pointer::valid;
-    route.pointer_shared = found.shared;
-    route.lease_left_ns = found.leased.valid_until_ns - now_ns;
-    route.target = found.leased.ptr;
 }
 
 bool Nodes::drain(std::string_view name, bool on) {
@@ -554,11 +372,7 @@ bool Nodes::drain(std::string_view name, bool on) {
         member.one->drained.store(on, std::memory_order_relaxed);
         fences_.change();
         if (wake_workers_) wake_workers_();  // an idle one takes part in the node's next state
-        tell_if_memory([&] {
-            process::say(process::Level::notice, "node " + member.one->name + (on ? " is drained" : " is in use again"),
-                         {{"node", member.one->name}});
-        });
-        tell_event([&] { return backend_drained_line(place_of(*member.one), on); });
+        log_.drained(*member.one, on);
         return true;
     }
     return false;

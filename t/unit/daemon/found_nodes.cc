@@ -176,7 +176,7 @@ struct Party {
     Found& found;
     uint32_t number;
     NoEvents events = {};
-    proxy::NodeLink::MakeChannel make = found.nodes->maker(found.one, {}, {}, nullptr, number);
+    proxy::NodeLink::MakeChannel make = found.nodes->channels().maker(found.one, {}, {}, nullptr, number);
     std::unique_ptr<fabric::Channel> channel = nullptr;
     bool up = false;
     uint64_t incarnation = 0, renewal = found.renewal();
@@ -197,13 +197,13 @@ struct Party {
     }
     void end() {
         channel = nullptr;
-        found.nodes->lost_channel(*found.one, number);
+        found.one->addresses.ended(number);
         if (std::exchange(up, false)) found.nodes->went_down(*found.one, {.was_up = true, .reason = "the test ends it"});
     }
     void take() {
         end();
         renewal = found.renewal();
-        make = found.nodes->maker(found.one, {}, {}, nullptr, number);
+        make = found.nodes->channels().maker(found.one, {}, {}, nullptr, number);
     }
     // True: it is another process than home.
     bool attend() {
