@@ -158,6 +158,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/node_addresses.h \
 	daemon/remote/node_channels.cc \
 	daemon/remote/node_channels.h \
+	daemon/remote/node_home.cc \
+	daemon/remote/node_home.h \
 	daemon/remote/node_log.cc \
 	daemon/remote/node_log.h \
 	daemon/remote/node_pointers.cc \

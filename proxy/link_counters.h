@@ -114,6 +114,7 @@ namespace farcached::proxy {
     X(goodbye, "the node ended the connection")                                        \
     X(no_channel, "no descriptor or memory for the connection")                        \
     X(no_memory, "this side ran out of memory")                                        \
+    X(replaced, "the node's address leads to another process by now")                  \
     X(stopped, "this side closed the connection")
 
 enum class LinkDown : uint8_t {

@@ -102,11 +102,11 @@ void NodeLink::use_key(std::shared_ptr<const protocol::AuthKey> key) {
     greeting_.use_key(std::move(key));
 }
 
-void NodeLink::starve(uint64_t now_ns) noexcept {
+void NodeLink::drop(LinkDown why, uint64_t now_ns) noexcept {
     inside_ = false;
     if (state_ == LinkState::idle || state_ == LinkState::waiting) return;
     way_down_.cancel();
-    break_off(LinkDown::no_memory, "out of memory");  // short enough for a string without allocation
+    break_off(why, why == LinkDown::no_memory ? "out of memory" : "node replaced");  // too short for an allocation
     go_down(now_ns);
 }
 

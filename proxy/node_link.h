@@ -98,8 +98,8 @@ class NodeLink final : private fabric::ChannelEvents {
     void stop(uint64_t now_ns) noexcept;
     // The key of later connections. Only while idle.
     void use_key(std::shared_ptr<const protocol::AuthKey> key);
-    // Called after any of its calls threw std::bad_alloc: ends the connection and fails the requests under way.
-    void starve(uint64_t now_ns) noexcept;
+    // Ends the connection and fails the requests under way. no_memory: any of its calls threw std::bad_alloc.
+    void drop(LinkDown why, uint64_t now_ns) noexcept;
 
     // The descriptor is ready. The worker calls flush() afterwards, before it sleeps.
     void ready(uint64_t now_ns);

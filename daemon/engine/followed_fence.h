@@ -13,16 +13,20 @@ namespace farcached::daemon {
 
 class FollowedFence {
   public:
-    static constexpr uint64_t two_processes_ns = 100'000'000;  // until the log has it
+    static constexpr uint64_t two_processes_ns = 100'000'000;  // until requests fail, and the log has it
 
-    // True: the state has changed.
-    bool follow(const Fences::Seen& seen) {
+    // True: the state has changed, or the connection is to be ended.
+    bool follow(const Fences::Seen& seen, uint64_t now_ns) {
         takes_guests_ = seen.takes_guests;
         moves_ = (seen.deletes && !seen.lost) || seen.state == FenceState::moving;
         loses_moved_ = seen.deletes && seen.lost;
+        is_former_ = seen.former;
+        ends_ = seen.ends;
         is_elsewhere_ = seen.elsewhere;
-        if (!seen.elsewhere) elsewhere_until_ns_ = 0;
-        return std::exchange(state_, seen.state) != seen.state;
+        if (!seen.two) two_until_ns_ = 0;
+        if (seen.two && two_until_ns_ == 0) two_until_ns_ = now_ns + two_processes_ns;
+        is_two_ = seen.two && now_ns >= two_until_ns_;
+        return std::exchange(state_, seen.state) != seen.state || ends_;
     }
     // The own link has come up, to a process that this worker has not shown to the others yet. Requests of keys wait until the next
     // follow(): at the end of this tick (Fences, F9). True: the state has changed.
@@ -33,10 +37,11 @@ class FollowedFence {
         return true;
     }
     FenceState state() const { return state_; }
-    // Requests are sent there; while it is moving, some wait.
-    bool is_used() const { return state_ == FenceState::in_use || state_ == FenceState::moving; }
-    // Keys may be sent to it; while it is joining or moving, some requests wait there.
-    bool takes_keys() const { return state_ != FenceState::leaving && state_ != FenceState::out; }
+    // Requests are sent there, or were until its link is replaced; while it is moving, some wait.
+    bool is_used() const { return is_former_ || state_ == FenceState::in_use || state_ == FenceState::moving; }
+    // Keys may be sent to it; while it is joining or moving, some requests wait there. They do not wait until one of two processes
+    // ends.
+    bool takes_keys() const { return state_ != FenceState::leaving && state_ != FenceState::out && !is_two_; }
     bool is_out() const { return state_ == FenceState::out; }
     // Of diverted keys.
     bool takes_guests() const { return takes_guests_; }
@@ -46,18 +51,21 @@ class FollowedFence {
     bool loses_moved() const { return loses_moved_; }
     // The connection is to another process than home, or to one that is not shown yet (F9).
     bool is_elsewhere() const { return is_elsewhere_; }
-    // True, once: it has been so for two_processes_ns.
-    bool report_two_processes(uint64_t now_ns) {
-        if (!is_elsewhere_ || now_ns < elsewhere_until_ns_) return false;
-        return std::exchange(elsewhere_until_ns_, elsewhere_until_ns_ == 0 ? now_ns + two_processes_ns : UINT64_MAX) != 0;
+    // The connection is to be ended (Fences::Seen::ends).
+    bool ends() const { return ends_; }
+    // True, once: workers have had connections to two processes for two_processes_ns, and this one to that which is not home.
+    bool report_two_processes() {
+        if (!is_two_) is_reported_ = false;
+        return is_two_ && is_elsewhere_ && !std::exchange(is_reported_, true);
     }
 
   private:
     FenceState state_ = FenceState::in_use;
     bool takes_guests_ = true;
     bool moves_ = false, loses_moved_ = false;
-    bool is_elsewhere_ = false;
-    uint64_t elsewhere_until_ns_ = 0;  // then it is reported; 0: it is not elsewhere; UINT64_MAX: it was reported
+    bool is_former_ = false, ends_ = false, is_elsewhere_ = false;
+    uint64_t two_until_ns_ = 0;  // from then on is_two_; 0: there is one process
+    bool is_two_ = false, is_reported_ = false;
 };
 
 }  // namespace farcached::daemon

@@ -58,8 +58,8 @@ class LinkPeer {
     uint32_t place() const { return place_; }
     const FollowedFence& fence() const { return fence_; }
     void follow(const Fences::Seen& seen) {
-        if (fence_.follow(seen) && own() != nullptr) own()->follow(fence_.state());
-        if (fence_.report_two_processes(shared_.now())) shared_.nodes.log().two_processes(*node_);
+        if (fence_.follow(seen, shared_.now()) && own() != nullptr) own()->follow(fence_.state());
+        if (fence_.report_two_processes()) shared_.nodes.log().two_processes(*node_);
     }
     // The own link has come up (FollowedFence).
     void hold() {

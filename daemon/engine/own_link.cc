@@ -85,6 +85,7 @@ PostponedRequests::List OwnLink::withdraw() noexcept {
 
 void OwnLink::follow(FenceState next) {
     postponed_.follow(next);
+    if (peer_.fence().ends()) link_.drop(proxy::LinkDown::replaced, shared_.now());
     peer_.touch();
 }
 
@@ -99,7 +100,7 @@ bool OwnLink::with_memory(Do&& body) noexcept {
         body();
         return true;
     } catch (const std::bad_alloc&) {
-        link_.starve(shared_.now());
+        link_.drop(proxy::LinkDown::no_memory, shared_.now());
         return false;
     }
 }

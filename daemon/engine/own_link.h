@@ -107,7 +107,7 @@ class OwnLink final : private proxy::LinkEvents {
 
     void watch(int fd) override { descriptor_.watch(fd); }
     void unwatch(int) override {
-        if (node_->is_found) node_->addresses.ended(shared_.number);
+        if (node_->is_found) node_->addresses.ended(shared_.number, shared_.now());
         mapped_.map(nullptr);  // the channel unmaps it next
         descriptor_.unwatch();
     }

@@ -108,7 +108,7 @@ void SpillLink::run() {
             step();
             wait();
         } catch (const std::bad_alloc&) {
-            link_.starve(boottime_ns());
+            link_.drop(proxy::LinkDown::no_memory, boottime_ns());
         }
     }
     link_.stop(boottime_ns());

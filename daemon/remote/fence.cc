@@ -150,7 +150,7 @@ bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) con
 
 bool Fences::advance_out(Fence& fence, const Seen& seen, uint64_t now_ns) {
     if (!seen.up || fence.killing || wants_out(fence, seen.drained) || now_ns < fence.retry_at_ns) return false;
-    if (has_other(fence)) return false;
+    if (fence.home.has_other(workers_)) return false;
     for (size_t i = 0; i < taken_.size(); i++)
         if (taken_[i] != 0 && fence.busy[i]) return false;
     if constexpr (broken::build)
@@ -209,7 +209,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
             if (fence.kept != nullptr && !has_first(fence)) return false;
-            if (has_other(fence)) return false;
+            if (fence.home.has_other(workers_)) return false;
             return rejoin(nodes, seen);
     }
     return false;
@@ -257,13 +257,14 @@ void Fences::note_link(uint32_t worker, Seen& seen) {
     using Link = Fence::Link;
     Fence& fence = *seen.fence;
     if (seen.renewal != fence.renewal) seen.up = seen.down = false;
-    if (fence.contacts[worker].at != 0) note_process(worker, seen);
+    if (fence.home.has_met(worker)) note_process(worker, seen);
     fence.links[worker] = !seen.owns_link ? Link::none : seen.up ? Link::up : seen.down ? Link::down : Link::none;
     fence.busy[worker] = seen.busy;
 }
 
 Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool failover, uint64_t now_ns) noexcept {
     std::lock_guard hold(lock_);
+    workers_.set(worker);
     const uint64_t before = generation_.load(std::memory_order_relaxed);
     for (Seen& seen : nodes) note_link(worker, seen);
     // This worker follows every state that it finds here, so it counts as having taken it.
@@ -280,7 +281,9 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         const bool is_former = seen.renewal != fence.renewal;  // the link; its worker has not taken the newest set
-        if (is_former && is_used(fence)) seen.state = FenceState::joining;
+        seen.former = is_former && is_used(fence);
+        seen.two = fence.home.has_other(workers_);
+        if (seen.former || (seen.ends && is_used(fence))) seen.state = FenceState::joining;
         seen.takes_guests = !fence.tainted;
         seen.deletes = deletes(fence) && !is_sent_later(fence, now_ns);
         seen.lost = wants_out(fence, /* drained= */ false);
@@ -294,6 +297,7 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
 void Fences::leave(uint32_t worker) noexcept {
     std::lock_guard hold(lock_);
     taken_[worker] = 0;
+    workers_.reset(worker);
     generation_.fetch_add(1, std::memory_order_release);
 }
 
@@ -436,31 +440,14 @@ FenceShown Fences::shown(const Fence& fence) const {
 
 // ---- processes that answer at a node's addresses (F9) ---------------------------------------------------
 
-// Of workers that take part.
-template <class Is>
-bool Fences::any_contact(const Fence& fence, Is is) const {
-    for (size_t i = 0; i < taken_.size(); i++)
-        if (taken_[i] != 0 && is(fence.contacts[i])) return true;
-    return false;
-}
-
-bool Fences::has_other(const Fence& fence) const {
-    return any_contact(fence, [&](const Fence::Contact& contact) { return is_other(fence, contact); });
-}
-
 void Fences::met(Fence& fence, uint32_t worker, uint64_t at) noexcept {
     std::lock_guard hold(lock_);
-    fence.contacts[worker] = {at, ++fence.last_contact, /* process= */ 0};
+    fence.home.met(worker, at);
 }
 
-// A connection to home at an address that stays shows where the next one is to be made.
 void Fences::readdress(Fence& fence, FunctionRef<bool(uint64_t)> has) noexcept {
     std::lock_guard hold(lock_);
-    for (Fence::Contact& contact : fence.contacts)
-        if (contact.at != 0 && !has(contact.at)) contact.at = gone_address;
-    if (fence.home.process == 0 || has(fence.home.at)) return;
-    fence.home.alone = false;
-    follow_home(fence);
+    fence.home.readdress(has, workers_);
 }
 
 void Fences::renew(Fence& fence) noexcept {
@@ -474,34 +461,13 @@ uint64_t Fences::renewal(const Fence& fence) const {
     return fence.renewal;
 }
 
-Fences::HomeAddress Fences::home_address(const Fence& fence) const {
+NodeHome::Address Fences::home_address(const Fence& fence) const {
     std::lock_guard hold(lock_);
-    return {fence.home.at, any_contact(fence, [&](const Fence::Contact& contact) { return is_home(fence, contact); })};
-}
-
-// The connection to home has ended, or its address has gone. If another one is at another address, the process at the former may be
-// another one by now.
-void Fences::follow_home(Fence& fence) const {
-    const Fence::Contact* beside = nullptr;
-    const bool is_there = any_contact(fence, [&](const Fence::Contact& contact) {
-        if (!is_home(fence, contact) || contact.at == gone_address) return false;
-        beside = &contact;
-        return contact.at == fence.home.at;
-    });
-    if (!is_there && beside != nullptr) fence.home = {*beside, /* alone= */ false};
-}
-
-void Fences::move_home(Fence& fence, uint32_t worker) const {
-    const Fence::Contact own = fence.contacts[worker];
-    const bool is_beside = any_contact(
-        fence, [&](const Fence::Contact& contact) { return contact.process == own.process && contact.at != own.at; });
-    fence.home = {own, /* alone= */ !is_beside && own.at != gone_address};
+    return fence.home.address(workers_);
 }
 
 // The deletes that were to be done before concern the former process; this one deletes more.
-void Fences::adopt(Fence& fence, uint32_t worker) noexcept {
-    move_home(fence, worker);
-    if (is_used(fence)) enter(fence, FenceState::joining);
+void Fences::delete_all(Fence& fence) noexcept {
     if constexpr (broken::build)
         if (broken::s19_skip_check) return;
     try {
@@ -513,28 +479,18 @@ void Fences::adopt(Fence& fence, uint32_t worker) noexcept {
 
 // By a worker that attends.
 void Fences::note_process(uint32_t worker, Seen& seen) noexcept {
+    using Met = NodeHome::Met;
     Fence& fence = *seen.fence;
-    Fence::Contact& own = fence.contacts[worker];
-    const bool is_new = own.process == 0;
-    own.process = seen.up ? seen.incarnation : 0;
-    if (!seen.up) return follow_home(fence);
-    if (fence.home.process == 0 || is_home(fence, own)) {
-        if (is_new) move_home(fence, worker);
-        return;
-    }
-    if (has_ended(fence, own)) {
-        own.process = 0;
+    const Met met = fence.home.attend(worker, seen.up ? seen.incarnation : 0, workers_);
+    if (met == Met::home) return;
+    if (met == Met::ended) {
         seen.up = false;
+        seen.ends = true;
         return;
     }
-    const auto is_its_own = [&](const Fence::Contact& contact) { return contact.process == own.process && contact.at != own.at; };
-    if (own.at == fence.home.at && fence.home.alone && !any_contact(fence, is_its_own)) return move_home(fence, worker);
-    const bool home_is_up = any_contact(fence, [&](const Fence::Contact& contact) {
-        return is_home(fence, contact) && (contact.at != own.at || contact.number > own.number);
-    });
-    if (!home_is_up) return adopt(fence, worker);
-    seen.elsewhere = true;
-    if (is_used(fence) && fence.shown.state != FenceState::joining) enter(fence, FenceState::joining);
+    seen.elsewhere = met == Met::elsewhere;
+    if (is_used(fence) && !(seen.elsewhere && fence.shown.state == FenceState::joining)) enter(fence, FenceState::joining);
+    if (met == Met::moved) delete_all(fence);
 }
 
 }  // namespace farcached::daemon

@@ -42,10 +42,12 @@
 //     before its worker attends, which shows the process and the address to all workers. The first process is home. After that:
 //     - One with home's incarnation is home, at any address.
 //     - Another one at home's address is home, too: it has restarted there, as one of a static list. This needs that all
-//       connections to home are at that address, and that the list has it.
+//       connections to home are at that address, that the list has it, and that the process was not home before. NodeHome knows
+//       the last former_max of those.
 //     - Any other one becomes home once no connection to home is up, and first deletes all items. It may have had the keys once,
 //       and others had them since. While there are connections to both, the node is not in use.
-//     The later one of two connections to an address shows the process there. The other one has ended.
+//     When home is another process, requests wait until every worker has attended. The later one of two connections to an address
+//     shows the process there. A worker with the other one ends it.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +67,7 @@
 #include "base/function_ref.h"
 #include "base/limits.h"
 #include "base/shared_epoch.h"
+#include "daemon/remote/node_home.h"
 #include "daemon/stats/fence_shown.h"
 #include "protocol/owned_keys.h"
 
@@ -150,16 +153,6 @@ class Fence {
     friend class Fences;
     static uint64_t new_run();
     enum class Link : uint8_t { none, up, down };
-    // A worker's connection to a node that DNS finds (F9).
-    struct Contact {
-        uint64_t at = 0;       // the address; 0: there was none so far, or DNS does not find the node
-        uint64_t number = 0;   // a later connection has a higher one
-        uint64_t process = 0;  // the incarnation, as the worker has shown it; 0: it has not, or the connection has ended
-    };
-    // The latest connection to the process. Process 0: none so far.
-    struct Home : Contact {
-        bool alone = false;  // all others are at that address, too, and the list has the address
-    };
 
     std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
     // The rest under Fences::lock_.
@@ -176,9 +169,7 @@ class Fence {
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
     uint64_t tainted_since = 0;   // generation
-    Home home;                                            // F9
-    std::array<Contact, limits::workers_max> contacts{};  // F9, by worker
-    uint64_t last_contact = 0;                            // Contact::number
+    NodeHome home;                // F9
     uint64_t renewal = 0;         // how often all connections were renewed, because their addresses changed
     bool killing = false;
     size_t first_kills = SIZE_MAX;  // while out: stale keys still to delete before it joins; SIZE_MAX: not begun
@@ -204,7 +195,10 @@ class Fences {
         bool deletes = false;                // items of keys that moved away may still be there (F7), and requests wait for that
         bool lost = false;                   // a worker has no connection
         bool rejoined = false;               // in use again, by this call
+        bool former = false;                 // the link is to be replaced, and the node is used
         bool elsewhere = false;              // the connection is to another process than home (F9)
+        bool ends = false;                   // the connection is to be ended: its address leads to another process by now (F9)
+        bool two = false;                    // there are connections to two processes (F9)
         Kill kill = {};                      // to be done by this worker; killed() ends it
     };
     struct Attended {
@@ -244,18 +238,13 @@ class Fences {
     // The node has another incarnation.
     void restarted(Fence& fence) noexcept;
     // F9. The worker has a new connection, to this address. The process counts when it attends.
-    static constexpr uint64_t gone_address = UINT64_MAX;  // one that the list has no more
     void met(Fence& fence, uint32_t worker, uint64_t at) noexcept;
     // The node's list of addresses is another one.
     void readdress(Fence& fence, FunctionRef<bool(uint64_t)> has) noexcept;
     // Those connections that workers have are replaced when they take the next set.
     void renew(Fence& fence) noexcept;
     uint64_t renewal(const Fence& fence) const;
-    struct HomeAddress {
-        uint64_t at = 0;     // 0: none
-        bool is_up = false;  // a worker has a connection to home
-    };
-    HomeAddress home_address(const Fence& fence) const;
+    NodeHome::Address home_address(const Fence& fence) const;
     // Of a node of the first set, before any worker uses it (F8).
     void send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept;
     // Because of that, are items to be deleted there, or do other workers have the set before?
@@ -281,22 +270,7 @@ class Fences {
     static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
     void note_link(uint32_t worker, Seen& seen);
     void note_process(uint32_t worker, Seen& seen) noexcept;
-    void follow_home(Fence& fence) const;
-    void move_home(Fence& fence, uint32_t worker) const;
-    void adopt(Fence& fence, uint32_t worker) noexcept;
-    template <class Is>
-    bool any_contact(const Fence& fence, Is is) const;
-    bool has_other(const Fence& fence) const;
-    static bool is_home(const Fence& fence, const Fence::Contact& contact) {
-        return contact.process != 0 && contact.process == fence.home.process;
-    }
-    // A later connection to its address is to home.
-    static bool has_ended(const Fence& fence, const Fence::Contact& contact) {
-        return !is_home(fence, contact) && contact.at == fence.home.at && contact.number < fence.home.number;
-    }
-    static bool is_other(const Fence& fence, const Fence::Contact& contact) {
-        return contact.process != 0 && !is_home(fence, contact) && !has_ended(fence, contact);
-    }
+    void delete_all(Fence& fence) noexcept;
     void begin_first_wait(Fence& fence, uint64_t now_ns) const;
     void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;
     // F8: may mutations go on before the node has the list?
@@ -315,6 +289,7 @@ class Fences {
     std::atomic<uint64_t> generation_{1};
     std::atomic<uint64_t> seed_{0};  // of hashes of keys; 0: the set of nodes was never replaced (F6)
     mutable std::mutex lock_;
+    NodeHome::Workers workers_;                          // that take part
     std::array<uint64_t, limits::workers_max> taken_{};  // by worker: the generation it follows; 0: it does not take part
 };
 

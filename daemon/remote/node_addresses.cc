@@ -26,15 +26,16 @@ SharedFound found_of(const conf::NodeSpec& spec) {
         conf::addresses_of(spec), conf::address_of(spec), HostAddresses::of_literals(spec.addresses, spec.port)});
 }
 
-Result<fabric::SocketAddress> NodeAddresses::next(const Fences& fences, const Fence& fence, uint32_t worker, size_t& turn) {
+Result<fabric::SocketAddress> NodeAddresses::next(const Fences& fences, const Fence& fence, uint32_t worker, size_t& turn,
+                                                  uint64_t now_ns) {
     std::lock_guard hold(lock_);
     const std::vector<std::string>& texts = found_->texts;
-    const Fences::HomeAddress home = fences.home_address(fence);
+    const NodeHome::Address home = fences.home_address(fence);
     const auto at = std::ranges::find(texts, home.at, &address_id);
-    const bool stays = (home.is_up || was_up_.test(worker)) && at != texts.end();
-    const size_t place = stays ? size_t(at - texts.begin()) : turn++ % texts.size();
-    was_up_.reset(worker);
-    tried_at_[worker] = address_id(texts[place]);
+    // Home's host may be gone before other workers know: every other attempt goes elsewhere.
+    const bool stays = now_ns < at_home_until_ns_[worker] || (home.is_up && last_tried_[worker] != home.at);
+    const size_t place = stays && at != texts.end() ? size_t(at - texts.begin()) : turn++ % texts.size();
+    last_tried_[worker] = tried_at_[worker] = address_id(texts[place]);
     return found_->host->at(place);
 }
 
@@ -44,13 +45,15 @@ void NodeAddresses::connected(Fences& fences, Fence& fence, uint32_t worker) noe
     std::lock_guard hold(lock_);
     const uint64_t at = tried_at_[worker];
     const bool is_listed = has_address(*found_, at);
-    fences.met(fence, worker, is_listed ? at : Fences::gone_address);
-    if (is_listed) was_up_.set(worker);
+    fences.met(fence, worker, is_listed ? at : NodeHome::gone_address);
+    if (is_listed) is_up_.set(worker);
 }
 
-void NodeAddresses::ended(uint32_t worker) noexcept {
+void NodeAddresses::ended(uint32_t worker, uint64_t now_ns) noexcept {
     std::lock_guard hold(lock_);
     tried_at_[worker] = 0;
+    if (is_up_.test(worker)) at_home_until_ns_[worker] = now_ns + at_home_ns;
+    is_up_.reset(worker);
 }
 
 // An attempt under way may lead to an address that has gone. An attempt that failed does not count.

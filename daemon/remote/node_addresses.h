@@ -33,15 +33,18 @@ SharedFound found_of(const conf::NodeSpec& spec);
 
 class NodeAddresses {
   public:
+    // A process that restarts, with two addresses, is not taken for another one that answers at the second. CLOCK_BOOTTIME.
+    static constexpr uint64_t at_home_ns = 5'000'000'000;
+
     NodeAddresses() = default;
     explicit NodeAddresses(SharedFound found) : found_(std::move(found)) {}
 
     // For the worker's attempt `turn`, counted up if attempts rotate.
-    Result<fabric::SocketAddress> next(const Fences& fences, const Fence& fence, uint32_t worker, size_t& turn);
+    Result<fabric::SocketAddress> next(const Fences& fences, const Fence& fence, uint32_t worker, size_t& turn, uint64_t now_ns);
     // The attempt has led to a connection.
     void connected(Fences& fences, Fence& fence, uint32_t worker) noexcept;
     // The worker's connection, or its attempt, has ended.
-    void ended(uint32_t worker) noexcept;
+    void ended(uint32_t worker, uint64_t now_ns) noexcept;
     // The set in use has these. If a connection or an attempt leads elsewhere, all connections are renewed.
     void replace(SharedFound found, Fences& fences, Fence& fence) noexcept;
     SharedFound found() const;
@@ -51,7 +54,9 @@ class NodeAddresses {
     SharedFound found_;
     // By worker: address_id() of its connection or present attempt; 0: none.
     std::array<uint64_t, limits::workers_max> tried_at_{};
-    std::bitset<limits::workers_max> was_up_;  // since its last attempt
+    std::array<uint64_t, limits::workers_max> last_tried_{};     // its last attempt
+    std::array<uint64_t, limits::workers_max> at_home_until_ns_{};  // its attempts are at home's address
+    std::bitset<limits::workers_max> is_up_;
 };
 
 }  // namespace farcached::daemon

@@ -93,12 +93,12 @@ proxy::NodeLink::MakeChannel NodeChannels::plain_maker(std::shared_ptr<OneNode> 
             turn = size_t(0)](fabric::ChannelEvents& events) mutable -> Result<std::unique_ptr<fabric::Channel>> {
         if (host != nullptr && turn != 0) host->refresh(boottime_ns());
         const Result<fabric::SocketAddress> found =
-            host != nullptr ? host->at(turn++) : node->addresses.next(fences_, node->fence, worker, turn);
+            host != nullptr ? host->at(turn++) : node->addresses.next(fences_, node->fence, worker, turn, boottime_ns());
         if (const auto* const unknown = std::get_if<Problem>(&found)) return *unknown;
         const fabric::SocketAddress& to = std::get<0>(found);
         auto made = verbs ? fabric::connect_verbs(to, devices_, memories, events, rpc) :
                             fabric::connect_tcp(to, events, {.tls = tls_, .host = node->place});
-        if (node->is_found && std::holds_alternative<Problem>(made)) node->addresses.ended(worker);
+        if (node->is_found && std::holds_alternative<Problem>(made)) node->addresses.ended(worker, boottime_ns());
         return made;
     };
 }

@@ -13,7 +13,7 @@
 //     identity. When it changes, because the node was restarted, connections end as at changed options, and new ones are made.
 // D5  A new set replaces the addresses of a node that DNS finds. Its connections stay if all of them, and all attempts under way,
 //     lead to addresses of the new set; else all end as at changed options. Attempts rotate through the addresses, per connection.
-//     But while a connection to the process in use is up, others are made to its address. One that ends is first made there again.
+//     A worker whose connection ends tries the address of the process in use first, for some time (NodeAddresses::at_home_ns).
 //     Another process first deletes its items (Fences, F9).
 #pragma once
 

@@ -409,6 +409,7 @@ std::string_view error_word(LinkDown why, bool was_up) {
         case LinkDown::channel_ended:
         case LinkDown::goodbye:
         case LinkDown::no_memory:
+        case LinkDown::replaced:
         case LinkDown::stopped:
         case LinkDown::count: break;
     }

@@ -47,7 +47,7 @@ struct Worker {
     uint64_t incarnation = 0, renewal = 0;  // of the link to a
     uint64_t again_at_ns = 0;
     bool held = false;       // a connection came up since it attended
-    bool elsewhere = false;
+    bool elsewhere = false, ends = false, two = false, former = false;
     bool counts = false;     // its link, as it is up
 
     std::string_view attend() {
@@ -61,6 +61,9 @@ struct Worker {
         unsettled = attended.unsettled;
         again_at_ns = attended.again_at_ns;
         elsewhere = seen[0].elsewhere;
+        ends = seen[0].ends;
+        two = seen[0].two;
+        former = seen[0].former;
         counts = seen[0].up;
         a = seen[0].state;
         b = seen[1].state;

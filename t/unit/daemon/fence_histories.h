@@ -4,9 +4,12 @@
 // mutation.
 //
 // One thing is not left to chance, as nothing could show the difference. An address is in the list, and the last contact with the
-// process in use was there. Then no other process begins there than that one, perhaps restarted, or an empty one.
+// process in use was there, or a connection there goes on. Then no other process begins there than one that was in use lately,
+// perhaps restarted, or an empty one.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -78,7 +81,7 @@ class History {
         if (what < 2) return change_list();
         if (what < 5) return end_process();
         if (what < 13) return begin_process(1 + pick(addresses));
-        if (what < 15) return leave_address(1 + pick(addresses));
+        if (what < 15) return leave_address(1 + pick(addresses), /* breaks= */ pick(4) != 0);
         if (what < 17) return end(link);
         if (what < 35) return link.state == State::none ? connect(link) : come_up(link);
         if (what < 60) return attend(link, /* old= */ pick(8) == 0);
@@ -119,28 +122,34 @@ class History {
             if (there == process) there = none;
         break_links(process, 0);
     }
-    void leave_address(uint64_t at) {
+    // breaks: connections end. Else the address leads elsewhere from now on, and present connections stay.
+    void leave_address(uint64_t at, bool breaks = true) {
         if (there_[at] == none) return;
-        break_links(there_[at], at);
+        if (breaks) break_links(there_[at], at);
         there_[at] = none;
     }
+    // One of the last that were in use: it is no restart.
+    bool was_used(size_t process) const { return std::ranges::find(lately_used_, process) != lately_used_.end(); }
     void begin_process(uint64_t at) {
         if (there_[at] != none) return;
-        bool may_be_any = at != contact_;
-        for (const Link& link : links_)
-            if (link.state == State::up && link.fresh && link.at == at && link.process == used_) may_be_any = false;
+        bool may_be_any = at != contact_, goes_on = false;
+        for (const Link& link : links_) {
+            if (link.state != State::up || link.at != at) continue;
+            if (!link.broken || (link.fresh && link.process == used_)) may_be_any = false;
+            goes_on = goes_on || !link.broken;
+        }
         may_be_any = may_be_any || !is_listed(at);
         const uint64_t kind = pick(4);
         const size_t present = there_[1 + pick(addresses)];
-        if (kind == 0 && present != none && (may_be_any || present == used_)) there_[at] = present;
+        if (kind == 0 && present != none && (may_be_any || present == used_ || was_used(present))) there_[at] = present;
         if (kind == 1) there_[at] = new_process({});
-        if (kind == 2 && used_ != none) there_[at] = new_process({processes_[used_].item, /* restarted= */ true});
+        if (kind == 2 && used_ != none && !goes_on) there_[at] = new_process({processes_[used_].item, /* restarted= */ true});
         if (kind == 3 && may_be_any) there_[at] = new_process({pick(last_ + 1)});
     }
 
     // ---- connections
     void connect(Link& link) {
-        const Fences::HomeAddress home = world_.fences.home_address(world_.a);
+        const NodeHome::Address home = world_.fences.home_address(world_.a);
         link.at = 1 + pick(addresses);
         if (home.is_up && pick(2) == 0) link.at = home.at;
         if (!is_listed(link.at)) return;
@@ -156,7 +165,7 @@ class History {
         link.fresh = true;
         link.connection = ++connections_;
         const bool counts = link.tried != 0 && is_listed(link.tried);
-        link.worker.come_up(incarnation(link.process), counts ? link.tried : Fences::gone_address);
+        link.worker.come_up(incarnation(link.process), counts ? link.tried : NodeHome::gone_address);
         link.worker.held = waits_;
     }
     void end(Link& link) {
@@ -174,12 +183,15 @@ class History {
         worker.attend();
         if (worker.counts && !worker.elsewhere && (link.fresh || !link.broken)) note_contact(link);
         link.fresh = false;
+        if (worker.ends) end(link);
         if (worker.at_a.what != What::none && link.deletes_over == 0) link.deletes_over = link.connection;
         if (worker.at_b.what != What::none) worker.acknowledge_guests();
     }
     void note_contact(const Link& link) {
         contact_ = link.at;
+        if (used_ == link.process) return;
         used_ = link.process;
+        lately_used_[next_used_++ % lately_used_.size()] = used_;
     }
     void delete_items(Link& link, bool done) {
         if (link.deletes_over == 0) return;
@@ -217,6 +229,8 @@ class History {
         for (uint64_t other = 1; other <= addresses; other++)
             if (other != at) leave_address(other);
         if (there_[at] == none) there_[at] = new_process({});
+        for (Link& link : links_)
+            if (link.state == State::up && link.process != there_[at]) link.broken = true;
         bool used = false;
         for (int i = 0; i < rounds && !used; i++) {
             world_.wait();
@@ -251,6 +265,8 @@ class History {
     uint64_t last_ = 0;     // mutation
     size_t used_ = none;    // the process of the last contact
     uint64_t contact_ = 0;  // its address
+    std::array<size_t, 4> lately_used_ = {none, none, none, none};
+    size_t next_used_ = 0;
 };
 
 inline Histories run_histories(bool failover, bool waits = true) {

@@ -197,7 +197,7 @@ struct Party {
     }
     void end() {
         channel = nullptr;
-        found.one->addresses.ended(number);
+        found.one->addresses.ended(number, farcached::boottime_ns());
         if (std::exchange(up, false)) found.nodes->went_down(*found.one, {.was_up = true, .reason = "the test ends it"});
     }
     void take() {
@@ -256,6 +256,38 @@ void prefers_the_address_in_use() {
     tap::is(found.one->address, "", "addresses that DNS finds are no part of the node");
 }
 
+// A process that restarts is not there at first: the next address may lead to another one.
+void tries_home_first() {
+    constexpr uint64_t start_ns = 1'000'000'000, later_ns = start_ns + daemon::NodeAddresses::at_home_ns;
+    Found found({here, there});
+    daemon::NodeAddresses& addresses = found.one->addresses;
+    daemon::Fences& fences = found.nodes->fences();
+    Party one{found, 0}, two{found, 1};
+    size_t turns[2] = {};
+    const auto attempt = [&](const Party& party, uint64_t now_ns) {
+        const uint32_t worker = party.number;
+        const auto to = addresses.next(fences, found.one->fence, worker, turns[worker], now_ns);
+        return fabric::to_string(std::get<fabric::SocketAddress>(to));
+    };
+    const std::string home = attempt(one, start_ns);
+    one.come_up(7);
+    one.attend();
+    two.attend();
+    addresses.ended(one.number, start_ns);
+    one.end();
+    one.attend();
+    bool stays = true;
+    for (int i = 0; i < 4; i++) stays = stays && attempt(one, later_ns - 1) == home;
+    tap::ok(stays, "the process has ended: attempts are at its address for some time");
+    tap::ok(attempt(one, later_ns) != attempt(one, later_ns), "then they rotate");
+    while (attempt(one, later_ns) != home) continue;
+    one.come_up(7);
+    one.attend();
+    int at_home = 0;
+    for (int i = 0; i < 6; i++) at_home += attempt(two, later_ns) == home;
+    tap::ok(at_home >= 3 && at_home < 6, "another worker has a connection: not each attempt is at its address");
+}
+
 void attempts_at_an_address_that_has_gone() {
     Found found({here, there});
     Party one{found, 0}, two{found, 1};
@@ -292,6 +324,7 @@ int main() {
     waits_for_the_worker();
     two_farnodes();
     prefers_the_address_in_use();
+    tries_home_first();
     attempts_at_an_address_that_has_gone();
     return tap::done();
 }
