@@ -176,7 +176,10 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/session/ring_io.cc \
 	daemon/session/room_keeper.cc \
 	daemon/session/room_keeper.h \
+	daemon/session/session.cc \
 	daemon/session/session.h \
+	daemon/session/session_output.cc \
+	daemon/session/session_output.h \
 	daemon/session/sessions.cc \
 	daemon/session/sessions.h \
 	daemon/session/sessions_replies.cc \

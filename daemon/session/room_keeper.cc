@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/session/room_keeper.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 
+#include "base/out_buffer.h"
+#include "base/recorder.h"
 #include "daemon/commands/sasl.h"
 #include "daemon/session/tls.h"
+#include "daemon/session/tls_layer.h"
 
 namespace farcached::daemon {
 
@@ -13,6 +18,17 @@ namespace {
 constexpr size_t worth_bytes = 4096;  // a session that holds less does not end
 constexpr uint32_t silent_s = 2;      // a second at least
 constexpr uint64_t others_factor = 2; // another worker's session ends first if it holds so many times as much
+
+// Past all queues, for a session that ends.
+void send_at_once(const Context& context, const Session& session, std::string_view bytes) {
+    OutBuffer sealed;
+    if (session.seals()) {
+        if (session.tls()->has_unsent() || !session.tls()->seal(bytes, sealed)) return;
+        bytes = sealed.own();
+    }
+    const ssize_t sent = ::send(session.state.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) context.counters.bytes_written.add(uint64_t(sent));
+}
 
 }  // namespace
 
@@ -106,7 +122,7 @@ void RoomKeeper::relieve_pins(size_t bytes, bool asks) {
         found = session;
         most = pinned;
     }
-    if (found != nullptr) return end_(*found);
+    if (found != nullptr) return end(*found);
     if (asks) context_.memory->hoards().ask(hoard_, Lack::value, {bytes, worth_bytes});
 }
 
@@ -120,11 +136,45 @@ bool RoomKeeper::end_hoarders(Lack lack, size_t bytes, size_t from, bool asks) {
         if (asks && context_.memory->hoards().ask(hoard_, lack, {bytes, others_from})) return false;
         if (found.session == nullptr) return false;
         const uint64_t before = context_.memory->used() + bytes_lent();
-        end_(*found.session);
+        end(*found.session);
         // Other sessions may pin the same slots: ending more would not help.
         if (context_.memory->used() + bytes_lent() >= before) return has_room(lack, bytes);
     }
     return true;
+}
+
+// Counts a session that ends because all sessions reached their limit. Sends its client the reason, unless part of a reply has
+// left.
+void RoomKeeper::report(const Session& session, bool writes) {
+    context_.recorder->note("buffers full, ends connection", session.state.fd);
+    (writes ? context_.counters.response_oom : context_.counters.read_oom).add(1);
+    const bool by_sasl = session.protocol == SessionProtocol::locked && context_.options.sasl != nullptr;
+    const bool binary = session.protocol == SessionProtocol::binary || by_sasl;
+    if (writes || binary || io_.has_queued(session)) return;
+    send_at_once(context_, session, "SERVER_ERROR out of memory reading request\r\n");
+}
+
+void RoomKeeper::report_refused(const Session& session, bool has_replies) {
+    report(session, has_replies || session.is(SessionPhase::writing) || session.next == Next::dump);
+}
+
+// Frees no memory that the kernel may still use (S12). The worker sends `output`, and receives into a slot, only by calls that
+// have returned (send_some(), receive_for()). A ring owns the bytes of its queued sends, and receives into its own buffers.
+void RoomKeeper::end(Session& session) {
+    const bool begins_record = session.tls() != nullptr && (session.tls()->kept() != 0 || session.in_tls_handshake());
+    const bool attempts = session.unfinished != nullptr && session.unfinished->exchange != nullptr;
+    report(session, session.is(SessionPhase::writing) || (session.input_want == 0 && !begins_record && !attempts));
+    if (session.tls() != nullptr) {
+        tls_.drop_buffers(session);
+        session.unfinished->drop();
+    } else {
+        session.unfinished.reset();
+    }
+    session.input_want = 0;
+    session.unserved = false;
+    if (session.state.replies != nullptr) session.state.replies->abandon();
+    session.stop_reading();
+    sessions_.doom(session, SessionEnd::buffers_full);
 }
 
 void RoomKeeper::end_as_asked(FunctionRef<void()> read_clock) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RoomKeeper: when memory is short, decides which sessions end.
+// RoomKeeper: when memory is short, decides which sessions end, frees their memory, and sends their clients the reason.
 //
 // A session ends for buffers (read_buf_mem_limit), or for a large value whose slot cannot be pinned. If another worker's session
 // holds twice as much, that worker ends it at its next turn (daemon/engine/session_memory.h), and this request is refused.
@@ -7,6 +7,8 @@
 // Owner: a worker's Sessions. One thread.
 // K1  A session that is being worked on (AtHand), dumps or is doomed does not end.
 // K2  No session ends if its bytes would not suffice, or for a session that holds more.
+// K3  It frees a session's memory at once, and closes none: the session is doomed.
+// K4  A client gets the reason only in front of a reply: never within one, nor behind bytes that its socket has not taken.
 #pragma once
 
 #include <array>
@@ -19,12 +21,17 @@
 
 namespace farcached::daemon {
 
+class TlsLayer;
+
 class RoomKeeper final : public RoomMaker {
   public:
-    // end: frees the session's bytes at once, and dooms it. wake: wakes the worker; any thread calls it. context.memory is set.
-    RoomKeeper(const Context& context, const SessionList& sessions, std::function<void(Session&)> end,
-               std::function<void()> wake)
-        : context_(context), sessions_(sessions), end_(std::move(end)), hoard_(context.memory->hoards().join(std::move(wake))) {}
+    // All outlive this. wake: wakes the worker; any thread calls it. context: its memory and its recorder are set.
+    RoomKeeper(const Context& context, SessionList& sessions, SocketIo& io, TlsLayer& tls, std::function<void()> wake)
+        : context_(context),
+          sessions_(sessions),
+          io_(io),
+          tls_(tls),
+          hoard_(context.memory->hoards().join(std::move(wake))) {}
 
     bool make_room(size_t bytes, Lack lack) override;
     // For the other workers: called where a session begins to wait, and may hold more than before.
@@ -34,6 +41,10 @@ class RoomKeeper final : public RoomMaker {
     }
     // Ends sessions at the request of other workers; reads the clock first.
     void end_as_asked(FunctionRef<void()> read_clock);
+
+    // Counts a session that ends because it found no room, and sends its client the reason. has_replies: for the session, not
+    // sent.
+    void report_refused(const Session& session, bool has_replies);
 
     // Marks a session that is being worked on: make_room() does not end it, other causes may. Marks nest: a send for one
     // session may run callbacks of another.
@@ -73,10 +84,13 @@ class RoomKeeper final : public RoomMaker {
     bool may_suffice(Lack lack, size_t bytes, const Held& all) const;
     void relieve_pins(size_t bytes, bool asks);
     bool end_hoarders(Lack lack, size_t bytes, size_t from, bool asks);
+    void end(Session& session);
+    void report(const Session& session, bool writes);
 
     const Context& context_;
-    const SessionList& sessions_;
-    const std::function<void(Session&)> end_;
+    SessionList& sessions_;
+    SocketIo& io_;
+    TlsLayer& tls_;
     Hoard& hoard_;
     NodeSeconds pins_sought_ = 0;  // when the largest pin was last searched
     std::array<const Session*, 8> at_hand_{};

@@ -128,6 +128,11 @@ struct Session {
         CHECK(may_follow(phase_, phase));
         phase_ = phase;
     }
+    // Stops reading it, for a while or at the end of input.
+    void stop_reading(SessionInput why = SessionInput::paused) {
+        if (input != SessionInput::ended) input = why;
+        if (!is(SessionPhase::writing)) io.pause(*this);
+    }
     // Only from or to Next::more.
     void follow_with(Next what) {
         CHECK(next == Next::more || what == Next::more);
@@ -149,6 +154,10 @@ struct Session {
     void release() {
         if (unfinished != nullptr && unfinished->empty() && !is(SessionPhase::writing)) unfinished.reset();
     }
+    // Keeps `rest`, the unconsumed end of its input. stashed: that was unread(). True: some is kept. Throws std::bad_alloc.
+    bool stash(const Context& context, std::string_view rest, bool stashed);
+    // Appends a portion of about `bytes`; its last one ends Next::dump. Throws std::bad_alloc.
+    void write_dump(const Context& context, OutBuffer& out, size_t bytes);
     void show(ShownState what) { shown.store(what, std::memory_order_relaxed); }
     void show_resting() {
         const bool receives = input_want != 0 || state.pending != nullptr;
@@ -246,11 +255,11 @@ class SessionList {
     Session* oldest() const { return oldest_; }
     Session* newest() const { return newest_; }
 
-    // True: the first that waits for the next turn.
-    bool queue(Session& session) {
+    // For the next turn, which comes soon.
+    void queue(Session& session) {
         session.enter(SessionPhase::queued);
         ready_.push_back(&session);
-        return ready_.size() == 1;
+        if (ready_.size() == 1) session.io.turn_soon();
     }
     // Another phase than queued: the session waits for no turn.
     void enter(Session& session, SessionPhase phase) {

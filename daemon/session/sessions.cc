@@ -45,23 +45,27 @@ std::unique_ptr<SocketIo> make_io(SocketEvents& events, TurnTimer& timer, Worker
     return io != nullptr ? std::move(io) : make_event_io(events, timer, counters);
 }
 
+// The session keeps its exchange between the steps.
+Progress serve_locked(Context& context, RoomKeeper& room, Session& session, std::string_view input, OutBuffer& out,
+                      uint32_t requests_max) {
+    std::unique_ptr<SaslExchange> exchange;
+    if (session.unfinished != nullptr) exchange = std::move(session.unfinished->exchange);
+    const Progress progress = run_locked(context, session.state, input, out, requests_max, exchange);
+    if (exchange == nullptr) {
+        session.release();
+        return progress;
+    }
+    session.keep(context.memory).exchange = std::move(exchange);
+    room.note_held(session);
+    return progress;
+}
+
 // By SessionProtocol.
 constexpr std::string_view new_connection_words[] = {
     "new auto-negotiating client connection", "new ascii client connection.", "new binary client connection.",
     "new ascii client connection."};
 
 }  // namespace
-
-Session::Session(SocketIo& sockets, int socket, SessionProtocol speaks) : protocol(speaks), io(sockets) {
-    slot = nullptr;
-    state.fd = socket;
-}
-
-Session::~Session() { delete state.replies; }
-
-bool Session::tls_handshakes() const { return tls()->in_handshake(); }
-
-bool Session::tls_seals() const { return !tls()->kernel_seals(); }
 
 Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& events, WatchHub& watch, ReplyPool& replies,
                    TurnTimer& timer, bool ring, std::string& refusal, std::function<void()> wake, const TlsKeys* tls)
@@ -73,7 +77,8 @@ Sessions::Sessions(Context& context, const WorkerLive& live, SessionEvents& even
       replies_(replies),
       io_(make_io(*this, timer, context.counters, ring, refusal)),
       tls_(context, live, *io_, tls, wake),
-      room_(context, list_, [this](Session& session) { end_hoarder(session); }, std::move(wake)) {
+      room_(context, list_, *io_, tls_, std::move(wake)),
+      output_(context, *io_, tls_, list_, room_) {
     context.room = &room_;
 }
 
@@ -102,7 +107,7 @@ void Sessions::deliver(Session& session) {
     if (session.is(SessionPhase::queued)) return session.state.replies->remind();
     if (!session.is(SessionPhase::open)) return room_.note_held(session);
     recorder_.take(session.state.fd, session.address, {});
-    const bool written = take_memory(session, [&] { session.state.replies->emit(out_); });
+    const bool written = take_memory(session, [&] { session.state.replies->emit(output_.replies()); });
     recorder_.put_down();
     if (written) send_replies(session);
 }
@@ -164,7 +169,7 @@ void Sessions::begin_stop() {
     io_->catch_up();
     stopping_ = true;
     for (Session* session = list_.oldest(); session != nullptr; session = session->newer)
-        if (session->is(SessionPhase::open)) queue(*session);
+        if (session->is(SessionPhase::open)) list_.queue(*session);
 }
 
 void Sessions::end_idle() {
@@ -195,7 +200,7 @@ void Sessions::end_slow_handshakes() {
 }
 
 void Sessions::continue_handshakes() {
-    tls_.take_computed([this](Session& session) { queue(session); });
+    tls_.take_computed([this](Session& session) { list_.queue(session); });
 }
 
 // As in a multi-get: prefetches for all before the first is read.
@@ -227,8 +232,8 @@ void Sessions::received_sealed(Session& session, std::string_view bytes) {
     if (!take_memory(session, [&] { session.tls()->keep(context_, bytes); })) return;
     session.unserved = true;
     room_.note_held(session);
-    if (session.tls()->kept() > handshake_bytes_max && session.input == SessionInput::open) pause(session);
-    if (session.is(SessionPhase::open) && session.tls()->stage() == TlsSession::Stage::none) queue(session);
+    if (session.tls()->kept() > handshake_bytes_max && session.input == SessionInput::open) session.stop_reading();
+    if (session.is(SessionPhase::open) && session.tls()->stage() == TlsSession::Stage::none) list_.queue(session);
 }
 
 void Sessions::open_records(Session& session, std::string_view bytes) {
@@ -236,7 +241,7 @@ void Sessions::open_records(Session& session, std::string_view bytes) {
     TlsLayer::Opened opened;
     if (!take_memory(session, [&] { opened = tls_.open(session, bytes); })) return;
     if (opened.fails.has_value()) return close(session, *opened.fails);
-    if (opened.unsent && !session.is(SessionPhase::writing) && !begin_writing(session))
+    if (opened.unsent && !session.is(SessionPhase::writing) && !output_.begin_writing(session))
         return close(session, SessionEnd::no_memory);
     if (opened.computing) return;
     const auto identify_client = [&] {
@@ -257,7 +262,7 @@ void Sessions::continue_ended(Session& session, bool nothing_opened) {
     if (!session.is(SessionPhase::open)) return;
     if (session.input == SessionInput::ended) {
         if (session.unserved)
-            queue(session);
+            list_.queue(session);
         else
             send_replies(session);
     } else if (nothing_opened && stopping_ && !session.busy()) {
@@ -272,7 +277,7 @@ bool Sessions::take_input(Session& session, std::string_view bytes) {
         if (session.next == Next::close || session.is(SessionPhase::doomed)) return true;
         if (!take_memory(session, append)) return false;
         if (session.unread().size() >= session.input_want) session.unserved = true;
-        if (session.unread().size() > ahead_bytes_max && session.input == SessionInput::open) pause(session);
+        if (session.unread().size() > ahead_bytes_max && session.input == SessionInput::open) session.stop_reading();
         return true;
     }
     std::string_view input = bytes;
@@ -282,7 +287,8 @@ bool Sessions::take_input(Session& session, std::string_view bytes) {
         input = session.unread();
     }
     if (input.size() >= session.input_want) return serve(session, input, stashed);
-    if (!stash(session, input, stashed)) return false;
+    if (!take_memory(session, [&] { session.stash(context_, input, stashed); })) return false;
+    room_.note_held(session);
     return stopping_ ? send_replies(session) : after_sending(session);  // no new ones, but queued ones leave before it ends
 }
 
@@ -301,22 +307,8 @@ void Sessions::input_ended(Session& session, int error) {
     const bool answers_come = session.state.replies != nullptr && !session.state.replies->empty();
     const bool now = !session.busy() && !answers_come;
     if (error != 0 && !session.busy()) return close(session, session.end);
-    pause(session, SessionInput::ended);
+    session.stop_reading(SessionInput::ended);
     if (now) send_replies(session);  // no new ones, but queued ones leave before it ends
-}
-
-// The session keeps its exchange between the steps.
-Progress Sessions::serve_locked(Session& session, std::string_view input) {
-    std::unique_ptr<SaslExchange> exchange;
-    if (session.unfinished != nullptr) exchange = std::move(session.unfinished->exchange);
-    const Progress progress = run_locked(context_, session.state, input, out_, live_.requests_per_event, exchange);
-    if (exchange == nullptr) {
-        session.release();
-        return progress;
-    }
-    session.keep(context_.memory).exchange = std::move(exchange);
-    room_.note_held(session);
-    return progress;
 }
 
 bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
@@ -337,9 +329,11 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     const bool waited = session.state.pending != nullptr;
     recorder_.take(session.state.fd, session.address, secret ? std::string_view() : input);
     if (!take_memory(session, [&] {
-            progress = locked ? serve_locked(session, input)
-                              : engine(context_, session.state, input, out_, live_.requests_per_event);
-            if (session.state.replies != nullptr) session.state.replies->settle(out_);
+            OutBuffer& out = output_.replies();
+            const uint32_t requests_max = live_.requests_per_event;
+            progress = locked ? serve_locked(context_, room_, session, input, out, requests_max)
+                              : engine(context_, session.state, input, out, requests_max);
+            if (session.state.replies != nullptr) session.state.replies->settle(out);
         }))
         return false;
     recorder_.put_down();
@@ -350,7 +344,9 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     if (progress.locked) session.protocol = SessionProtocol::locked;
     session.input_want = progress.next == Next::more ? progress.want : 0;
     session.unserved = progress.next != Next::more && progress.consumed < input.size();
-    if (!stash(session, input.substr(progress.consumed), stashed)) return false;
+    bool stashes = false;
+    if (!take_memory(session, [&] { stashes = session.stash(context_, input.substr(progress.consumed), stashed); })) return false;
+    if (stashes) room_.note_held(session);
     switch (progress.next) {
         case Next::more: break;
         case Next::yield: context_.counters.conn_yields.add(1); break;
@@ -358,7 +354,7 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
             if (!session.unserved) break;
             session.follow_with(Next::hold);
             session.held_slots = session.state.replies->slots();
-            pause(session);
+            session.stop_reading();
             break;
         case Next::dump: {
             const auto begin = [&] {
@@ -374,24 +370,6 @@ bool Sessions::serve(Session& session, std::string_view input, bool stashed) {
     return send_replies(session);
 }
 
-// Keeps unconsumed input. `rest` may lie in the session's own buffer (stashed) or in the shared one.
-bool Sessions::stash(Session& session, std::string_view rest, bool stashed) {
-    session.show_resting();
-    if (rest.empty()) {
-        if (!stashed) return true;
-        session.unfinished->keep_only(rest);
-        session.release();
-        return true;
-    }
-    const auto keep = [&] {
-        Unfinished& unfinished = session.keep(context_.memory);
-        stashed ? unfinished.keep_only(rest) : unfinished.append(context_, rest);
-    };
-    if (!take_memory(session, keep)) return false;
-    room_.note_held(session);
-    return true;
-}
-
 // A step of each queued session, after the sockets that were ready with them.
 void Sessions::turn_of_waiting() {
     read_clock();
@@ -400,7 +378,7 @@ void Sessions::turn_of_waiting() {
         io_->relieve();
         if (!session.is(SessionPhase::queued)) return;  // waits for its socket
         session.enter(SessionPhase::open);
-        if (session.in_tls_handshake() && session.unserved && std::exchange(handshake, true)) return queue(session);
+        if (session.in_tls_handshake() && session.unserved && std::exchange(handshake, true)) return list_.queue(session);
         take_turn(session);
     });
 }
@@ -408,7 +386,11 @@ void Sessions::turn_of_waiting() {
 void Sessions::take_turn(Session& session) {
     const RoomKeeper::AtHand at_hand(room_, session);
     if (session.state.replies != nullptr && session.state.replies->due()) return deliver(session);
-    if (session.next == Next::dump) return stream_dump(session);
+    if (session.next == Next::dump) {  // input behind the command waits for the end
+        const auto write = [&] { session.write_dump(context_, output_.replies(), SessionOutput::bytes_kept); };
+        if (take_memory(session, write)) send_replies(session);
+        return;
+    }
     if (session.in_tls_handshake() && session.unserved) {
         open_records(session, {});
     } else if (session.next == Next::more && session.unserved) {
@@ -417,7 +399,7 @@ void Sessions::take_turn(Session& session) {
         after_sending(session);
     } else if (unpause(session) && !io_->receive_now(session)) {  // the worker stops, and has served what was in the socket
         session.end = SessionEnd::server_stopped;
-        pause(session, SessionInput::ended);
+        session.stop_reading(SessionInput::ended);
         if (session.state.replies == nullptr || session.state.replies->empty()) send_replies(session);
     }
 }

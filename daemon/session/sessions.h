@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sessions: opens a worker's sessions, serves what they receive, sends the replies, and ends them.
 //
-// The engine works on received bytes in a shared buffer, and all replies leave in one piece. Leftovers move to the session
-// (N1). The SocketIo moves the bytes; with TLS they pass the TlsLayer.
+// The engine works on received bytes in a shared buffer, and all replies leave in one piece (SessionOutput). Leftovers move to the
+// session (N1). The SocketIo moves the bytes; with TLS they pass the TlsLayer.
 //
 // Owner: a worker. One thread.
 // W2  Accesses seen by lock-free reads reach the node before the replies they belong to are sent.
@@ -24,6 +24,7 @@
 #include "daemon/engine/reply_queue.h"
 #include "daemon/session/room_keeper.h"
 #include "daemon/session/session.h"
+#include "daemon/session/session_output.h"
 #include "daemon/session/socket_io.h"
 #include "daemon/session/tls_layer.h"
 #include "daemon/stats/watch_hub.h"
@@ -71,7 +72,7 @@ class Sessions final : public SocketEvents {
     void begin_stop();
     void end_all();
     // Once ended(): output may refer to the node's memory, and the node may end before the Worker.
-    void drop_output() { out_.clear(0); }
+    void drop_output() { output_.drop(); }
     bool stopping() const { return stopping_; }
     bool ended() const { return stopping_ && list_.oldest() == nullptr; }
 
@@ -92,26 +93,13 @@ class Sessions final : public SocketEvents {
   private:
     void close(Session& session, SessionEnd why);
     void take_turn(Session& session);
-    void stream_dump(Session& session);
-    void refuse(Session& session);
-    void tell_full(Session& session, bool writes);
-    void end_hoarder(Session& session);
-    bool begin_writing(Session& session);
-    void written(Session& session);
     void received_sealed(Session& session, std::string_view bytes);
     void open_records(Session& session, std::string_view bytes);
     void continue_ended(Session& session, bool nothing_opened);
-    void send_at_once(Session& session, std::string_view bytes);
-    void pause(Session& session, SessionInput why = SessionInput::paused);
-    void queue(Session& session) {
-        if (list_.queue(session)) io_->turn_soon();
-    }
 
     // These return false when the session is gone.
     bool take_input(Session& session, std::string_view bytes);
     bool serve(Session& session, std::string_view input, bool stashed);
-    Progress serve_locked(Session& session, std::string_view input);
-    bool stash(Session& session, std::string_view rest, bool stashed);
     bool send_replies(Session& session);
     bool after_sending(Session& session);
     bool await_answers(Session& session);
@@ -124,9 +112,11 @@ class Sessions final : public SocketEvents {
             take();
             return true;
         } catch (const SessionMemorySpent&) {
-            refuse(session);
+            room_.report_refused(session, !output_.replies().empty());
+            output_.drop();
+            close(session, SessionEnd::buffers_full);
         } catch (const std::bad_alloc&) {
-            out_.clear(0);
+            output_.drop();
             close(session, SessionEnd::no_memory);
         }
         return false;
@@ -138,11 +128,11 @@ class Sessions final : public SocketEvents {
     SessionEvents& events_;
     WatchHub& watch_;
     ReplyPool& replies_;
-    OutBuffer out_;  // the replies to the session being served
     const std::unique_ptr<SocketIo> io_;
     TlsLayer tls_;
     SessionList list_;
     RoomKeeper room_;
+    SessionOutput output_;
     bool stopping_ = false;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Worker: a thread with an event loop and the sessions that were given to it.
 //
-//   other threads -> Inbox -> Worker -> Sessions -> SessionList, RoomKeeper, TlsLayer, SocketIo
+//   other threads -> Inbox -> Worker -> Sessions -> SessionOutput, RoomKeeper, TlsLayer, SessionList, SocketIo
 //                                |\-> Datagrams, of UDP
 //                                \-> Links, to the nodes
 //

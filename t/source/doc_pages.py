@@ -35,7 +35,8 @@ daemon/commands/text_store.cc daemon/farcached/http_pages.cc
 daemon/stats/latency.cc daemon/stats/latency.h daemon/stats/metrics.cc daemon/stats/own_stats.h
 daemon/stats/worker_counters.h daemon/stats/stats.cc
 daemon/engine/engine.cc daemon/discovery/shown.h daemon/farcached/tune.cc daemon/stats/watch_hub.h daemon/stats/watch_hub.cc
-daemon/session/datagrams.cc daemon/session/sessions.cc daemon/session/sessions_replies.cc daemon/session/worker.cc
+daemon/session/datagrams.cc daemon/session/room_keeper.cc daemon/session/session_output.cc daemon/session/sessions.cc
+daemon/session/worker.cc
 fabric/channel.h fabric/fault_channel.cc
 daemon/farnode/admin.cc daemon/farnode/http_pages.cc daemon/http/history.cc daemon/http/shared_pages.cc
 node/disk/disk_statistics.h node/peer/peer_statistics.h node/service/node_metrics.cc node/service/node_stats.cc
