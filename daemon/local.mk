@@ -13,6 +13,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/disk_gets.h \
 	daemon/commands/key_passes.cc \
 	daemon/commands/key_passes.h \
+	daemon/commands/key_queues.cc \
+	daemon/commands/key_queues.h \
 	daemon/commands/meta_engine.cc \
 	daemon/commands/meta_engine.h \
 	daemon/commands/meta_get.cc \
@@ -27,6 +29,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/sasl.h \
 	daemon/commands/source_link.cc \
 	daemon/commands/source_link.h \
+	daemon/commands/stepped_request.cc \
+	daemon/commands/stepped_request.h \
 	daemon/commands/stepped_requests.cc \
 	daemon/commands/stepped_requests.h \
 	daemon/commands/text_admin.cc \

@@ -29,18 +29,17 @@ bool depends(const protocol::RequestOp& op) {
 bool MovedItems::takes_gets(std::string_view key) const { return context_.router.links().peers().former_home(key).has_value(); }
 
 bool MovedItems::takes_changes(std::string_view key) const {
-    return !is_idle() || (!key.empty() && takes_gets(key));  // a flush has no key
+    return !queues().empty() || (!key.empty() && takes_gets(key));  // a flush has no key
 }
 
 bool MovedItems::goes_ahead(const Request& request) const {
-    return is_get(request.asked.op) && !waits(key_of(request.asked.op).bytes, request.session);
+    return request.is_get() && !queues().waits(request.key().bytes, request.session);
 }
 
 void MovedItems::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
-    const std::string_view key = key_of(op).bytes;
-    if (!depends(op) || !takes_gets(key)) return execute(request);
-    if (!is_get(op)) return take_mark(request);
+    if (!depends(op) || !takes_gets(request.key().bytes)) return execute(request);
+    if (!request.is_get()) return take_mark(request);
     ask_links(request, std::get<GetOp>(op), request.wanted, step(&MovedItems::first_answered));
 }
 
@@ -49,13 +48,13 @@ void MovedItems::first_answered(Request& request, ReplySlot& slot) {
     if (std::get<GetReply>(slot.reply()).status == GetReply::Status::hit) return answer(request, slot.reply(), slot.value());
     if (!request.is_ahead) return take_mark(request);
     // Changes that its session has asked for since come later.
-    waits_to_change(key_of(request.asked.op).bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
+    queues().waits_to_change(request.key().bytes, request.session) ? answer(request, GetReply()) : wait_for_key(request);
 }
 
 void MovedItems::take_mark(Request& request) {
-    const auto home = context_.router.links().peers().former_home(key_of(request.asked.op).bytes);
+    const auto home = context_.router.links().peers().former_home(request.key().bytes);
     if (!home.has_value()) return bring_nothing(request);
-    StoreOp op = mark_op(key_of(request.asked.op));
+    StoreOp op = request.mark_op();
     if (!broken::s7_ignore_touched) op.moved_since = home->since;
     ask_links(request, op, {}, step(&MovedItems::mark_answered));
 }
@@ -71,13 +70,13 @@ void MovedItems::mark_answered(Request& request, ReplySlot& slot) {
 }
 
 void MovedItems::bring_nothing(Request& request) {
-    is_get(request.asked.op) ? answer(request, GetReply()) : execute(request);
+    request.is_get() ? answer(request, GetReply()) : execute(request);
 }
 
 // As the client sent it. A mutation stays here until it has its reply, so that an earlier get that goes ahead learns of it.
 void MovedItems::execute(Request& request) {
     const bool is_flush = std::holds_alternative<protocol::FlushOp>(request.asked.op);
-    if (is_get(request.asked.op) || is_flush) return pass_on(request);
+    if (request.is_get() || is_flush) return pass_on(request);
     ask_as_sent(request, step(&MovedItems::executed));
 }
 
@@ -87,11 +86,11 @@ void MovedItems::executed(Request& request, ReplySlot& slot) {
 
 void MovedItems::fetch(Request& request) {
     Links& links = context_.router.links();
-    const auto home = links.peers().former_home(key_of(request.asked.op).bytes);
+    const auto home = links.peers().former_home(request.key().bytes);
     if (!home.has_value()) return bring_nothing(request);
     context_.counters.moved_fetches.add(1);
     GetOp op;
-    op.key = key_of(request.asked.op);
+    op.key = request.key();
     op.moved_since = home->since;
     ask(request, step(&MovedItems::fetched), [&](Ticket ticket) { links.ask(op, *home, ticket); });
 }
@@ -102,13 +101,13 @@ void MovedItems::fetched(Request& request, ReplySlot& slot) {
     if (!is_hit || has_expired(reply->meta.exptime, context_.now)) return bring_nothing(request);
     context_.counters.moved_hits.add(1);
     keep_found(request, reply->meta, slot.value());
-    ask_links(request, fill_op(request), {}, step(&MovedItems::filled));
+    ask_links(request, request.fill_op(), {}, step(&MovedItems::filled));
 }
 
 // If the item was not stored, a mutation came in between: it was the key's when the node gave the mark.
 void MovedItems::filled(Request& request, ReplySlot& slot) {
     const StoreReply reply = slot.available() ? std::get<StoreReply>(slot.reply()) : StoreReply();
-    if (!is_get(request.asked.op) || reply.status == StoreReply::Status::exists) return execute(request);
+    if (!request.is_get() || reply.status == StoreReply::Status::exists) return execute(request);
     answer_found(request, reply);
 }
 

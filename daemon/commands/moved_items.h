@@ -31,7 +31,7 @@ class MovedItems final : public SteppedRequests {
     // Both outlive this.
     MovedItems(ReplyPool& replies, Context& context) : SteppedRequests(replies, context) {}
 
-    bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
+    bool must_wait(std::string_view key, uint64_t session) const override { return queues().waits(key, session); }
     bool takes_gets(std::string_view key) const override;
     bool takes_changes(std::string_view key) const override;
 

@@ -66,8 +66,7 @@ void Replicas::ask_copy(Request& request, const Op& op, Step then) {
 }
 
 bool Replicas::goes_ahead(const Request& request) const {
-    const protocol::RequestOp& op = request.asked.op;
-    return is_get(op) && !request.completes && !waits(key_of(op).bytes, request.session);
+    return request.is_get() && !request.completes && !queues().waits(request.key().bytes, request.session);
 }
 
 void Replicas::begin(Request& request) {
@@ -77,8 +76,8 @@ void Replicas::begin(Request& request) {
     request.list = links.peers().set();
     if (std::holds_alternative<FlushOp>(op)) return begin_flush(request);
     if (is_mutation(op)) return begin_mutation(request);
-    if (!request.completes && !is_get(op)) return pass_on(request);
-    LinkPeer* const near = request.wanted.near ? links.peers().copy_that_answers(key_of(op).bytes) : nullptr;
+    if (!request.completes && !request.is_get()) return pass_on(request);
+    LinkPeer* const near = request.wanted.near ? links.peers().copy_that_answers(request.key().bytes) : nullptr;
     if (near == nullptr) return begin_get(request);
     ask(request, step(&Replicas::near_answered),
         [&](Ticket ticket) { links.get(near, std::get<GetOp>(op), request.wanted, ticket); });
@@ -160,7 +159,7 @@ void Replicas::begin_get(Request& request) {
     Links& links = context_.router.links();
     request.list = links.peers().set();
     PeerSet& peers = links.peers();
-    const bool asks_copy = request.completes || (peers.refills() && !peers.prefers_copy(key_of(request.asked.op).bytes));
+    const bool asks_copy = request.completes || (peers.refills() && !peers.prefers_copy(request.key().bytes));
     if (!asks_copy) return pass_on(request);
     ask_links(request, std::get<GetOp>(request.asked.op), request.wanted, step(&Replicas::first_answered));
 }
@@ -173,20 +172,20 @@ void Replicas::near_answered(Request& request, ReplySlot& slot) {
         return answer(request, slot.reply(), slot.value());
     }
     if (reply == nullptr && slot.failure() != list_is_old) context_.router.links().peers().near_copy_failed();
-    const bool is_behind = request.is_ahead && waits_to_change(key_of(request.asked.op).bytes, request.session);
+    const bool is_behind = request.is_ahead && queues().waits_to_change(request.key().bytes, request.session);
     is_behind ? answer(request, GetReply()) : begin_get(request);
 }
 
 void Replicas::first_answered(Request& request, ReplySlot& slot) {
-    const std::string_view key = key_of(request.asked.op).bytes;
-    const auto is_behind = [&] { return request.is_ahead && waits_to_change(key, request.session); };
+    const std::string_view key = request.key().bytes;
+    const auto is_behind = [&] { return request.is_ahead && queues().waits_to_change(key, request.session); };
     if (!slot.available()) return is_behind() ? answer(request, GetReply()) : give_up_refill(request);
     const bool hit = is_hit(std::get<GetReply>(slot.reply()));
     if (hit && request.completes && !context_.router.links().peers().keeps_copy(key)) return answer(request, GetReply());
     if (hit && request.completes) return ask_copy(request, std::get<GetOp>(request.asked.op), step(&Replicas::second_looked));
     if (hit) return answer(request, slot.reply(), slot.value());
     if (request.is_ahead) return is_behind() ? answer(request, GetReply()) : wait_for_key(request);
-    ask_links(request, mark_op(key_of(request.asked.op)), {}, step(&Replicas::mark_answered));
+    ask_links(request, request.mark_op(), {}, step(&Replicas::mark_answered));
 }
 
 void Replicas::mark_answered(Request& request, ReplySlot& slot) {
@@ -196,7 +195,7 @@ void Replicas::mark_answered(Request& request, ReplySlot& slot) {
     if (!is_missing || is_closed || !list_is_same(request)) return give_up_refill(request);
     request.mark = reply->cas;
     GetOp op;
-    op.key = key_of(request.asked.op);
+    op.key = request.key();
     ask_copy(request, op, step(&Replicas::copy_answered));
 }
 
@@ -208,7 +207,7 @@ void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     if (!list_is_same(request)) return give_up_refill(request);
     keep_found(request, reply->meta, slot.value());
     if (request.completes) passes_.count_copied(slot.value().size());
-    ask_links(request, fill_op(request), {}, step(&Replicas::fill_answered));
+    ask_links(request, request.fill_op(), {}, step(&Replicas::fill_answered));
 }
 
 void Replicas::fill_answered(Request& request, ReplySlot& slot) {
@@ -251,7 +250,7 @@ void Replicas::complete(std::string_view key, uint64_t number) {
 void Replicas::complete_later(const Request& request) noexcept {
     if (stopped_) return;
     try {
-        const std::string_view key = key_of(request.asked.op).bytes;
+        const std::string_view key = request.key().bytes;
         if (request.completes ? missing_.found(key, boottime_ns()) : missing_.lost(key, boottime_ns())) return;
     } catch (const std::bad_alloc&) {
     }
@@ -283,7 +282,7 @@ void Replicas::fail_to_complete(Request& request) {
 
 void Replicas::begin_mutation(Request& request) {
     Links& links = context_.router.links();
-    const std::string_view key = key_of(request.asked.op).bytes;
+    const std::string_view key = request.key().bytes;
     if (links.peers().choose(key) == nullptr) return pass_on(request);  // it fails, and the copy stays
     if (links.peers().copies_may_be_elsewhere(key)) return fail(request, "a former node of the key has no connection");
     if (!links.peers().has_copies()) return pass_on(request);  // one node has all keys
@@ -293,7 +292,7 @@ void Replicas::begin_mutation(Request& request) {
 
 void Replicas::take_hold(Request& request) {
     request.held_ns = boottime_ns();
-    ask_copy(request, HoldOp{key_of(request.asked.op), request.completes ? completion_hold_s : hold_s}, step(&Replicas::held));
+    ask_copy(request, HoldOp{request.key(), request.completes ? completion_hold_s : hold_s}, step(&Replicas::held));
 }
 
 void Replicas::held(Request& request, ReplySlot& slot) {
@@ -327,7 +326,7 @@ void Replicas::executed(Request& request, ReplySlot& slot) {
 // By the primary's reply: what it has of the key now.
 void Replicas::copy_executed(Request& request) {
     const protocol::RequestOp& asked = request.asked.op;
-    const bool has_copy = context_.router.links().peers().keeps_copy(key_of(asked).bytes);
+    const bool has_copy = context_.router.links().peers().keeps_copy(request.key().bytes);
     if (!has_copy || std::holds_alternative<ForgetOp>(asked)) return release(request);
     if (const auto* get = std::get_if<GetReply>(&request.reply)) {
         if (!is_hit(*get) || has_tokens(get->meta)) return release(request);
@@ -357,7 +356,7 @@ void Replicas::copy_executed(Request& request) {
 
 void Replicas::look(Request& request) {
     GetOp op;
-    op.key = key_of(request.asked.op);
+    op.key = request.key();
     op.peek = true;
     ask_links(request, op, {.value = true, .plain = false}, step(&Replicas::looked));
 }
@@ -371,10 +370,10 @@ void Replicas::looked(Request& request, ReplySlot& slot) {
 }
 
 // With a newer list the key may have other nodes: it has no copy then.
-void Replicas::copy(Request& request, const Item& item) {
+void Replicas::copy(Request& request, const SteppedRequest::Item& item) {
     if (has_expired(item.exptime, context_.now)) return release(request);
     if (!list_is_same(request)) return lose_copy(request);
-    ask_copy(request, store_op(request, item), step(&Replicas::copied));
+    ask_copy(request, request.store_op(item), step(&Replicas::copied));
 }
 
 void Replicas::copied(Request& request, ReplySlot& slot) {
@@ -404,7 +403,7 @@ void Replicas::release(Request& request) {
 // If a newer list names another node, that does not know the hold.
 void Replicas::end_hold(Request& request) {
     const uint64_t hold = std::exchange(request.mark, 0);
-    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{key_of(request.asked.op), 0, hold}, step(&Replicas::released));
+    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{request.key(), 0, hold}, step(&Replicas::released));
 }
 
 }  // namespace farcached::daemon

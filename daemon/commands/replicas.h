@@ -43,7 +43,7 @@ class Replicas final : public SteppedRequests {
     // Both outlive this.
     Replicas(ReplyPool& replies, Context& context);
 
-    bool must_wait(std::string_view key, uint64_t session) const override { return waits(key, session); }
+    bool must_wait(std::string_view key, uint64_t session) const override { return queues().waits(key, session); }
     bool takes_gets(std::string_view key) const override;
     void end_tick() override { passes_.end_tick(); }
     uint64_t timer_at_ns() const override { return std::min({again_at_ns_, passes_.due_ns(), missing_.next_ns()}); }
@@ -82,7 +82,7 @@ class Replicas final : public SteppedRequests {
     void copy_executed(Request& request);
     void look(Request& request);
     void looked(Request& request, ReplySlot& slot);
-    void copy(Request& request, const Item& item);
+    void copy(Request& request, const SteppedRequest::Item& item);
     void copied(Request& request, ReplySlot& slot);
     void release(Request& request);
     void end_hold(Request& request);

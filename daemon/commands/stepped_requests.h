@@ -5,20 +5,18 @@
 // Owner: a Worker; its thread alone.
 //
 // T1  A worker's requests for one key take their steps one after the other, in the order of their submission. A flush waits for all
-//     earlier requests of the worker, and later ones for it. A get that need not wait makes its first step at once.
+//     earlier requests of the worker, and later ones for it (KeyQueues). A get that need not wait makes its first step at once.
 // T2  Each submitted ticket is answered once, by this or by the links that it was passed to. What ends a request allocates nothing.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <new>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 
+#include "daemon/commands/key_queues.h"
+#include "daemon/commands/stepped_request.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/owned_request.h"
 #include "daemon/engine/reply_queue.h"
 
 namespace farcached::daemon {
@@ -38,7 +36,7 @@ class SteppedRequests {
     // Borrows the operation until it returns. Throws std::bad_alloc, with no effect.
     template <class Op>
     SubmitResult submit(const Op& op, Wanted wanted, Ticket ticket) {
-        return take(std::make_unique<Request>(op, wanted, ticket));
+        return take(std::make_unique<SteppedRequest>(op, wanted, ticket));
     }
 
     virtual void end_tick() {}
@@ -48,78 +46,23 @@ class SteppedRequests {
     virtual void stop();
 
   protected:
-    struct Request;
-    // Linked by Request::next.
-    struct Queue {
-        bool empty() const { return first == nullptr; }
-        void push(Request& request) noexcept;
-        Request& pop() noexcept;
-        Request* first = nullptr;
-        Request* last = nullptr;
-    };
-    struct KeyHash {
-        using is_transparent = void;
-        size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
-    };
-    using Keys = std::unordered_map<std::string, Queue, KeyHash, std::equal_to<>>;
-    enum class Awaits : uint8_t { nothing, fetch, change };
-    struct Request {
-        template <class Op>
-        Request(const Op& from, Wanted what, Ticket to) : asked(from, proxy::AskOptions()), wanted(what), ticket(to) {}
-
-        OwnedRequest asked;
-        Wanted wanted;
-        Ticket ticket;
-        uint64_t number = 0;
-        uint64_t session = 0;
-        Keys::value_type* key = nullptr;  // its queue; nullptr: of a flush, or behind one
-        Request* next = nullptr;          // in a queue of its key or behind a flush
-        Request* next_due = nullptr;
-        // Of its steps:
-        uint64_t mark = 0;     // of the key, or a hold; of a flush: the name of its close
-        bool settled = false;  // an earlier request of the key has asked the source
-        Awaits awaits = Awaits::nothing;
-        std::string value;     // an item that was found, with the next ones
-        uint32_t flags = 0;
-        uint64_t cas = 0;      // of a node; 0: the source's is not shown
-        bool key_binary = false;
-        NodeSeconds fetched_at = 0, exptime = never_expires;
-        protocol::ReplyOp reply;           // for the client
-        std::string reply_value;
-        std::shared_ptr<const void> list;  // names the list of nodes of its first step
-        uint32_t tries = 0;
-        bool is_ahead = false;             // as goes_ahead() says
-        uint64_t held_ns = 0;              // before the hold left; boottime_ns()
-        bool completes = false;            // it is no client's: it stores what is missing of the two items
-    };
+    using Request = SteppedRequest;
     using Step = void (SteppedRequests::*)(Request& request, ReplySlot& slot);
-    // What a node has of a key.
-    struct Item {
-        std::string_view value;
-        uint32_t flags = 0;
-        NodeSeconds exptime = never_expires;
-        uint64_t cas = 0;
-        bool key_binary = false;
-    };
 
     // All outlive this.
     SteppedRequests(ReplyPool& replies, Context& context) : replies_(replies), context_(context) {}
 
     // Of this process itself; as submit(). Throws std::bad_alloc.
     void submit_own(const protocol::GetOp& op, Ticket ticket);
-    bool is_idle() const { return requests_.empty(); }
-    bool busy(std::string_view key) const { return flush_ != nullptr || (!keys_.empty() && keys_.contains(key)); }
-    // Does a request of that session for the key wait here, or a flush?
-    bool waits(std::string_view key, uint64_t session) const;
-    // A mutation of that session for the key, or a flush?
-    bool waits_to_change(std::string_view key, uint64_t session) const;
+    const KeyQueues& queues() const { return queues_; }
+    // nullptr: it has ended.
+    Request* find(uint64_t number) noexcept { return queues_.find(number); }
     // May its first step be made at once? If it is not the last one, wait_for_key() follows.
     virtual bool goes_ahead(const Request&) const { return false; }
     // It begins again when it is the first request of its key. Throws std::bad_alloc.
     void wait_for_key(Request& request);
     // The first step.
     virtual void begin(Request& request) = 0;
-    Request* find(uint64_t number) noexcept;
     // Without memory the request fails.
     template <class Body>
     void attempt(Request& request, Body body) noexcept {
@@ -155,18 +98,7 @@ class SteppedRequests {
     void keep_value(Request& request, std::string_view value);
     // Of the key, as another node has it.
     void keep_found(Request& request, const protocol::ItemMeta& meta, std::string_view value);
-    // Stores the item of another node, if the request's mark or hold still counts. Borrows from both.
-    static protocol::StoreOp store_op(const Request& request, const Item& item);
-    // The same, what was found.
-    static protocol::StoreOp fill_op(const Request& request) {
-        return store_op(request, {request.value, request.flags, request.exptime, request.cas, request.key_binary});
-    }
     void keep_reply_value(Request& request, std::string_view value);
-
-    static bool is_get(const protocol::RequestOp& op);
-    static const protocol::Key& key_of(const protocol::RequestOp& op);
-    // A compare in vain: exists, or not_found with the key's mark. A node of an earlier version replies without a mark.
-    static protocol::StoreOp mark_op(const protocol::Key& key);
 
     ReplyPool& replies_;
     Context& context_;
@@ -174,23 +106,13 @@ class SteppedRequests {
   private:
     struct OwnRecord;
 
-    template <class Is>
-    bool any_waits(std::string_view key, Is&& is) const;
     Ticket open(const Request& request, Step then);
     SubmitResult take(std::unique_ptr<Request> request);
-    void enqueue(Request& request);
-    void make_due(Request& request) noexcept;
     void pump() noexcept;
     static void own_answered(ReplySlot& slot, const ReplyTarget& to);
 
-    std::unordered_map<uint64_t, std::unique_ptr<Request>> requests_;
-    Keys keys_;  // of each key, the first is under way
-    uint64_t numbers_ = 0;
-    uint64_t bytes_ = 0;       // of values of requests, sent or found
-    Request* flush_ = nullptr;
-    Queue behind_flush_;
-    Request* first_due_ = nullptr;  // requests to begin
-    Request* last_due_ = nullptr;
+    KeyQueues queues_;
+    uint64_t bytes_ = 0;  // of values of requests, sent or found
     bool pumping_ = false;
 };
 

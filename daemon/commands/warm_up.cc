@@ -46,7 +46,7 @@ void WarmUp::stop() {
 void WarmUp::begin(Request& request) {
     const protocol::RequestOp& op = request.asked.op;
     if (request.settled) return execute(request);
-    if (is_get(op)) return get_first(request);
+    if (request.is_get()) return get_first(request);
     replaces(op) ? change_source(request) : take_mark(request);
 }
 
@@ -63,7 +63,7 @@ void WarmUp::first_answered(Request& request, ReplySlot& slot) {
 }
 
 void WarmUp::take_mark(Request& request) {
-    const StoreOp op = mark_op(key_of(request.asked.op));
+    const StoreOp op = request.mark_op();
     LocalPeer* const peer = context_.router.local();
     if (peer == nullptr) return ask_links(request, op, {}, step(&WarmUp::mark_answered));
     marked(request, peer->node().store(op, context_.now));
@@ -79,20 +79,20 @@ void WarmUp::marked(Request& request, const StoreReply& reply) {
 }
 
 // The source has no item for it.
-void WarmUp::go_on(Request& request) { is_get(request.asked.op) ? execute(request) : change_source(request); }
+void WarmUp::go_on(Request& request) { request.is_get() ? execute(request) : change_source(request); }
 
 void WarmUp::fetch(Request& request) {
     context_.counters.warm_fetches.add(1);
-    request.awaits = Awaits::fetch;
+    request.awaits = Request::Awaits::fetch;
     request.fetched_at = context_.now;
-    gets_.ask(SourceLink::Kind::get, key_of(request.asked.op).bytes, request.number);
+    gets_.ask(SourceLink::Kind::get, request.key().bytes, request.number);
 }
 
 void WarmUp::change_source(Request& request) {
     const bool flushes = std::holds_alternative<FlushOp>(request.asked.op);
-    request.awaits = Awaits::change;
+    request.awaits = Request::Awaits::change;
     const uint64_t number = request.number;
-    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, key_of(request.asked.op).bytes, number);
+    changes_.ask(flushes ? SourceLink::Kind::flush : SourceLink::Kind::remove, request.key().bytes, number);
     if (broken::s7_execute_first && find(number) != nullptr) execute(request);
 }
 
@@ -100,14 +100,14 @@ void WarmUp::source_answered(uint64_t number, bool ok, const SourceReply& reply)
     if (!ok) context_.counters.warm_failures.add(1);
     Request* const request = find(number);
     if (request == nullptr) return;  // stopped
-    const Awaits awaited = std::exchange(request->awaits, Awaits::nothing);
-    if (awaited == Awaits::fetch) return attempt(*request, [&] { fetched(*request, ok, reply); });
+    const auto awaited = std::exchange(request->awaits, Request::Awaits::nothing);
+    if (awaited == Request::Awaits::fetch) return attempt(*request, [&] { fetched(*request, ok, reply); });
     if (!ok) return fail(*request, "the source of warm_from did not delete the key in time");
     attempt(*request, [&] { execute(*request); });
 }
 
 void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
-    for (Request* behind = request.next; behind != nullptr && is_get(behind->asked.op); behind = behind->next)
+    for (Request* behind = request.next; behind != nullptr && behind->is_get(); behind = behind->next)
         behind->settled = true;
     if (!ok || reply.status != SourceReply::Status::item) return go_on(request);
     if (reply.ttl_s >= 0) request.exptime = request.fetched_at + NodeSeconds(std::min<int64_t>(reply.ttl_s, INT32_MAX));
@@ -115,7 +115,7 @@ void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     context_.counters.warm_hits.add(1);
     keep_value(request, reply.value);
     request.flags = reply.flags;
-    const StoreOp op = fill_op(request);
+    const StoreOp op = request.fill_op();
     const bool fits = !context_.router.too_large(op.key.bytes.size(), op.value.size());
     if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
@@ -129,7 +129,7 @@ void WarmUp::fill_answered(Request& request, ReplySlot& slot) {
 
 void WarmUp::filled(Request& request, const StoreReply& reply) {
     if (reply.status == StoreReply::Status::stored) context_.counters.warm_stored.add(1);
-    if (!is_get(request.asked.op)) return change_source(request);
+    if (!request.is_get()) return change_source(request);
     // Another request has stored a newer value.
     if (reply.status == StoreReply::Status::exists) return execute(request);
     answer_found(request, reply);

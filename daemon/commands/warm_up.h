@@ -28,7 +28,7 @@ class WarmUp final : public SteppedRequests, private SourceLink::Sink {
     // All outlive this.
     WarmUp(WarmSource& source, Waits& waits, ReplyPool& replies, Context& context);
 
-    bool must_wait(std::string_view key, uint64_t) const override { return busy(key); }
+    bool must_wait(std::string_view key, uint64_t) const override { return queues().busy(key); }
     bool takes_gets(std::string_view) const override { return true; }
     // Sends the commands for the source.
     void end_tick() override {

@@ -37,7 +37,7 @@ class SessionOutput {
     // Sends the replies. part: the session keeps the rest, and begin_writing() must follow. tell: as in SocketIo::send(). Throws
     // std::bad_alloc.
     Sent send(Session& session, bool tell);
-    // What it keeps waits for the socket. False: no memory for that.
+    // The session waits for its socket. False: no memory for that.
     bool begin_writing(Session& session);
 
     struct Written {
