@@ -10,6 +10,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/binary_get.cc \
 	daemon/commands/binary_store.cc \
 	daemon/commands/cluster_list.h \
+	daemon/commands/copy_plan.cc \
+	daemon/commands/copy_plan.h \
 	daemon/commands/disk_gets.h \
 	daemon/commands/key_passes.cc \
 	daemon/commands/key_passes.h \
@@ -21,6 +23,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/missing_copies.h \
 	daemon/commands/moved_items.cc \
 	daemon/commands/moved_items.h \
+	daemon/commands/pair_completion.cc \
+	daemon/commands/pair_completion.h \
 	daemon/commands/passwords.cc \
 	daemon/commands/passwords.h \
 	daemon/commands/replicas.cc \

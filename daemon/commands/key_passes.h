@@ -3,7 +3,7 @@
 // asks each node in turn for its keys, a portion at a time (node/service/key_pass.h). It asks for the next portion when all keys of
 // the last one are completed, after a pause that grows with their bytes. The pause leaves room for clients' requests.
 //
-// Owner: the Replicas of a worker; its thread alone.
+// Owner: a PairCompletion; its thread alone.
 // P1  One portion at most is under way: asked_, then keys_left_ != 0, then portion_at_ns_.
 // P2  A change begins all passes again. The answer to a portion from before it moves no place, but its keys are completed.
 // P3  If a node did not reply, or a worker lost track of keys (Links::want_pass()), another round over all nodes follows. Their

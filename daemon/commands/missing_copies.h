@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MissingCopies: keys whose item has no copy, because two mutations overlapped or a node did not reply, and when to look again.
 //
-// Owner: Replicas; its thread alone.
+// Owner: a PairCompletion; its thread alone.
 //
 // A try is under way from take_due() to done(). Two processes that look at the same moment spoil each other's hold, so the delay
 // before a try is a random one. It grows with each try. A key is given up when it had no copy for longer than a hold whose process

@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/commands/replicas.h"
 
-#include <new>
-#include <string>
 #include <utility>
 #include <variant>
 
 #include "base/broken.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
+#include "daemon/commands/copy_plan.h"
 #include "daemon/engine/links.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {
 
-using protocol::ArithOp;
-using protocol::ArithReply;
-using protocol::DeleteOp;
-using protocol::DeleteReply;
 using protocol::FlushOp;
-using protocol::ForgetOp;
 using protocol::GetOp;
 using protocol::GetReply;
 using protocol::HoldOp;
-using protocol::StoreOp;
 using protocol::StoreReply;
 
 namespace {
@@ -41,20 +34,11 @@ bool is_mutation(const protocol::RequestOp& op) {
 
 bool is_hit(const GetReply& reply) { return reply.status == GetReply::Status::hit; }
 
-// Tokens are not copied.
-bool has_tokens(const protocol::ItemMeta& meta) { return meta.stale || meta.win || meta.win_sent; }
-
 }  // namespace
-
-struct Replicas::Completion {
-    Replicas* replicas;
-    uint64_t number;  // of a try, as of MissingCopies; 0: of a pass
-};
 
 Replicas::Replicas(ReplyPool& replies, Context& context)
     : SteppedRequests(replies, context),
-      passes_(replies, context, [this](std::string_view key) { complete(key, /* number= */ 0); }),
-      missing_(random_word()) {}
+      completion_(replies, context, [this](const GetOp& op, Ticket ticket) { submit_own(op, ticket); }) {}
 
 bool Replicas::takes_gets(std::string_view) const { return context_.router.links().peers().refills(); }
 
@@ -100,7 +84,7 @@ void Replicas::begin_flush(Request& request) {
 
 void Replicas::closed(Request& request, ReplySlot& slot) {
     if (!slot.available() || !list_is_same(request)) {
-        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));  // one out of reach opens by itself
+        ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::done));  // one out of reach opens by itself
         return slot.available() ? begin_again(request) : fail(request, "a node did not flush in time");
     }
     ask(request, step(&Replicas::flushed),
@@ -109,7 +93,7 @@ void Replicas::closed(Request& request, ReplySlot& slot) {
 
 void Replicas::flushed(Request& request, ReplySlot& slot) {
     const bool in_time = boottime_ns() - request.held_ns < closed_ns && list_is_same(request);
-    ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::opened));
+    ask_all(request, protocol::CopiesOp::What::open, step(&Replicas::done));
     if (!slot.available() && again_later(request, slot)) return;
     if (!slot.available() || !in_time) return fail(request, "a node did not flush in time");
     answer(request, slot.reply());
@@ -136,8 +120,7 @@ bool Replicas::again_later(Request& request, const ReplySlot& slot) {
 }
 
 void Replicas::timer_due() {
-    passes_.timer_due();
-    complete_missing();
+    completion_.timer_due();
     if (again_at_ns_ > boottime_ns()) return;
     again_at_ns_ = UINT64_MAX;
     for (const uint64_t number : std::exchange(waiting_, {}))
@@ -145,11 +128,9 @@ void Replicas::timer_due() {
 }
 
 void Replicas::stop() {
-    stopped_ = true;
+    completion_.stop();
     waiting_.clear();
-    missing_.clear();
     again_at_ns_ = UINT64_MAX;
-    passes_.stop();
     SteppedRequests::stop();
 }
 
@@ -167,7 +148,7 @@ void Replicas::begin_get(Request& request) {
 // The primary may already have executed a later request of the session: this get must not see its effect.
 void Replicas::near_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
-    if (reply != nullptr && is_hit(*reply) && !has_tokens(reply->meta)) {
+    if (reply != nullptr && is_hit(*reply) && !CopyPlan::has_tokens(reply->meta)) {
         context_.counters.replica_reads.add(1);
         return answer(request, slot.reply(), slot.value());
     }
@@ -202,11 +183,11 @@ void Replicas::mark_answered(Request& request, ReplySlot& slot) {
 void Replicas::copy_answered(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply == nullptr && request.completes) return fail_to_complete(request);
-    if (reply == nullptr || !is_hit(*reply) || has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
+    if (reply == nullptr || !is_hit(*reply) || CopyPlan::has_tokens(reply->meta) || has_expired(reply->meta.exptime, context_.now))
         return answer(request, GetReply());
     if (!list_is_same(request)) return give_up_refill(request);
     keep_found(request, reply->meta, slot.value());
-    if (request.completes) passes_.count_copied(slot.value().size());
+    if (request.completes) completion_.count_copied(slot.value().size());
     ask_links(request, request.fill_op(), {}, step(&Replicas::fill_answered));
 }
 
@@ -233,47 +214,8 @@ void Replicas::second_looked(Request& request, ReplySlot& slot) {
     is_hit(*reply) ? answer(request, GetReply()) : take_hold(request);
 }
 
-// Available in the end: the key has both items, or needs none.
-void Replicas::complete(std::string_view key, uint64_t number) {
-    GetOp op;
-    op.key = {key, 0};
-    op.peek = true;
-    const Ticket ticket = replies_.open_own(/* session= */ 0, Completion{this, number}, &Replicas::completed);
-    try {
-        submit_own(op, ticket);
-    } catch (const std::bad_alloc&) {
-        replies_.unavailable(ticket);
-    }
-}
-
-// Without memory or room for the key, a pass completes it.
-void Replicas::complete_later(const Request& request) noexcept {
-    if (stopped_) return;
-    try {
-        const std::string_view key = request.key().bytes;
-        if (request.completes ? missing_.found(key, boottime_ns()) : missing_.lost(key, boottime_ns())) return;
-    } catch (const std::bad_alloc&) {
-    }
-    context_.router.links().want_pass();
-}
-
-void Replicas::complete_missing() noexcept {
-    try {
-        for (const MissingCopies::Try& one : missing_.take_due(boottime_ns())) complete(one.key, one.number);
-    } catch (const std::bad_alloc&) {
-        missing_.clear();
-        context_.router.links().want_pass();
-    }
-}
-
-void Replicas::completed(ReplySlot& slot, const ReplyTarget&) {
-    const auto [replicas, number] = slot.record<Completion>();
-    if (number == 0) return replicas->passes_.key_completed();
-    replicas->missing_.done(number, slot.available(), boottime_ns());
-}
-
 void Replicas::fail_to_complete(Request& request) {
-    complete_later(request);
+    completion_.failed(request.key().bytes);
     end_hold(request);
     fail(request, "the key has no copy");
 }
@@ -315,43 +257,19 @@ void Replicas::execute(Request& request) {
 void Replicas::executed(Request& request, ReplySlot& slot) {
     if (!slot.available()) {
         if (again_later(request, slot)) return;
-        complete_later(request);  // C3
+        completion_.lost(request.key().bytes);  // C3
         return fail(request, "the node did not reply");
     }
     request.reply = slot.reply();
     keep_reply_value(request, slot.value());
-    request.mark == 0 ? answer(request, request.reply, request.reply_value) : copy_executed(request);
-}
-
-// By the primary's reply: what it has of the key now.
-void Replicas::copy_executed(Request& request) {
-    const protocol::RequestOp& asked = request.asked.op;
-    const bool has_copy = context_.router.links().peers().keeps_copy(request.key().bytes);
-    if (!has_copy || std::holds_alternative<ForgetOp>(asked)) return release(request);
-    if (const auto* get = std::get_if<GetReply>(&request.reply)) {
-        if (!is_hit(*get) || has_tokens(get->meta)) return release(request);
-        if (!request.wanted.value) return look(request);
-        return copy(request, {request.reply_value, get->meta.flags, get->meta.exptime, get->meta.cas, get->meta.key_binary});
+    if (request.mark == 0) return answer(request, request.reply, request.reply_value);
+    if (!context_.router.links().peers().keeps_copy(request.key().bytes)) return release(request);
+    const CopyPlan plan(request, request.reply, request.reply_value);
+    switch (plan.what()) {
+        case CopyPlan::What::nothing: return release(request);
+        case CopyPlan::What::look: return look(request);
+        case CopyPlan::What::store: return copy(request, plan.item());
     }
-    if (const auto* stored = std::get_if<StoreReply>(&request.reply)) {
-        using Status = StoreReply::Status;
-        const StoreOp& op = std::get<StoreOp>(asked);
-        const bool joins = op.mode == StoreOp::Mode::append || op.mode == StoreOp::Mode::prepend;
-        if (stored->status == Status::not_found || stored->status == Status::too_large) return release(request);
-        if (stored->status != Status::stored || joins || op.invalidate) return look(request);
-        return copy(request, {op.value, op.flags, stored->exptime, stored->cas, op.key_binary});
-    }
-    if (const auto* removed = std::get_if<DeleteReply>(&request.reply)) {
-        const DeleteOp& op = std::get<DeleteOp>(asked);
-        const bool is_gone = removed->status != DeleteReply::Status::exists && !op.invalidate && !op.remove_value;
-        return is_gone ? release(request) : look(request);
-    }
-    const auto& number = std::get<ArithReply>(request.reply);
-    if (number.status != ArithReply::Status::ok && number.status != ArithReply::Status::vivified) return look(request);
-    if (has_tokens(number.meta)) return release(request);
-    std::string text = std::to_string(number.value);
-    text.resize(number.meta.value_len, ' ');  // as memcached pads a shorter number
-    copy(request, {text, number.meta.flags, number.meta.exptime, number.meta.cas, number.meta.key_binary});
 }
 
 void Replicas::look(Request& request) {
@@ -364,8 +282,8 @@ void Replicas::look(Request& request) {
 void Replicas::looked(Request& request, ReplySlot& slot) {
     const auto* reply = slot.available() ? std::get_if<GetReply>(&slot.reply()) : nullptr;
     if (reply == nullptr) return lose_copy(request);
-    if (!is_hit(*reply) || has_tokens(reply->meta)) return release(request);
-    if (request.completes) passes_.count_copied(slot.value().size());
+    if (!is_hit(*reply) || CopyPlan::has_tokens(reply->meta)) return release(request);
+    if (request.completes) completion_.count_copied(slot.value().size());
     copy(request, {slot.value(), reply->meta.flags, reply->meta.exptime, reply->meta.cas, reply->meta.key_binary});
 }
 
@@ -390,7 +308,7 @@ void Replicas::copied(Request& request, ReplySlot& slot) {
 void Replicas::lose_copy(Request& request) {
     if (request.completes) return fail_to_complete(request);
     context_.counters.replica_copies_lost.add(1);
-    complete_later(request);
+    completion_.lost(request.key().bytes);
     end_hold(request);
     answer(request, request.reply, request.reply_value);
 }
@@ -403,7 +321,7 @@ void Replicas::release(Request& request) {
 // If a newer list names another node, that does not know the hold.
 void Replicas::end_hold(Request& request) {
     const uint64_t hold = std::exchange(request.mark, 0);
-    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{request.key(), 0, hold}, step(&Replicas::released));
+    if (protocol::is_hold(hold)) ask_copy(request, HoldOp{request.key(), 0, hold}, step(&Replicas::done));
 }
 
 }  // namespace farcached::daemon

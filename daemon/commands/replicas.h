@@ -18,8 +18,8 @@
 //     ended connection keeps no bytes for so long. A completion (C5) executes none: its hold is short.
 // C4  Where the nodes of a key change, the mutation waits until all of both lists have deleted what they do not keep (Fences, F7).
 //     A node refuses requests of an older list for these keys (node/service/list_epoch.h). They begin again.
-// C5  After a change of the list, one worker completes the pairs of all keys that nodes list (KeyPasses). Of a key with one item
-//     the worker stores the other, with a hold or a mark as above.
+// C5  After a change of the list, one worker completes the pairs of all keys that nodes list (PairCompletion). Of a key with one
+//     item the worker stores the other, with a hold or a mark as above.
 // C6  A flush first closes all nodes for copies, and opens them after its replies. In between no node gets what another one has.
 // C7  Two mutations may overlap, or a node may not reply: then no copy is stored. The worker completes it later, as in C5. It looks
 //     again until the key has a copy, or every hold from before has ended (MissingCopies).
@@ -30,8 +30,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/commands/key_passes.h"
-#include "daemon/commands/missing_copies.h"
+#include "daemon/commands/pair_completion.h"
 #include "daemon/commands/stepped_requests.h"
 
 namespace farcached::daemon {
@@ -45,8 +44,8 @@ class Replicas final : public SteppedRequests {
 
     bool must_wait(std::string_view key, uint64_t session) const override { return queues().waits(key, session); }
     bool takes_gets(std::string_view key) const override;
-    void end_tick() override { passes_.end_tick(); }
-    uint64_t timer_at_ns() const override { return std::min({again_at_ns_, passes_.due_ns(), missing_.next_ns()}); }
+    void end_tick() override { completion_.end_tick(); }
+    uint64_t timer_at_ns() const override { return std::min(again_at_ns_, completion_.due_ns()); }
     void timer_due() override;
     void stop() override;
 
@@ -60,7 +59,6 @@ class Replicas final : public SteppedRequests {
     void begin_flush(Request& request);
     void closed(Request& request, ReplySlot& slot);
     void flushed(Request& request, ReplySlot& slot);
-    void opened(Request&, ReplySlot&) {}
     void ask_all(Request& request, protocol::CopiesOp::What what, Step then);
     bool list_is_same(const Request& request) const;
     void begin_again(Request& request);
@@ -79,29 +77,21 @@ class Replicas final : public SteppedRequests {
     void held(Request& request, ReplySlot& slot);
     void execute(Request& request);
     void executed(Request& request, ReplySlot& slot);
-    void copy_executed(Request& request);
     void look(Request& request);
     void looked(Request& request, ReplySlot& slot);
     void copy(Request& request, const SteppedRequest::Item& item);
     void copied(Request& request, ReplySlot& slot);
     void release(Request& request);
     void end_hold(Request& request);
-    void released(Request&, ReplySlot&) {}
+    void done(Request&, ReplySlot&) {}
     void lose_copy(Request& request);
 
-    struct Completion;
     void second_looked(Request& request, ReplySlot& slot);
-    void complete(std::string_view key, uint64_t number);
-    void complete_later(const Request& request) noexcept;
-    void complete_missing() noexcept;
     void fail_to_complete(Request& request);
-    static void completed(ReplySlot& slot, const ReplyTarget&);
 
-    KeyPasses passes_;  // C5
-    MissingCopies missing_;  // C7
+    PairCompletion completion_;
     std::vector<uint64_t> waiting_;  // numbers of requests that begin again
     uint64_t again_at_ns_ = UINT64_MAX;
-    bool stopped_ = false;
 };
 
 }  // namespace farcached::daemon
