@@ -16,8 +16,11 @@ constexpr size_t building_kept_bytes = 256 * 1024;  // buffer memory kept betwee
 
 }  // namespace
 
-FramesOut::FramesOut(uint32_t frame_bytes_max, uint32_t credits)
-    : frame_bytes_max_(frame_bytes_max), credits_(credits), writer_(building_, frame_bytes_max) {
+FramesOut::FramesOut(uint32_t frame_bytes_max, uint32_t credits, bool knows_epochs)
+    : frame_bytes_max_(frame_bytes_max),
+      credits_(credits),
+      knows_epochs_(knows_epochs),
+      writer_(building_, frame_bytes_max) {
     CHECK(credits > 0);
     frames_.resize(credits);
     for (uint32_t number = credits; number > 0; number--) free_.push_back(number - 1);

@@ -31,10 +31,11 @@ namespace farcached::proxy {
 // O3  A value's pieces leave in order, behind the frame that announced it. They stay at most two frames ahead of the
 //     transport, so that a small request waits behind no more. If a buffer is free, the value is copied there for the
 //     node to READ, and one frame announces the buffer instead.
-// O4  If add() finds no memory, it throws and changes nothing.
+// O4  If add() or name_epoch() finds no memory, it throws and changes nothing.
+// O5  A node that knows epochs has received that of each request, in front of it (protocol/frame.h).
 class FramesOut {
   public:
-    FramesOut(uint32_t frame_bytes_max, uint32_t credits);
+    FramesOut(uint32_t frame_bytes_max, uint32_t credits, bool knows_epochs = false);
     FramesOut(const FramesOut&) = delete;
     FramesOut& operator=(const FramesOut&) = delete;
 
@@ -79,6 +80,13 @@ class FramesOut {
         return building_;
     }
 
+    // The next requests are routed by the list of this epoch. Only a node that knows epochs gets it.
+    void name_epoch(uint64_t epoch) {
+        if (epoch == named_epoch_ || !knows_epochs_) [[likely]] return;
+        protocol::append_epoch(behind_requests(sizeof(protocol::FrameHeader) + sizeof(protocol::EpochRecord)), epoch);
+        named_epoch_ = epoch;
+    }
+
     // Appends all frames that can leave now to `out`. Returns the number of frames of requests.
     uint32_t send(OutBuffer& out, uint64_t now_ns);
     bool requests_to_send() const { return !unsent_.empty(); }
@@ -114,6 +122,8 @@ class FramesOut {
 
     uint32_t frame_bytes_max_;
     uint32_t credits_;
+    bool knows_epochs_;
+    uint64_t named_epoch_ = 0;  // 0: none
     OutBuffer building_;
     OutBuffer small_;
     protocol::FrameWriter writer_;  // into building_

@@ -98,7 +98,8 @@ Requests::Requests(const Config& config, const Parts& parts)
       exchanges_(config.under_way),
       reads_(parts.landing, order_, clock_, counters_, parts.events, config.reads_max, config.count_reads),
       pointers_({parts.table, reads_, clock_, counters_, notes_, parts.events}),
-      index_({parts.table, reads_, clock_, counters_, notes_, parts.events}, config.probe_index) {}
+      index_({parts.table, reads_, clock_, counters_, notes_, parts.events}, config.probe_index),
+      refusals_(counters_) {}
 
 // ---- the connection ---------------------------------------------------------------------------------
 
@@ -106,10 +107,9 @@ void Requests::open(const protocol::Welcome& welcome, fabric::Channel& channel) 
     one_sided_ = protocol::reads_one_sided(welcome.version);
     version_ = welcome.version;
     hash_seed_ = welcome.hash_seed;
-    named_epoch_ = 0;
     channel_ = &channel;
     progress_ns_ = 0;
-    frames_.emplace(welcome.frame_bytes_max, welcome.credits);
+    frames_.emplace(welcome.frame_bytes_max, welcome.credits, version_ >= protocol::version_with_epoch);
     if (lending_ != nullptr && channel.lends() > 0) frames_->lend(*lending_, channel.lends());
     replies_.emplace(RepliesIn::Parts{exchanges_, *frames_, pointers_, order_, clock_, counters_},
                      protocol::agreed_limits(welcome, protocol::Sender::node),
@@ -142,13 +142,6 @@ void Requests::fail_all(AskFailure why) {
     frames_.reset();
 }
 
-bool Requests::retry_pays(bool answered) {
-    if (!was_busy_ && !was_ordered_) return false;
-    const bool pays = !frames_.has_value() || (was_busy_ && can_ask()) || (was_ordered_ && answered);
-    if (pays) was_busy_ = was_ordered_ = false;
-    return pays;
-}
-
 // ---- asking -----------------------------------------------------------------------------------------
 
 bool Requests::value_follows(const StoreOp& op) const {
@@ -166,12 +159,6 @@ uint64_t Requests::bytes_under_way() const {
     if (replies_.has_value()) bytes += replies_->large_bytes();
     if (channel_ != nullptr) bytes += channel_->out_pending();
     return bytes;
-}
-
-SubmitResult Requests::busy() {
-    counters_.node_busy.add(1);
-    was_busy_ = true;
-    return SubmitResult::busy;
 }
 
 template <class Op>
@@ -201,12 +188,8 @@ SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& op
     // The reply to a get that could not be one-sided may show the key's access count.
     if constexpr (std::is_same_v<Op, GetOp>)
         if (!options.one_sided) notes_.shown(key_hash);
-    if (!can_ask()) return busy();
-    if (must_wait(traits_of(op), {options.session, key_hash}, order_, reads_)) {
-        counters_.node_ordered.add(1);
-        was_ordered_ = true;
-        return SubmitResult::ordered;
-    }
+    if (!can_ask()) return refusals_.busy();
+    if (must_wait(traits_of(op), {options.session, key_hash}, order_, reads_)) return refusals_.ordered();
     return write(op, key_hash, options, sink);
 }
 
@@ -228,9 +211,9 @@ SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& 
     if constexpr (std::is_same_v<Op, CopiesOp>)
         if (version_ < protocol::version_with_moved) there.name = 0;
     if (!follows.empty()) frames_->reserve_following();
-    name_epoch(options.epoch);
+    frames_->name_epoch(options.epoch);
     FramesOut::Place place;
-    if (!frames_->add(there, with, place)) return busy();
+    if (!frames_->add(there, with, place)) return refusals_.busy();
     const size_t bytes = protocol::request_bytes(there, with) + follows.size();
     Exchange& exchange = exchanges_.open(options, sink, uint32_t(bytes));
     exchange.kind = traits.kind;

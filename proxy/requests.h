@@ -41,6 +41,40 @@
 
 namespace farcached::proxy {
 
+// Refusals: the requests that were refused for the moment since the last retry, and whether another retry may succeed.
+//
+// Owner: a Requests; its thread. Refused requests are the caller's; this knows only the reasons.
+class Refusals {
+  public:
+    explicit Refusals(LinkCounters& counters) : counters_(counters) {}
+
+    // The bound of requests under way is reached (K4).
+    SubmitResult busy() {
+        counters_.node_busy.add(1);
+        was_busy_ = true;
+        return SubmitResult::busy;
+    }
+    // An earlier request of the session comes first (K3).
+    SubmitResult ordered() {
+        counters_.node_ordered.add(1);
+        was_ordered_ = true;
+        return SubmitResult::ordered;
+    }
+    // True once per refusal. gone: the connection. has_room: returns whether one more request may be under way. answered: a
+    // request.
+    template <class HasRoom>
+    bool retry_pays(bool gone, HasRoom&& has_room, bool answered) {
+        if (!was_busy_ && !was_ordered_) return false;
+        const bool pays = gone || (was_busy_ && has_room()) || (was_ordered_ && answered);
+        if (pays) was_busy_ = was_ordered_ = false;
+        return pays;
+    }
+
+  private:
+    LinkCounters& counters_;
+    bool was_busy_ = false, was_ordered_ = false;
+};
+
 class Requests {
   public:
     struct Config {
@@ -109,7 +143,9 @@ class Requests {
     void fail_all(AskFailure why);
     // True once: ask() or get() returned busy or ordered, and a retry may succeed now, or the connection is gone.
     // answered: sinks were called.
-    bool retry_pays(bool answered);
+    bool retry_pays(bool answered) {
+        return refusals_.retry_pays(!frames_.has_value(), [this] { return can_ask(); }, answered);
+    }
 
     // ---- for the link: its ticks. Those that return bool called sinks, or have more to send.
     // Frames without requests, such as pings; they leave with the next send(). Only while open.
@@ -142,13 +178,6 @@ class Requests {
     SubmitResult ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
     template <class Op>
     SubmitResult write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
-    // Of the next request, if the node knows epochs. Throws std::bad_alloc.
-    void name_epoch(uint64_t epoch) {
-        if (epoch == named_epoch_ || version_ < protocol::version_with_epoch) [[likely]] return;
-        protocol::append_epoch(frames_->behind_requests(sizeof(protocol::FrameHeader) + sizeof(protocol::EpochRecord)), epoch);
-        named_epoch_ = epoch;
-    }
-    SubmitResult busy();
     bool reads_possible() const { return one_sided_ && channel_->can_read(); }
     bool pointers_possible() const { return pointers_.enabled() && reads_possible(); }
 
@@ -162,14 +191,13 @@ class Requests {
     Reads reads_;
     PointerGets pointers_;
     IndexGets index_;
-    bool was_busy_ = false, was_ordered_ = false;  // reported to a caller since the last retry_pays()
+    Refusals refusals_;
 
     // Of the connection, from open() to fail_all().
     bool accepting_ = false;
     bool one_sided_ = false;  // S18
     uint32_t version_ = 0;
     uint64_t hash_seed_ = 0;
-    uint64_t named_epoch_ = 0;
     uint64_t progress_ns_ = 0;            // the node last answered from its oldest frame (K6)
     fabric::Channel* channel_ = nullptr;  // nullptr: broken
     std::optional<FramesOut> frames_;
