@@ -31,9 +31,10 @@ void shrink(std::string& string) {
 
 }  // namespace
 
-std::string_view ReplySlot::value() const {
-    if (owned_ != nullptr) return {owned_.get(), owned_bytes_};
-    return value_;
+void ReplyValue::drop() {
+    shrink(copied_);
+    owned_.reset();
+    owned_bytes_ = 0;
 }
 
 // ---- ReplyPool --------------------------------------------------------------------------------------
@@ -66,8 +67,7 @@ void ReplyPool::close(ReplySlot& slot) {
     slot.queue_ = nullptr;
     slot.complete_ = nullptr;
     shrink(slot.request_);
-    shrink(slot.value_);
-    slot.owned_.reset();
+    slot.value_.drop();
     slot.next_ = free_;
     free_ = &slot;
     in_use_--;
@@ -97,10 +97,8 @@ void ReplyPool::answer(Ticket ticket, const protocol::ReplyOp& reply, std::strin
     if (slot == nullptr) return;
     slot->way_ = way;
     slot->reply_ = reply;
-    slot->owned_ = std::move(owned);
-    slot->owned_bytes_ = value.size();
     try {
-        if (slot->owned_ == nullptr) slot->value_.assign(value);
+        slot->value_.set(value, std::move(owned));
     } catch (const std::bad_alloc&) {
         return arrived(*slot, ReplySlot::State::unavailable);
     }
@@ -111,9 +109,7 @@ void ReplyPool::drop_value(ReplySlot& slot) {
     context_.counters.response_oom.add(1);
     slot.state_ = ReplySlot::State::unavailable;
     slot.why_ = "all clients' buffers have reached read_buf_mem_limit";
-    shrink(slot.value_);
-    slot.owned_.reset();
-    slot.owned_bytes_ = 0;
+    slot.value_.drop();
 }
 
 void ReplyPool::unavailable(Ticket ticket, std::string_view why) {
@@ -278,9 +274,7 @@ void ReplyQueue::count_discarded(ReplySlot& slot) {
     pool_.complete_nowhere(slot);
     slot.complete_ = [](ReplySlot&, const ReplyTarget&) {};
     slot.why_ = {};
-    shrink(slot.value_);
-    slot.owned_.reset();
-    slot.owned_bytes_ = 0;
+    slot.value_.drop();
 }
 
 void ReplyQueue::discharge(size_t kept) {

@@ -34,6 +34,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/out_buffer.h"
@@ -78,6 +79,25 @@ struct ReplyTarget {
     ReplyContext* carry = nullptr;  // null: no later answer needs it
 };
 
+// The value of an answer: bytes that it owns, or else a copy of them.
+class ReplyValue {
+  public:
+    std::string_view view() const { return owned_ != nullptr ? std::string_view(owned_.get(), owned_bytes_) : copied_; }
+    // `owned` holds these bytes, or is nullptr: they are copied. Throws std::bad_alloc.
+    void set(std::string_view bytes, std::unique_ptr<char[]> owned) {
+        owned_ = std::move(owned);
+        owned_bytes_ = bytes.size();
+        if (owned_ == nullptr) copied_.assign(bytes);
+    }
+    // Frees its memory, but for a small buffer (Q5).
+    void drop();
+
+  private:
+    std::string copied_;
+    std::unique_ptr<char[]> owned_;  // else copied_
+    size_t owned_bytes_ = 0;
+};
+
 class ReplySlot {
   public:
     static constexpr size_t record_bytes_max = 176;
@@ -97,7 +117,7 @@ class ReplySlot {
     void is_plain(bool plain) { plain_ = plain; }
     // Only if available().
     protocol::ReplyOp& reply() { return reply_; }
-    std::string_view value() const;
+    std::string_view value() const { return value_.view(); }
 
   private:
     friend class ReplyPool;
@@ -127,11 +147,12 @@ class ReplySlot {
     Complete complete_ = nullptr;
     std::string request_;          // key and words
     protocol::ReplyOp reply_;
-    std::string value_;
-    std::unique_ptr<char[]> owned_;  // else value_
-    size_t owned_bytes_ = 0;
+    ReplyValue value_;
     alignas(std::max_align_t) std::array<std::byte, record_bytes_max> record_;
 };
+
+// A worker may have thousands of them.
+static_assert(sizeof(ReplySlot) <= 528);
 
 // All slots of a worker. Outlives its queues and the links.
 class ReplyPool {
