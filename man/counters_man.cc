@@ -97,6 +97,7 @@ void farcached_rows() {
     rows("stats hotkeys: of each way, as way:name", daemon::hot_way_rows);
     rows("stats hotkeys: the 16 most frequent keys of each way, as way:rank:name", daemon::hot_key_rows);
     rows("stats route KEY", daemon::route_rows);
+    for (const auto& one : daemon::route_pointer_rows) row(one.name, one.help);
     row("next_1", daemon::route_next_help);
     rows("stats node NAME [GROUP]: statistics of farnode(1); its groups", node::NodeStats::groups());
     config_rows();

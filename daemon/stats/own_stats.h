@@ -194,12 +194,11 @@ inline constexpr StatRow<std::string (*)(const HotKeyShown&)> hot_key_rows[] = {
      [](const HotKeyShown& k) { return std::to_string(k.hot.error * k.one_in); }},
 };
 
-// `stats route KEY`; empty ones are not shown.
+// `stats route KEY`; empty ones are not shown. First the key's node and the ways of its gets,
 struct RouteShown {
     std::string key, hashed, distribution, hash, place, point;
     std::string node, address, zone, weight, state, drained, links_up, down_reason;
     std::string copy, failover, asked, why, ways;
-    std::string pointer, lease_left_ms, pointer_from, incarnation, region, offset, bytes, generation;
 };
 inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
     {"key", "the key, as in watch", &RouteShown::key},
@@ -221,15 +220,21 @@ inline constexpr StatRow<std::string RouteShown::*> route_rows[] = {
     {"asked", "node that serves the key now; none: the key is unavailable", &RouteShown::asked},
     {"why", "reason of that choice", &RouteShown::why},
     {"ways", "paths of gets of the key, as in stats latency, in the order tried", &RouteShown::ways},
+};
+// then the remote pointer to its item.
+struct RoutePointerShown {
+    std::string state, lease_left_ms, from, incarnation, region, offset, bytes, generation;
+};
+inline constexpr StatRow<std::string RoutePointerShown::*> route_pointer_rows[] = {
     {"pointer", "state of the remote pointer to the item: valid, expired, none, or unused if gets use no pointers",
-     &RouteShown::pointer},
-    {"pointer_lease_left_ms", "remaining lease of the pointer, in milliseconds", &RouteShown::lease_left_ms},
-    {"pointer_from", "source of the pointer: this process, or another one of this host", &RouteShown::pointer_from},
-    {"pointer_incarnation", "run of the node that the pointer is for, 16 hexadecimal digits", &RouteShown::incarnation},
-    {"pointer_region", "region of the node that holds the item", &RouteShown::region},
-    {"pointer_offset", "offset of the item in the region, in bytes", &RouteShown::offset},
-    {"pointer_bytes", "bytes to read", &RouteShown::bytes},
-    {"pointer_generation", "generation of the item", &RouteShown::generation},
+     &RoutePointerShown::state},
+    {"pointer_lease_left_ms", "remaining lease of the pointer, in milliseconds", &RoutePointerShown::lease_left_ms},
+    {"pointer_from", "source of the pointer: this process, or another one of this host", &RoutePointerShown::from},
+    {"pointer_incarnation", "run of the node that the pointer is for, 16 hexadecimal digits", &RoutePointerShown::incarnation},
+    {"pointer_region", "region of the node that holds the item", &RoutePointerShown::region},
+    {"pointer_offset", "offset of the item in the region, in bytes", &RoutePointerShown::offset},
+    {"pointer_bytes", "bytes to read", &RoutePointerShown::bytes},
+    {"pointer_generation", "generation of the item", &RoutePointerShown::generation},
 };
 constexpr std::string_view route_next_help =
     "the next nodes on the ring in fail-over order, each with its state: next_1, next_2, ... up to 8";

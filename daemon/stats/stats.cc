@@ -496,18 +496,19 @@ void show_node(const NodeShown& node, RouteShown& r) {
     r.down_reason = node.down_reason;
 }
 
-void show_pointer(const Route& route, RouteShown& r) {
-    if (!route.asked.has_value()) return;
-    r.ways = route.ways;
-    r.pointer = pointer_word(route.pointer);
-    if (route.pointer != Route::Pointer::valid) return;
-    r.lease_left_ms = std::to_string(route.lease_left_ns / 1'000'000);
-    r.pointer_from = route.pointer_shared ? "another process" : "this process";
-    r.incarnation = hex_text(route.target.incarnation);
-    r.region = std::to_string(route.target.region);
-    r.offset = std::to_string(route.target.offset);
-    r.bytes = std::to_string(route.target.length);
-    r.generation = std::to_string(route.target.generation);
+RoutePointerShown pointer_of(const Route& route) {
+    RoutePointerShown p;
+    if (!route.asked.has_value()) return p;
+    p.state = pointer_word(route.pointer);
+    if (route.pointer != Route::Pointer::valid) return p;
+    p.lease_left_ms = std::to_string(route.lease_left_ns / 1'000'000);
+    p.from = route.pointer_shared ? "another process" : "this process";
+    p.incarnation = hex_text(route.target.incarnation);
+    p.region = std::to_string(route.target.region);
+    p.offset = std::to_string(route.target.offset);
+    p.bytes = std::to_string(route.target.length);
+    p.generation = std::to_string(route.target.generation);
+    return p;
 }
 
 RouteShown shown_of(std::string_view key, const Route& route) {
@@ -523,7 +524,7 @@ RouteShown shown_of(std::string_view key, const Route& route) {
     r.failover = route.failover ? "on" : "off";
     r.asked = route.asked.has_value() ? route.walk[*route.asked].name : "none";
     r.why = why_of(route);
-    show_pointer(route, r);
+    if (route.asked.has_value()) r.ways = route.ways;
     return r;
 }
 
@@ -534,7 +535,6 @@ RouteShown embedded(std::string_view key) {
     r.state = "up";
     r.why = "no nodes are configured: items are in this process";
     r.ways = "local";
-    r.pointer = pointer_word(Route::Pointer::unused);
     return r;
 }
 
@@ -542,7 +542,13 @@ RouteShown embedded(std::string_view key) {
 
 void write_route(StatWriter out, std::string_view key, const Route* route) {
     const RouteShown r = route == nullptr ? embedded(key) : shown_of(key, *route);
+    RoutePointerShown pointer;
+    if (route == nullptr)
+        pointer.state = pointer_word(Route::Pointer::unused);
+    else
+        pointer = pointer_of(*route);
     for (const auto& row : route_rows) out.shown(row.name, row.of(r));
+    for (const auto& row : route_pointer_rows) out.shown(row.name, row.of(pointer));
     if (route == nullptr) return;
     for (size_t i = 1; i < std::min(route->walk.size(), Route::walk_shown); i++)
         out.text("next_" + std::to_string(i),
