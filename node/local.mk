@@ -38,6 +38,8 @@ node_libnode_a_SOURCES = \
 	node/service/execution.cc \
 	node/service/execution_of_copies.cc \
 	node/service/execution.h \
+	node/service/greeting.cc \
+	node/service/greeting.h \
 	node/service/key_pass.h \
 	node/service/list_epoch.h \
 	node/service/node_metrics.cc \

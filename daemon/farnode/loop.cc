@@ -36,7 +36,8 @@ void say_end(const fabric::Channel& channel, const NodeService& service, process
     const process::Level level = refused ? process::Level::warning : process::Level::info;
     if (!process::is_said(level) || !service.close_wanted()) return;
     const std::string name = channel.describe() + ": ";
-    const std::string peer = service.peer().empty() ? "without a greeting" : "proxy " + service.peer();
+    const std::string& proxy = service.greeting().peer();
+    const std::string peer = proxy.empty() ? "without a greeting" : "proxy " + proxy;
     std::string why = service.end_text();
     if (why.starts_with(name)) why.erase(0, name.size());  // the prefix of the channel's own message
     lines.say(level, name + peer + ": " + why, {{"end", service_end_name(service.end())}});
@@ -202,7 +203,7 @@ void Loop::end_revoked() {
 }
 
 void Loop::turn(Connection& connection) {
-    const std::string& peer = connection.service->peer();
+    const std::string& peer = connection.service->greeting().peer();
     const int fd = connection.channel->fd();
     recorder_.note("turn of connection", fd);
     recorder_.take(fd, peer.empty() ? "a proxy that has not greeted" : std::string_view(peer), {});
@@ -214,16 +215,16 @@ void Loop::turn(Connection& connection) {
 }
 
 void Loop::introduce(Connection& connection) {
-    const NodeService& service = *connection.service;
+    const Greeting& proxy = connection.service->greeting();
     connection.introduced = true;
-    const std::string by = service.key() == nullptr ? "" : ", by its " + service.key()->describe();
+    const std::string by = proxy.key() == nullptr ? "" : ", by its " + proxy.key()->describe();
     if (process::is_said(process::Level::info))
-        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + service.peer() + by);
-    if (!service.two_sided() || older_told_ == service.peer()) return;
-    older_told_ = service.peer();
-    older_.say(process::Level::notice, connection.channel->describe() + ": proxy " + service.peer() +
+        arrivals_.say(process::Level::info, connection.channel->describe() + ": proxy " + proxy.peer() + by);
+    if (!proxy.two_sided() || older_told_ == proxy.peer()) return;
+    older_told_ = proxy.peer();
+    older_.say(process::Level::notice, connection.channel->describe() + ": proxy " + proxy.peer() +
                                            " is of an older version (it speaks protocol version " +
-                                           std::to_string(service.version()) + ", this farnode " +
+                                           std::to_string(proxy.version()) + ", this farnode " +
                                            std::to_string(protocol::protocol_version) +
                                            "): every GET is an RPC until its farcached is updated");
 }
@@ -231,7 +232,7 @@ void Loop::introduce(Connection& connection) {
 // Called after any change of the connection. May remove it.
 void Loop::settle(Connection& connection) {
     const NodeService& service = *connection.service;
-    const bool known = !service.peer().empty() && !service.is_proving();
+    const bool known = !service.greeting().peer().empty() && !service.is_proving();
     if (!connection.introduced && known) with_memory(connection, [&] { introduce(connection); });
     if (service.close_wanted()) return remove(connection);
     const bool awaits_room = connection.channel->wants_write();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connection: what the mechanisms of a node's connection know of it: what all connections share, and what the greeting agreed.
 //
-// Owner: a NodeService (service.h), the only writer, which writes it in attach(), in the greeting, in stop(), and the epochs by
-// later frames. Its mechanisms read it, all in the connection's thread.
+// Owner: a NodeService (service.h), which writes it in attach(), in stop(), and the epochs by later frames. Its Greeting
+// (greeting.h) writes what was agreed. The other mechanisms read it, all in the connection's thread.
 #pragma once
 
 #include <cstddef>
@@ -121,6 +121,8 @@ struct Connection {
 
     // Does the proxy's key allow it?
     bool may(const protocol::RequestOp& op) const { return role == protocol::AuthRole::none || allows(role, op); }
+    // May it report accesses, and have the node's memory?
+    bool may_report() const { return role != protocol::AuthRole::operating; }
     uint64_t now_ms() const { return shared.steady_ns() / 1'000'000; }
     // A proxy that cannot read one-sided gets no lease, which would only keep memory.
     bool reads_one_sided() const { return access != protocol::RegionAccess::none; }

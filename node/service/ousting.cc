@@ -7,6 +7,12 @@
 
 namespace farcached::node {
 
+void OustNote::oust(ServiceEnd why) {
+    ServiceEnd none = ServiceEnd::count;
+    if (!why_.compare_exchange_strong(none, why, std::memory_order_relaxed)) return;
+    if (waker_ != nullptr) waker_->wake_for_ousted();
+}
+
 // ---- peer budget -----------------------------------------------------------------------------------------
 
 namespace {

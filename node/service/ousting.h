@@ -73,6 +73,32 @@ class Oustable {
     ~Oustable() = default;
 };
 
+// Wakes the thread of an ousted connection. Any thread; only notes the request.
+class OustedWaker {
+  public:
+    virtual void wake_for_ousted() = 0;
+
+  protected:
+    ~OustedWaker() = default;
+};
+
+// OustNote: the note that a connection was ousted, and why. Owner: the connection, whose thread reads it. Seats and accounts that
+// use it are destroyed first.
+class OustNote final : public Oustable {
+  public:
+    // waker: outlives this; nullptr: none.
+    explicit OustNote(OustedWaker* waker) : waker_(waker) {}
+
+    void oust(ServiceEnd why) override;
+    bool is_set() const { return why() != ServiceEnd::count; }
+    // count: not ousted.
+    ServiceEnd why() const { return why_.load(std::memory_order_relaxed); }
+
+  private:
+    OustedWaker* waker_;
+    std::atomic<ServiceEnd> why_{ServiceEnd::count};
+};
+
 // For a node with that much memory. Values of the largest size always fit, at least one at a time.
 uint64_t peer_budget_bytes(uint64_t memory_bytes, uint64_t item_bytes_max);
 

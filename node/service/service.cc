@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/service.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
-#include <vector>
 
-#include "base/broken.h"
 #include "base/check.h"
-#include "protocol/layout.h"
 
 namespace farcached::node {
 
@@ -17,47 +13,27 @@ using protocol::FrameError;
 using protocol::FrameKind;
 using protocol::FrameParse;
 using protocol::Goodbye;
-using protocol::Refusal;
 
 namespace {
 
 constexpr int rounds_per_turn_max = 8;  // of sending and continuing, before other connections run
 
-// All of a welcome except the clock. `access`: how this connection's proxy may read the region.
-protocol::Welcome welcome_facts(const Node& node, const NodeFacts& facts, protocol::RegionAccess access) {
-    const Config& config = node.config();
-    const layout::RegionHeader& header = *node.view().header;
-    protocol::Welcome welcome;
-    welcome.name = facts.name;
-    welcome.incarnation = header.incarnation;
-    // A proxy without read access probes no index, keeps no pointers and verifies no check. It still hashes keys.
-    const bool reads = access != protocol::RegionAccess::none;
-    welcome.hash_seed = reads ? header.hash_seed : node.seed_of_peers();
-    if (reads) welcome.check_secret = node.check_secret();
-    welcome.started_unix = facts.started_unix;
-    welcome.item_bytes_max = config.item_bytes_max;
-    welcome.frame_bytes_max = facts.frame_bytes_max;
-    welcome.credits = facts.credits;
-    if (config.lease.enabled) {
-        const LeaseConfig lease = node.lease_config();
-        const LeaseTerms terms(config.policy, lease);
-        welcome.term_ms_min = std::min(lease_term_ms_min, terms.shortest_ms());
-        welcome.term_ms_max = terms.longest_ms();
-        welcome.grace_ms = lease.grace_ms;
+FrameError count_lease_returns(const Frame& frame, ServiceCounters& counters) {
+    for (uint32_t i = 0; i < frame.count; i++) {
+        protocol::LeaseReturnRecord entry;
+        if (FrameError error = protocol::lease_return_at(frame, i, entry); error != FrameError::none) return error;
+        counters.lease_returns.add(1);
     }
-    welcome.regions = {{0, header.region_bytes, access}};
-    return welcome;
+    return FrameError::none;
 }
 
 }  // namespace
 
 NodeService::NodeService(ServiceShared& shared, ServiceCounters& counters, OustedWaker* waker, AwayValues* away)
-    : waker_(waker),
-      entry_(shared.proxies),
-      account_(shared.budget, *this),
+    : ousted_(waker),
+      account_(shared.budget, ousted_),
       connection_{shared, counters, account_, seat_, away},
-      authentication_(shared.keys),
-      seat_(shared.seats, *this) {}
+      seat_(shared.seats, ousted_) {}
 
 NodeService::~NodeService() {
     if (connection_.channel != nullptr) connection_.counters.connections_over.add(1);
@@ -165,16 +141,10 @@ uint32_t NodeService::silence_is_due() {
 
 // ---- ousting ---------------------------------------------------------------------------------------------
 
-void NodeService::oust(ServiceEnd why) {
-    ServiceEnd none = ServiceEnd::count;
-    if (!ousted_.compare_exchange_strong(none, why, std::memory_order_relaxed)) return;
-    if (waker_ != nullptr) waker_->wake_for_ousted();
-}
-
 // The goodbye is sent at the end of the step.
 void NodeService::end_ousted() {
     if (ends()) return;
-    const ServiceEnd why = ousted_.load(std::memory_order_relaxed);
+    const ServiceEnd why = ousted_.why();
     if (welcomed()) {
         const Goodbye said = why == ServiceEnd::over_budget ? Goodbye::no_memory : Goodbye::idle;
         say_goodbye(said, service_end_help(why));
@@ -252,26 +222,28 @@ void NodeService::take(const Frame& frame) {
     FrameError error = FrameError::none;
     NodeReading read;
     switch (frame.kind) {
-        case FrameKind::hello: return state_ == State::greeting ? hello(frame) : bad(FrameError::kind_unexpected);
-        case FrameKind::proof: return state_ == State::proving ? proof(frame) : bad(FrameError::kind_unexpected);
-        case FrameKind::grant: error = grant(frame); break;
+        case FrameKind::hello:
+            return state_ == State::greeting ? greeted(greeting_.hello(frame)) : bad(FrameError::kind_unexpected);
+        case FrameKind::proof:
+            return state_ == State::proving ? greeted(greeting_.proof(frame)) : bad(FrameError::kind_unexpected);
+        case FrameKind::grant: error = greeting_.grant(frame); break;
         case FrameKind::requests: return requests(frame);
         case FrameKind::ping:
             connection_.counters.pings.add(1);
             return protocol::append_pong(connection_.channel->out(), frame.sequence, connection_.told(connection_.shared.clock()));
         case FrameKind::chunk: error = execution_.chunk(frame); break;
         case FrameKind::lent: error = execution_.lent(frame); break;
-        case FrameKind::accesses: error = may_report() ? reports_.accesses(frame) : FrameError::kind_unexpected; break;
+        case FrameKind::accesses: error = connection_.may_report() ? reports_.accesses(frame) : FrameError::kind_unexpected; break;
         case FrameKind::report:
-            error = state_ == State::leaving || !may_report() ? FrameError::kind_unexpected : reports_.report(frame);
+            error = state_ == State::leaving || !connection_.may_report() ? FrameError::kind_unexpected : reports_.report(frame);
             break;
         case FrameKind::pong: error = protocol::parse_pong(frame, connection_.limits, read); break;
         case FrameKind::goodbye: error = goodbye(frame); break;
         case FrameKind::epoch:
             connection_.epoch = protocol::epoch_of(frame);
-            entry_.name(connection_.epoch);
+            greeting_.name(connection_.epoch);
             break;
-        case FrameKind::lease_returns: error = lease_returns(frame); break;
+        case FrameKind::lease_returns: error = count_lease_returns(frame, connection_.counters); break;
         case FrameKind::welcome:
         case FrameKind::refuse:
         case FrameKind::replies:
@@ -282,160 +254,29 @@ void NodeService::take(const Frame& frame) {
     if (error != FrameError::none) bad(error);
 }
 
-void NodeService::hello(const Frame& frame) {
-    if (FrameError error = protocol::parse_hello(frame, hello_); error != FrameError::none)
-        return bad(error);
-    peer_ = hello_.name;
-    if (!hello_.host.empty()) peer_ += "@" + hello_.host + ":" + std::to_string(hello_.pid);
+void NodeService::greeted(Greeting::Outcome outcome) {
+    if (const auto* error = std::get_if<FrameError>(&outcome)) return bad(*error);
+    if (auto* end = std::get_if<Greeting::End>(&outcome)) return end_with(end->why, std::move(end->text));
+    const auto* welcome = std::get_if<protocol::Welcome>(&outcome);
+    if (welcome == nullptr) {
+        state_ = State::proving;
+        return;
+    }
     ServiceShared& shared = connection_.shared;
-    auto answer = protocol::check(hello_, welcome_facts(shared.node, shared.facts, connection_.access));
-    if (const auto* why = std::get_if<protocol::Refuse>(&answer)) return refuse(*why);
-    const std::string node = "node " + shared.facts.name;
-    if (ignores_right(std::get<protocol::Welcome>(answer).version))
-        return refuse({Refusal::protocol_mismatch,
-                       node + " is a member of a fleet, and its memory is for proxies of protocol version " +
-                           std::to_string(protocol::version_with_right) + " or later; proxy " + hello_.name + " speaks " +
-                           std::to_string(hello_.speaks.protocol) + "; update it, or run the farnode with --discover-fence off "
-                           "until then"});
-    if (authentication_.demanded() && !broken::s16_welcome_unproved) {
-        if (demand_proof(frame, std::get<protocol::Welcome>(answer))) state_ = State::proving;
-    } else if (hello_.nonce.has_value()) {
-        fail_authentication(connection_.counters.auth_failed_no_key,
-                            node + " has no keys, and proxy " + hello_.name + " demands authentication: set --auth-key-file of "
-                                "the farnode, or remove auth_key_file of the farcached");
-    } else {
-        welcome();
-    }
-}
-
-// Such a proxy would read without a right. Refused, it greets as a version that reads nothing (H5).
-bool NodeService::ignores_right(uint32_t version) const {
-    const bool reads = connection_.access != protocol::RegionAccess::none && protocol::reads_one_sided(version);
-    return reads && version < protocol::version_with_right && connection_.shared.right.is_limited();
-}
-
-// False: the proxy cannot prove anything, and is refused.
-bool NodeService::demand_proof(const Frame& frame, const protocol::Welcome& agreed) {
-    const std::string node = "node " + connection_.shared.facts.name;
-    if (agreed.version < protocol::version_with_auth) {
-        fail_authentication(connection_.counters.auth_failed_version,
-                            node + " demands authentication, and proxy " + hello_.name + " of protocol version " +
-                                std::to_string(agreed.version) + " cannot prove a key: update it");
-        return false;
-    }
-    if (!hello_.nonce.has_value()) {
-        fail_authentication(connection_.counters.auth_failed_no_key,
-                            node + " demands authentication, and proxy " + hello_.name + " has no key: set its auth_key_file");
-        return false;
-    }
-    authentication_.challenge(frame, connection_.channel->out());
-    return true;
-}
-
-void NodeService::proof(const Frame& frame) {
-    using Outcome = Authentication::Outcome;
-    ServiceCounters& counters = connection_.counters;
-    FrameError error = FrameError::none;
-    const std::string text = "node " + connection_.shared.facts.name + " does not accept the key that proxy " + hello_.name +
-                             " names: its file has no key of this name, or another key or role for it";
-    switch (authentication_.take(frame, error)) {
-        case Outcome::bad: return bad(error);
-        case Outcome::key_unknown: return fail_authentication(counters.auth_failed_unknown, text);
-        case Outcome::proof_wrong: return fail_authentication(counters.auth_failed_proof, text);
-        case Outcome::role_wrong: return fail_authentication(counters.auth_failed_role, text);
-        case Outcome::proved: break;
-    }
-    connection_.role = key()->role();
-    counters.authentications.add(1);
-    welcome();
-}
-
-void NodeService::fail_authentication(Counter& why, std::string text) {
-    why.add(1);
-    connection_.counters.refusals[size_t(Refusal::authentication)].add(1);
-    protocol::append_refuse(connection_.channel->out(), {Refusal::authentication, text});
-    end_with(ServiceEnd::authentication, std::move(text));
-}
-
-// After its greeting, and after its proof if one is demanded.
-void NodeService::welcome() {
-    ServiceShared& shared = connection_.shared;
-    const NodeFacts& facts = shared.facts;
-    if (connection_.role == protocol::AuthRole::operating) connection_.access = protocol::RegionAccess::none;
-    auto answer = protocol::check(hello_, welcome_facts(shared.node, facts, connection_.access));
-    protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
-    if (connection_.stopping) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
-    const uint32_t copies = connection_.role == protocol::AuthRole::reader ? 0 : hello_.copies;  // it changes nothing
-    if (!entry_.enter(peer_, shared.clock().seconds, copies))
-        return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
-                                            " of the nodes, and another one that node " + facts.name +
-                                            " serves does not: their copies would be old; set the same replicas in all farcached"});
-    if (!seat_.sit(shared.clock().seconds, facts.connections_max)) {
-        return refuse({Refusal::full, "node " + facts.name + " has the " +
-                                          std::to_string(facts.connections_max) +
-                                          " connections that it may have"});
-    }
-    welcome.now = connection_.told(shared.clock(), welcome.version);
-    if (!protocol::reads_one_sided(welcome.version)) {
-        connection_.access = protocol::RegionAccess::none;
-        welcome.hash_seed = shared.node.seed_of_peers();
-        two_sided_ = true;
-        connection_.counters.connections_two_sided.add(1);
-    }
-    if (!send_welcome(welcome)) return;
-    hello_ = {};
-    connection_.limits = protocol::agreed_limits(welcome, protocol::Sender::proxy);
-    execution_.welcome(welcome.credits);
+    execution_.welcome(welcome->credits);
     const ReportQuota::Share share = report_share_of(shared.node, shared.limits.report_share);
-    reports_.welcome(shared.report_quotas.of(peer_, share, welcome.now.seconds), welcome.term_ms_max);
+    reports_.welcome(shared.report_quotas.of(greeting_.peer(), share, welcome->now.seconds), welcome->term_ms_max);
     connection_.counters.connections_welcomed.add(1);
     state_ = State::open;
 }
 
-// False: the connection ends.
-bool NodeService::send_welcome(const protocol::Welcome& welcome) {
-    OutBuffer& out = connection_.channel->out();
-    if (key() == nullptr) {
-        protocol::append_welcome(out, welcome);
-        return true;
-    }
-    if (key()->role() == protocol::AuthRole::operating) {
-        protocol::Welcome without_items = welcome;
-        protocol::make_two_sided(without_items);
-        without_items.hash_seed = 0;
-        return authentication_.welcome(out, without_items, {}) || (end_with(ServiceEnd::no_memory, "no proof was computed"), false);
-    }
-    const Result<std::string> grant = connection_.channel->grant();
-    if (const auto* problem = std::get_if<Problem>(&grant)) {
-        end_with(ServiceEnd::no_memory, problem->text);
-        return false;
-    }
-    if (authentication_.welcome(out, welcome, std::get<std::string>(grant))) return true;
-    end_with(ServiceEnd::no_memory, "no proof was computed");
-    return false;
-}
-
-bool NodeService::may_report() const { return connection_.role != protocol::AuthRole::operating; }
-
-// The proxy's grant of its memory: once, from one that may have the node's memory.
-FrameError NodeService::grant(const Frame& frame) {
-    if (key() == nullptr || !may_report() || std::exchange(grant_taken_, true)) return FrameError::kind_unexpected;
-    return connection_.channel->take_grant(frame.body).has_value() ? FrameError::facts_invalid : FrameError::none;
-}
-
 void NodeService::check_key() {
-    if (ends() || !authentication_.is_revoked()) return;
+    if (ends() || !greeting_.is_revoked()) return;
     connection_.counters.auth_keys_removed.add(1);
     connection_.channel->revoke();
     if (welcomed()) say_goodbye(Goodbye::authentication, protocol::goodbye_text(Goodbye::authentication));
-    end_with(ServiceEnd::authentication, "the " + key()->describe() + " was removed from the node's file");
+    end_with(ServiceEnd::authentication, "the " + greeting_.key()->describe() + " was removed from the node's file");
     advance();
-}
-
-void NodeService::refuse(const protocol::Refuse& why) {
-    connection_.counters.refusals[size_t(why.reason)].add(1);
-    protocol::append_refuse(connection_.channel->out(), why);
-    end_with(ServiceEnd::refused, why.text);
 }
 
 void NodeService::requests(const Frame& frame) {
@@ -457,15 +298,6 @@ FrameError NodeService::goodbye(const Frame& frame) {
     return FrameError::none;
 }
 
-FrameError NodeService::lease_returns(const Frame& frame) {
-    for (uint32_t i = 0; i < frame.count; i++) {
-        protocol::LeaseReturnRecord entry;
-        if (FrameError error = protocol::lease_return_at(frame, i, entry); error != FrameError::none) return error;
-        connection_.counters.lease_returns.add(1);
-    }
-    return FrameError::none;
-}
-
 void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
     if (FrameError error = execution_.read_done(token, status); error != FrameError::none) bad(error);
 }
@@ -473,7 +305,7 @@ void NodeService::read_done(uint64_t token, fabric::ReadStatus status) {
 // The order of a report and a later goodbye is unknown: after the goodbye no reply is possible.
 void NodeService::written(size_t bytes) {
     if (!greets() && state_ != State::open) return;
-    if (!may_report()) return bad(FrameError::kind_unexpected);
+    if (!connection_.may_report()) return bad(FrameError::kind_unexpected);
     if (FrameError error = reports_.written(bytes); error != FrameError::none) bad(error);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeService: the node's end of one connection. It greets, hands frames of requests to its Execution (execution.h) and
-// accesses to its Reports (reports.h), and ends. It handles the events of a fabric::Channel.
+// NodeService: the node's end of one connection. It hands the frames of the greeting to its Greeting (greeting.h), requests to its
+// Execution (execution.h) and accesses to its Reports (reports.h), and ends. It handles the events of a fabric::Channel.
 //
 // Owner: the channel's owner, in the channel's thread. A step: channel readable -> turn(), which lets the channel receive,
 // executes, and sends; then close_wanted() and turn_wanted() return the next action.
@@ -14,7 +14,6 @@
 //     receives nothing for silence_s ends, too: proxies ping every 30 s (proxy/node_link.h).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +22,8 @@
 #include "fabric/channel.h"
 #include "node/service/connection.h"
 #include "node/service/execution.h"
+#include "node/service/greeting.h"
+#include "node/service/ousting.h"
 #include "node/service/reports.h"
 #include "node/service/values.h"
 #include "protocol/frame.h"
@@ -30,16 +31,7 @@
 
 namespace farcached::node {
 
-// Wakes the thread of an ousted service. Any thread; only notes the request.
-class OustedWaker {
-  public:
-    virtual void wake_for_ousted() = 0;
-
-  protected:
-    ~OustedWaker() = default;
-};
-
-class NodeService final : public fabric::ChannelEvents, public Oustable {
+class NodeService final : public fabric::ChannelEvents {
   public:
     // The arguments outlive this. The counters belong to the thread that will attach.
     // away: of that thread; nullptr: the node has no tier.
@@ -79,20 +71,15 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     uint32_t silence_is_due();
     // The node's keys have changed: ends a connection whose key was removed.
     void check_key();
-    // Ousts the connection: turn() ends it.
-    void oust(ServiceEnd why) override;
-    bool is_ousted() const { return ousted_.load(std::memory_order_relaxed) != ServiceEnd::count; }
+    // Its seat or its bytes go to others: turn() ends it. oust(): any thread.
+    void oust(ServiceEnd why) { ousted_.oust(why); }
+    bool is_ousted() const { return ousted_.is_set(); }
 
-    // The key that the proxy proved; nullptr: none.
-    const protocol::AuthKey* key() const { return authentication_.key().get(); }
+    // The proxy as it greeted.
+    const Greeting& greeting() const { return greeting_; }
     // The proxy has greeted, and has not proved its key yet: its name is not to be trusted.
     bool is_proving() const { return state_ == State::proving; }
-    // The proxy's name, for logs; empty before the greeting.
-    const std::string& peer() const { return peer_; }
-    // Welcomed, with an older protocol version: reads nothing one-sided (S18).
-    bool two_sided() const { return two_sided_; }
-    uint32_t version() const { return connection_.limits.version; }  // agreed version
-    ServiceEnd end() const { return end_; }              // if close_wanted()
+    ServiceEnd end() const { return end_; }  // if close_wanted()
     const std::string& end_text() const { return end_text_; }
 
     // fabric::ChannelEvents
@@ -117,44 +104,29 @@ class NodeService final : public fabric::ChannelEvents, public Oustable {
     bool welcomed() const { return state_ == State::open || state_ == State::leaving; }
     size_t consume(std::string_view bytes);
     void take(const protocol::Frame& frame);
-    void hello(const protocol::Frame& frame);
-    void proof(const protocol::Frame& frame);
-    protocol::FrameError grant(const protocol::Frame& frame);
-    bool ignores_right(uint32_t version) const;
-    bool demand_proof(const protocol::Frame& frame, const protocol::Welcome& agreed);
-    void welcome();
-    bool may_report() const;
-    bool send_welcome(const protocol::Welcome& welcome);
-    void fail_authentication(Counter& why, std::string text);
-    void refuse(const protocol::Refuse& why);
+    void greeted(Greeting::Outcome outcome);
     void requests(const protocol::Frame& frame);
     protocol::FrameError goodbye(const protocol::Frame& frame);
-    protocol::FrameError lease_returns(const protocol::Frame& frame);
     void say_goodbye(protocol::Goodbye why, std::string_view text);
     void end_ousted();
     void end_with(ServiceEnd why, std::string text);
     void bad(protocol::FrameError error);
     void advance();
 
-    OustedWaker* waker_;
-    std::atomic<ServiceEnd> ousted_{ServiceEnd::count};  // count: not ousted
+    OustNote ousted_;
     State state_ = State::greeting;
     bool entered_ = false;  // it was at the door
-    bool two_sided_ = false;
     bool stalled_ = false;  // the channel may hold unparsed bytes
     ServiceEnd end_ = ServiceEnd::transport;
-    std::string end_text_, peer_;
-    ProxyBook::Entry entry_;
+    std::string end_text_;
     PeerBudget::Account account_;
     Connection connection_;
-    Authentication authentication_;
-    protocol::Hello hello_;  // while the proxy greets
-    bool grant_taken_ = false;
+    Greeting greeting_{connection_};
     Execution execution_{connection_};
     Reports reports_{connection_};
     StreamBytes unconsumed_, unsent_;
     uint64_t sent_before_ = 0;  // Channel::bytes_sent() at the end of the last step
-    Seats::Seat seat_;  // of it and of account_: oust() touches `ousted_` and `waker_` alone, which are destroyed after both
+    Seats::Seat seat_;
 };
 
 }  // namespace farcached::node

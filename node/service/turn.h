@@ -29,7 +29,7 @@ struct Execution::Turn {
     uint64_t epoch = 0;                // of the list by which the proxy chose this node
     bool serves = true;                // of requests with keys, and flushes (S17)
 
-    // A proxy that gets a grant knows of rights, or there are none (NodeService::ignores_right()).
+    // A proxy that gets a grant knows of rights, or there are none (Greeting::ignores_right()).
     bool may_grant() const { return right_ms != 0; }
     // The node's decision on a lease.
     void grant(protocol::ReplyOptions& with, const std::optional<protocol::Grant>& granted, protocol::LeaseDenial denied) const {

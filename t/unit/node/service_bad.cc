@@ -68,7 +68,7 @@ void greetings() {
         tap::is(proxy.welcome.now.seconds, at_start, "its clock");
         tap::is(proxy.welcome.regions.size(), 1u, "its region");
         tap::ok(!check_welcome(proxy.welcome, proxy.hello), "in a way that the proxy accepts");
-        tap::is(proxy.service.peer(), "p@h:7", "its peer's name is known");
+        tap::is(proxy.service.greeting().peer(), "p@h:7", "its peer's name is known");
         Proxy distant(served, true, RegionAccess::none);
         tap::ok(distant.welcomed && distant.welcome.check_secret == 0, "a proxy that may not read memory gets no secret");
         tap::is(proxy.welcome.hash_seed, served.cache.view().hash_seed, "a proxy that may gets the index's seed");
@@ -128,7 +128,7 @@ void proxy_of_before() {
         proxy.greet_now();
         tap::ok(proxy.welcomed && !check_welcome(proxy.welcome, proxy.hello), "a proxy of the version before is welcome");
         tap::is(proxy.welcome.version, 3u, "in that");
-        tap::ok(proxy.service.two_sided(), "as one to be served two-sided");
+        tap::ok(proxy.service.greeting().two_sided(), "as one to be served two-sided");
         tap::ok(proxy.welcome.regions.empty() && proxy.welcome.term_ms_max == 0, "without regions and leases");
         tap::is(proxy.welcome.check_secret, 0u, "and without the secret of checks");
         RequestOptions wants;
@@ -144,7 +144,7 @@ void proxy_of_before() {
     }
     tap::is(served.counters.connections_two_sided.get(), 1u, "it is counted");
     Proxy now(served);
-    tap::ok(now.welcomed && !now.service.two_sided(), "a proxy of this version is not two-sided");
+    tap::ok(now.welcomed && !now.service.greeting().two_sided(), "a proxy of this version is not two-sided");
     tap::is(served.counters.connections_two_sided.get(), 1u, "nor counted");
 }
 
