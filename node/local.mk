@@ -38,8 +38,10 @@ node_libnode_a_SOURCES = \
 	node/service/execution.cc \
 	node/service/execution_of_copies.cc \
 	node/service/execution.h \
+	node/service/gets_away.h \
 	node/service/greeting.cc \
 	node/service/greeting.h \
+	node/service/in_flight.h \
 	node/service/key_pass.h \
 	node/service/list_epoch.h \
 	node/service/node_metrics.cc \
@@ -52,6 +54,8 @@ node_libnode_a_SOURCES = \
 	node/service/proxy_book.cc \
 	node/service/proxy_book.h \
 	node/service/request_effects.h \
+	node/service/requests_ahead.cc \
+	node/service/requests_ahead.h \
 	node/service/report_quota.cc \
 	node/service/report_quota.h \
 	node/service/reports.cc \
@@ -62,6 +66,7 @@ node_libnode_a_SOURCES = \
 	node/service/serving_right.h \
 	node/service/sublease_waits.cc \
 	node/service/sublease_waits.h \
+	node/service/turn.cc \
 	node/service/turn.h \
 	node/service/values.cc \
 	node/service/values.h \

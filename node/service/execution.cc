@@ -2,16 +2,11 @@
 #include "node/service/execution.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <variant>
 
 #include "base/broken.h"
-#include "base/check.h"
-#include "base/hash.h"
-#include "fabric/local_read.h"
 #include "node/service/request_effects.h"
 #include "node/service/turn.h"
 #include "protocol/frame_writer.h"
@@ -21,45 +16,15 @@ namespace farcached::node {
 using protocol::FrameError;
 using protocol::FrameStep;
 using protocol::NodeRequest;
-using protocol::ReplyOptions;
 using protocol::RequestOptions;
 using protocol::RequestRefusal;
-using protocol::ValueForm;
-
-namespace {
-
-// nullptr: the operation has no key.
-protocol::Key* key_of(protocol::RequestOp& op) {
-    return std::visit(
-        [](auto& any) -> protocol::Key* {
-            if constexpr (requires { any.key; }) return &any.key;
-            return nullptr;
-        },
-        op);
-}
-
-}  // namespace
-
-// The replies of requests that execute at that time.
-Execution::Turn Execution::turn_of(uint64_t sequence, const NodeReading& now) const {
-    const Connection& to = connection_;
-    const NodeReading told = to.told(now);
-    return {sequence, now.seconds,   {to.channel->out(), to.limits.frame_bytes_max, sequence, told},
-            {},       told.right_ms, to.epoch, to.has_right()};
-}
-
-void Execution::answered(uint64_t sequence) {
-    const auto found = in_flight_.find(sequence);
-    CHECK(found != in_flight_.end());
-    if (--found->second == 0) in_flight_.erase(found);
-}
 
 void Execution::clear() {
     sent_.clear();
     received_.clear();
     partial_flushes_.clear();
     waits_.clear();
-    forget_gets();
+    gets_away_.clear();
 }
 
 // ---- frames of requests -------------------------------------------------------------------------------
@@ -71,72 +36,44 @@ Execution::Verdict Execution::requests(protocol::Frame frame) {
         frame.count = halted_.requests;
         halted_ = {};
     } else {
-        if (in_flight_.contains(frame.sequence)) return bad(FrameError::request_repeated);
-        if (in_flight_.size() >= credits_) return bad(FrameError::credits_exceeded);
+        if (const FrameError error = in_flight_.open(frame.sequence); error != FrameError::none) return bad(error);
         counters_.request_frames.add(1);
-        in_flight_[frame.sequence]++;  // the frame itself, until it is fully read
     }
     const NodeReading now = connection_.shared.clock();
     connection_.seat.used(now.seconds);
     connection_.shared.flushes.due(now.seconds);
-    Turn turn = turn_of(frame.sequence, now);
+    Turn turn(connection_, in_flight_, sent_, frame.sequence, now);
     protocol::RequestReader reader(frame, connection_.limits);
     FrameStep step = FrameStep::entry;
     bool goes_on = true;
     while (goes_on && step == FrameStep::entry) {
-        step = look_ahead(reader);
+        step = ahead_.look(reader, node_.view());
         goes_on = execute_ahead(turn);
     }
     turn.replies.end();
     if (!goes_on) return turn.verdict;
     if (step == FrameStep::bad) return bad(reader.error());
-    answered(frame.sequence);
+    in_flight_.answered(frame.sequence);
     return {};
-}
-
-// Parses the next requests of the frame, hashes their keys and prefetches the memory they read: all buckets, then all items.
-// Returns the step of the last parse; the requests before it are in ahead_.
-FrameStep Execution::look_ahead(protocol::RequestReader& reader) {
-    const fabric::RegionView& view = node_.view();
-    FrameStep step = FrameStep::entry;
-    ahead_count_ = 0;
-    const bool alone = reader.requests_left() == 1;
-    while (ahead_count_ < ahead_.size()) {
-        Ahead& next = ahead_[ahead_count_];
-        next.from = {reader.requests_left(), reader.bytes_left()};
-        step = reader.next(next.request);
-        if (step != FrameStep::entry) break;
-        next.left = {reader.requests_left(), reader.bytes_left()};
-        next.key = key_of(next.request.op);
-        if (next.key != nullptr) {
-            next.key->hash = hash_key(next.key->bytes, view.hash_seed);
-            if (!alone) fabric::prefetch_bucket(view, next.key->hash);
-        }
-        ahead_count_++;
-    }
-    if (alone) return step;
-    for (uint32_t i = 0; i < ahead_count_; i++)
-        if (ahead_[i].key != nullptr) fabric::prefetch_item(view, ahead_[i].key->hash);
-    return step;
 }
 
 // Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
 bool Execution::execute_ahead(Turn& turn) {
-    for (uint32_t i = 0; i < ahead_count_; i++) {
-        NodeRequest& request = ahead_[i].request;
+    for (RequestsAhead::Request& next : ahead_.read()) {
+        NodeRequest& request = next.request;
         SubleaseWaits::Change change;
         const bool allowed = connection_.may(request.op);
         if (!allowed) counters_.auth_refused_requests.add(1);
         const bool may_halt = allowed && turn.serves && !request.options.value_follows;
         if (!may_halt || !waits_.halt_for(request.op, change)) execute(turn, request);
         if (waits_.halts_frame()) {  // the request was not replied to
-            halted_ = ahead_[i].from;
+            halted_ = next.from;
             return false;
         }
         counters_.requests.add(1);
         if (turn.verdict.end != ServiceEnd::count) return false;
-        if (ahead_[i].left.requests == 0 || may_parse()) continue;
-        halted_ = ahead_[i].left;
+        if (next.left.requests == 0 || may_parse()) continue;
+        halted_ = next.left;
         return false;
     }
     return true;
@@ -146,12 +83,12 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
     if (request.options.value_follows) return announce(turn, request);
     const auto refused = [&](RequestRefusal why) {
         waits_.flush_over();
-        refuse(turn, request.options.tag, why);
+        turn.refuse(request.options.tag, why);
     };
     if (connection_.stopping) return refused(RequestRefusal::stopping);
     if (!connection_.may(request.op)) return refused(RequestRefusal::not_allowed);
     const bool needs_right = !std::holds_alternative<protocol::StatsOp>(request.op);
-    if (needs_right && !turn.serves) return refused(no_right());
+    if (needs_right && !turn.serves) return refused(turn.no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
@@ -176,138 +113,81 @@ void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
         if (!op.touch && !op.vivify) return turn.replies.add(protocol::GetReply(), reply_to(tag));
-    refuse(turn, tag, RequestRefusal::old_list);
-}
-
-void Execution::refuse(Turn& turn, uint32_t tag, RequestRefusal why) {
-    counters_.requests_refused.add(1);
-    turn.replies.add(protocol::RefusedReply{why}, reply_to(tag));
-}
-
-// The text or value is already announced.
-void Execution::send_later(Turn& turn, uint32_t tag, SentValues::Value value) {
-    in_flight_[turn.sequence]++;
-    sent_.send({turn.sequence, tag}, std::move(value));
+    turn.refuse(tag, RequestRefusal::old_list);
 }
 
 bool Execution::send_piece() {
     if (sent_.empty()) return false;
-    if (const std::optional<uint64_t> whole = sent_.send_piece()) answered(*whole);
+    if (const std::optional<uint64_t> whole = sent_.send_piece()) in_flight_.answered(*whole);
     return true;
 }
 
 // ---- operations ---------------------------------------------------------------------------------------
 
-// Where a hit's value goes: into the outgoing frame, or to its own buffer if it is too large for one.
-struct Execution::Hit {
-    ReplyOptions with;
-    size_t head;  // bytes in front of the value
-    char* in_frame = nullptr;
-    SentValues::Value apart = {};
-};
-
-// elsewhere: the grant will be of another node's memory.
-Execution::Hit Execution::hit_to(uint32_t tag, bool want_grant, bool elsewhere) {
-    Hit hit{reply_to(tag), protocol::hit_head_bytes(want_grant, elsewhere)};
-    hit.with.grant_room = want_grant;
-    return hit;
-}
-
-// The place for the value; nullptr: no memory. It waits outside of the channel, too, if much waits there (E3).
-char* Execution::room_for(Turn& turn, Hit& hit, uint32_t value_len) {
-    if (turn.replies.must_follow(hit.head, value_len) || (value_len != 0 && !may_send())) {
-        hit.with.value = ValueForm::follows;
-        hit.apart = sent_.reserve(value_len);
-        return hit.apart.bytes.get();
-    }
-    hit.with.value = ValueForm::here;
-    hit.in_frame = turn.replies.room(hit.head + value_len);
-    return hit.in_frame + hit.head;
-}
-
-// After the value is there.
-void Execution::reply(Turn& turn, Hit& hit, const protocol::GetReply& reply) {
-    if (hit.in_frame != nullptr) {
-        protocol::write_reply_head(hit.in_frame, reply, hit.with);
-        return turn.replies.commit(hit.head + reply.meta.value_len);
-    }
-    if (hit.with.value == ValueForm::follows && hit.apart.bytes == nullptr)
-        return refuse(turn, hit.with.tag, RequestRefusal::no_memory);
-    turn.replies.add(reply, hit.with);
-    if (hit.apart.bytes != nullptr) send_later(turn, hit.with.tag, std::move(hit.apart));
-}
-
 // Copies the value from the node's memory, under the partition's lock.
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
-    op.lease = grants(options) && turn.may_grant();
+    op.lease = turn.wants_lease(options) && turn.may_grant();
     if (connection_.role == protocol::AuthRole::reader) op.win_tokens = false;  // it may not refill the item
-    Hit hit = hit_to(options.tag, options.want_grant);
+    Turn::Hit hit = Turn::hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
-        return options.no_value ? nullptr : room_for(turn, hit, meta.value_len);
+        return options.no_value ? nullptr : turn.room_for(hit, meta.value_len);
     };
     if (op.moved_since.has_value()) {
         counters_.get_moved.add(1);
         const protocol::GetReply moved = node_.get_moved(op, turn.now, sink);
         if (moved.status == protocol::GetReply::Status::hit) counters_.get_moved_hits.add(1);
-        return reply(turn, hit, moved);
+        return turn.reply(hit, moved);
     }
     Place away{};
-    Place* const to_read = connection_.away != nullptr ? &away : nullptr;
+    Place* const to_read = gets_away_.possible() ? &away : nullptr;
     const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
     if (got.status == protocol::GetReply::Status::miss && waits_.halt_for_miss(op.key)) return;
     counters_.cmd_get.add(1);
     (found ? counters_.get_hits : counters_.get_misses).add(1);
-    if (away != Place{} && !options.no_value) return read_away(turn, options, op, got, away);
+    if (away != Place{} && !options.no_value) {
+        const bool want_grant = options.want_grant && !op.touch.has_value();  // the next touch would wait for its end
+        return gets_away_.get({turn.sequence, options.tag}, want_grant, op.key.bytes, got, away);
+    }
     if (found) {
         turn.grant(hit.with, got.grant, got.denied);
     }
-    reply(turn, hit, got);
+    turn.reply(hit, got);
 }
 
-void Execution::read_away(Turn& turn, const RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
-                          const Place& place) {
-    in_flight_[turn.sequence]++;
-    from_away_++;
-    try {
-        const bool want_grant = options.want_grant && !op.touch.has_value();  // the next touch would wait for its end
-        connection_.away->get(*this, {turn.sequence, options.tag}, want_grant, op.key.bytes, got, place);
-    } catch (const std::bad_alloc&) {
-        from_away_--;
-        answered(turn.sequence);
-        throw;
-    }
+void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
+    late_replies_ = true;
+    gets_away_.came();
+    get_over(id, want_grant, done);
 }
 
 // The value of a get that was executed in an earlier step. The item has no lease (node/store/stub.h, T2), but its value may have.
-void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
+void Execution::get_over(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
     const protocol::GetReply& got = done.reply;
     const std::string_view value = done.value;
-    late_replies_ = true;
-    from_away_--;
     if (got.status == protocol::GetReply::Status::miss && waits_.postpone_miss(id, done.key)) return;
-    Turn turn = turn_of(id.sequence, connection_.shared.clock());
+    Turn turn(connection_, in_flight_, sent_, id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
     if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
         granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
     // The proxy reads it on another node, whose right is not this one's (S17).
     if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, turn.right_ms.value_or(UINT32_MAX));
-    Hit hit = hit_to(id.tag, want_grant, granted.has_value());
+    Turn::Hit hit = Turn::hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
             turn.grant(hit.with, granted, granted.has_value() ? protocol::LeaseDenial::none : got.denied);
-            if (char* const to = room_for(turn, hit, uint32_t(value.size()))) value.copy(to, value.size());
+            if (char* const to = turn.room_for(hit, uint32_t(value.size()))) value.copy(to, value.size());
             [[fallthrough]];
-        case protocol::GetReply::Status::miss: reply(turn, hit, got); break;
-        case protocol::GetReply::Status::no_memory: refuse(turn, id.tag, RequestRefusal::no_memory); break;
+        case protocol::GetReply::Status::miss: turn.reply(hit, got); break;
+        case protocol::GetReply::Status::no_memory: turn.refuse(id.tag, RequestRefusal::no_memory); break;
     }
     if (got.status == protocol::GetReply::Status::miss) counters_.get_value_lost.add(1);
     turn.replies.end();
-    answered(id.sequence);
+    in_flight_.answered(id.sequence);
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
-    op.lease = grants(options) && turn.may_grant();
+    op.lease = turn.wants_lease(options) && turn.may_grant();
     store(turn, options.tag, op);
 }
 
@@ -326,7 +206,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteO
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
-    op.lease = grants(options) && turn.may_grant();
+    op.lease = turn.wants_lease(options) && turn.may_grant();
     counters_.cmd_arith.add(1);
     const protocol::ArithReply reply = node_.arith(op, turn.now);
     using Status = protocol::ArithReply::Status;
@@ -357,8 +237,8 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp
     }
     waits_.flush_over();
     switch (begun) {
-        case Begun::runs: in_flight_[id.sequence]++; break;  // walk() replies
-        case Begun::no_memory: refuse(turn, id.tag, RequestRefusal::no_memory); break;
+        case Begun::runs: turn.defer(); break;  // walk() replies
+        case Begun::no_memory: turn.refuse(id.tag, RequestRefusal::no_memory); break;
         case Begun::done:
         case Begun::not_partly: turn.replies.add(protocol::DoneReply(), reply_to(id.tag)); break;
     }
@@ -369,34 +249,21 @@ void Execution::walk() {
     const NodeReading now = connection_.shared.clock();
     const std::optional<PartialFlushes::Over> over = partial_flushes_.go_on(now.seconds);
     if (!over.has_value()) return;
-    Turn turn = turn_of(over->id.sequence, now);
+    Turn turn(connection_, in_flight_, sent_, over->id.sequence, now);
     if (over->no_memory)
-        refuse(turn, over->id.tag, RequestRefusal::no_memory);
+        turn.refuse(over->id.tag, RequestRefusal::no_memory);
     else
         turn.replies.add(protocol::DoneReply(), reply_to(over->id.tag));
     turn.replies.end();
-    answered(over->id.sequence);
+    in_flight_.answered(over->id.sequence);
 }
 
 void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp& op) {
     counters_.cmd_stats.add(1);
     std::string text;
     if (!connection_.shared.stats.append(op.group, turn.now, text))
-        return refuse(turn, options.tag, RequestRefusal::stats_unknown);
-    answer_text(turn, options.tag, text);
-}
-
-void Execution::answer_text(Turn& turn, uint32_t tag, std::string_view text) {
-    CHECK(text.size() <= protocol::stats_bytes_max);
-    const bool follows = turn.replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
-    SentValues::Value apart;
-    if (follows) {
-        apart = sent_.reserve(text.size());
-        if (apart.bytes == nullptr) return refuse(turn, tag, RequestRefusal::no_memory);
-        std::memcpy(apart.bytes.get(), text.data(), text.size());
-    }
-    turn.replies.add_stats(tag, text);
-    if (follows) send_later(turn, tag, std::move(apart));
+        return turn.refuse(options.tag, RequestRefusal::stats_unknown);
+    turn.reply_text(options.tag, text);
 }
 
 void Execution::sublease_ended() {
@@ -404,8 +271,7 @@ void Execution::sublease_ended() {
     for (size_t left = waits_.ended(); left > 0; left--) {
         SubleaseWaits::Postponed postponed = waits_.take();
         if (postponed.is_miss) {
-            from_away_++;  // value_came() counts it
-            value_came(postponed.id, /* want_grant= */ false, {0, protocol::GetReply(), {}, postponed.key});
+            get_over(postponed.id, /* want_grant= */ false, {0, protocol::GetReply(), {}, postponed.key});
             continue;
         }
         postponed.op.key = node_.key(postponed.key);
@@ -418,8 +284,8 @@ void Execution::sublease_ended() {
 
 void Execution::announce(Turn& turn, const NodeRequest& request) {
     using Announced = ReceivedValues::Announced;
-    switch (received_.announce({turn.sequence, request.options.tag}, request, grants(request.options))) {
-        case Announced::waits: in_flight_[turn.sequence]++; return;
+    switch (received_.announce({turn.sequence, request.options.tag}, request, turn.wants_lease(request.options))) {
+        case Announced::waits: turn.defer(); return;
         case Announced::too_many: turn.verdict.end = ServiceEnd::no_memory; return;
         case Announced::repeated: turn.verdict = {ServiceEnd::bad_frame, FrameError::request_repeated}; return;
         case Announced::over_budget: turn.verdict.end = ServiceEnd::over_budget; return;
@@ -442,18 +308,18 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
     using How = ReceivedValues::Ended::How;
     const NodeReading now = connection_.shared.clock();
     connection_.shared.flushes.due(now.seconds);
-    Turn turn = turn_of(id.sequence, now);
+    Turn turn(connection_, in_flight_, sent_, id.sequence, now);
     turn.epoch = ended.epoch;
     SubleaseWaits::Change change;
     protocol::StoreReply too_large;
     too_large.status = protocol::StoreReply::Status::too_large;
     switch (ended.how) {
-        case How::abandoned: refuse(turn, id.tag, RequestRefusal::abandoned); break;
+        case How::abandoned: turn.refuse(id.tag, RequestRefusal::abandoned); break;
         case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
-        case How::refused: refuse(turn, id.tag, ended.refusal); break;
+        case How::refused: turn.refuse(id.tag, ended.refusal); break;
         case How::whole:
             if (!turn.serves)
-                refuse(turn, id.tag, no_right());
+                turn.refuse(id.tag, turn.no_right());
             else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
                 run_old(turn, id.tag, ended.op);
             else if (waits_.postpone(id, ended.op, ended.epoch, change))
@@ -463,7 +329,7 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
             break;
     }
     turn.replies.end();
-    answered(id.sequence);
+    in_flight_.answered(id.sequence);
 }
 
 }  // namespace farcached::node

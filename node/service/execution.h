@@ -6,24 +6,24 @@
 // E1  No call waits. A partition's lock is held for one operation at a time.
 // E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
-//     copied out to be sent in pieces, or from_away_max gets wait for values from a tier. The unexecuted bytes stay in the
+//     copied out to be sent in pieces, or many gets wait for values from a tier (gets_away.h). The unexecuted bytes stay in the
 //     channel, which then stops receiving.
 //     It also pauses while requests wait for the end of subleases (sublease_waits.h).
 // E4  Every request gets one reply, in the order of execution; a request whose value follows executes when the value is
 //     complete (values.h). A delete by prefix, and a get whose value is in a tier, are replied to in a later step.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "base/recorder.h"
-#include "node/service/connection.h"
 #include "node/service/away_values.h"
+#include "node/service/connection.h"
+#include "node/service/gets_away.h"
+#include "node/service/in_flight.h"
 #include "node/service/partial_flushes.h"
+#include "node/service/requests_ahead.h"
 #include "node/service/sublease_waits.h"
 #include "node/service/values.h"
 #include "protocol/frame_request.h"
@@ -34,14 +34,13 @@ class Execution final : private AwayValues::Asker {
   public:
     explicit Execution(const Connection& connection)
         : connection_(connection), node_(connection.shared.node), counters_(connection.counters) {}
-    ~Execution() { forget_gets(); }
     Execution(const Execution&) = delete;
     Execution& operator=(const Execution&) = delete;
 
     // Gets the key being served; outlives this.
     void record_in(Recorder& recorder) { recorder_ = &recorder; }
     // The proxy is welcomed: it may have that many frames of requests in flight.
-    void welcome(uint32_t credits) { credits_ = credits; }
+    void welcome(uint32_t credits) { in_flight_.welcome(credits); }
 
     // How a frame of requests ends the connection.
     struct Verdict {
@@ -57,7 +56,7 @@ class Execution final : private AwayValues::Asker {
     protocol::FrameError read_done(uint64_t token, fabric::ReadStatus status);
 
     // E3.
-    bool may_parse() const { return !waits_.halts() && sent_.may_parse() && from_away_ < from_away_max; }
+    bool may_parse() const { return !waits_.halts() && sent_.may_parse() && !gets_away_.full(); }
     bool may_send() const { return sent_.may_send(); }
     // Sends one piece of a pending value, if one is.
     bool send_piece();
@@ -75,23 +74,8 @@ class Execution final : private AwayValues::Asker {
     void clear();
 
   private:
-    // The unexecuted rest of a frame of requests; its bytes are the channel's first.
-    struct Halted {
-        uint16_t requests = 0;  // left; 0: none
-        size_t bytes = 0;       // left of the body
-    };
-    // A parsed request that is not executed yet. Its views point into the frame.
-    struct Ahead {
-        protocol::NodeRequest request;
-        protocol::Key* key = nullptr;  // of the request, hashed; nullptr: no key
-        Halted from, left;             // of the frame: with this request, and behind it
-    };
-    static constexpr size_t ahead_max = 8;
-    struct Hit;   // the reply to a get, with its value
     struct Turn;  // a sequence of requests of one frame, with their replies
 
-    Turn turn_of(uint64_t sequence, const NodeReading& now) const;
-    protocol::FrameStep look_ahead(protocol::RequestReader& reader);
     bool execute_ahead(Turn& turn);
     void execute(Turn& turn, protocol::NodeRequest& request);
     // Each adds one reply, or defers it.
@@ -102,52 +86,30 @@ class Execution final : private AwayValues::Asker {
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op);
-    void answer_text(Turn& turn, uint32_t tag, std::string_view text);
     bool has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bool wrote);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
     void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
-    static Hit hit_to(uint32_t tag, bool want_grant, bool elsewhere = false);
-    char* room_for(Turn& turn, Hit& hit, uint32_t value_len);
-    void reply(Turn& turn, Hit& hit, const protocol::GetReply& reply);
-    void read_away(Turn& turn, const protocol::RequestOptions& options, const protocol::GetOp& op, const protocol::GetReply& got,
-                   const Place& place);
+    void get_over(const RequestId& id, bool want_grant, const AwayGets::Done& done);
     void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
     void sublease_ended() override;
     void starve() noexcept override { starved_ = late_replies_ = true; }
-    void forget_gets() {
-        if (std::exchange(from_away_, 0) != 0) connection_.away->forget(*this);
-    }
-    // Earlier versions do not know that word.
-    protocol::RequestRefusal no_right() const {
-        using protocol::RequestRefusal;
-        return connection_.limits.version < protocol::version_with_right ? RequestRefusal::stopping : RequestRefusal::no_right;
-    }
     template <class Op>
     void run_old(Turn& turn, uint32_t tag, const Op& op);
-    void refuse(Turn& turn, uint32_t tag, protocol::RequestRefusal why);
     void store(Turn& turn, uint32_t tag, protocol::StoreOp op);
     void announce(Turn& turn, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
-    void send_later(Turn& turn, uint32_t tag, SentValues::Value value);
-    bool grants(const protocol::RequestOptions& options) const {
-        return options.want_grant && connection_.reads_one_sided();
-    }
-    void answered(uint64_t sequence);
 
     const Connection& connection_;
     Node& node_;
     ServiceCounters& counters_;
     Recorder* recorder_ = nullptr;  // the thread's; null: none
-    uint32_t credits_ = 0;
-    Halted halted_;
-    std::array<Ahead, ahead_max> ahead_;  // used within requests()
-    uint32_t ahead_count_ = 0;
-    std::unordered_map<uint64_t, uint32_t> in_flight_;  // unanswered requests by sequence, of frames that were read
+    RequestsAhead::Rest halted_;    // the unexecuted rest of a frame; its bytes are the channel's first
+    RequestsAhead ahead_;           // used within requests()
+    RequestsInFlight in_flight_;
     ReceivedValues received_{connection_};
     SentValues sent_{connection_};
     PartialFlushes partial_flushes_{connection_};
-    static constexpr uint32_t from_away_max = 512;
-    uint32_t from_away_ = 0;  // gets that wait for their value: connection_.away knows as many
+    GetsAway gets_away_{connection_, in_flight_, *this};
     bool late_replies_ = false, starved_ = false;
     SubleaseWaits waits_{connection_, *this};
 };

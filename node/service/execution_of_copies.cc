@@ -15,7 +15,7 @@ bool Execution::has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bo
     if (!connection_.shared.list.moved_away(turn.epoch, key.bytes, /* reads= */ false)) [[likely]] return false;
     if (wrote) node_.forget(key, turn.now);
     counters_.requests_old_list.add(1);
-    refuse(turn, tag, RequestRefusal::old_list);
+    turn.refuse(tag, RequestRefusal::old_list);
     return true;
 }
 
@@ -35,7 +35,7 @@ void Execution::run(Turn& turn, const protocol::RequestOptions& options, const p
         case What::close: node_.close_copies(turn.now, protocol::CopiesOp::closed_s, op.name); break;
         case What::open: node_.open_copies(turn.now, op.name); break;
     }
-    answer_text(turn, options.tag, keys);
+    turn.reply_text(options.tag, keys);
 }
 
 }  // namespace farcached::node
