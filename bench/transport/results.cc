@@ -39,10 +39,20 @@ bool read_numbers(std::string_view rest, NumberedOutcome& trial) {
         if (part.empty()) return nullptr;
         double number = 0;
         if (const char* bad = to_number<double>(part, -1e300, 1e300, number)) return bad;
-        trial.outcome.measured.*metrics()[field - 2].field = number;
+        metrics()[field - 2].in(trial.outcome.measured) = number;
         return nullptr;
     });
     return wrong == nullptr && next == metrics().size() + 2;
+}
+
+template <auto Field>
+Metric metric(const char* name) {
+    return {name, [](const Measured& m) -> const Number& { return m.*Field; }, [](Measured& m) -> Number& { return m.*Field; }};
+}
+template <auto Part, auto Field>
+Metric metric(const char* name) {
+    return {name, [](const Measured& m) -> const Number& { return m.*Part.*Field; },
+            [](Measured& m) -> Number& { return m.*Part.*Field; }};
 }
 
 }  // namespace
@@ -50,40 +60,40 @@ bool read_numbers(std::string_view rest, NumberedOutcome& trial) {
 const std::vector<Metric>& metrics() {
     using M = Measured;
     static const std::vector<Metric> all = {
-        {"ops_per_s", &M::ops_per_s},
-        {"mean_us", &M::mean_us},
-        {"p50_us", &M::p50_us},
-        {"p95_us", &M::p95_us},
-        {"p99_us", &M::p99_us},
-        {"p999_us", &M::p999_us},
-        {"errors", &M::errors},
-        {"node_cpu_us_per_op", &M::node_cpu_us_per_op},
-        {"client_cpu_us_per_op", &M::client_cpu_us_per_op},
-        {"onesided_share", &M::onesided_share},
-        {"reads_per_op", &M::reads},
-        {"sends_per_op", &M::sends},
-        {"receives_per_op", &M::receives},
-        {"atomics_per_op", &M::atomics},
-        {"doorbells_per_op", &M::doorbells},
-        {"wire_bytes_per_op", &M::wire_bytes},
-        {"writes_per_op", &M::writes},
-        {"wakeups_per_op", &M::wakeups},
-        {"fetches_per_op", &M::fetches},
-        {"fetches_early_per_op", &M::fetches_early},
-        {"second_reads_per_op", &M::second_reads},
-        {"switched_per_op", &M::switched},
-        {"fetched_per_op", &M::fetched},
-        {"operations_in_per_op", &M::operations_in},
-        {"operations_out_per_op", &M::operations_out},
-        {"node_sends_per_op", &M::node_sends},
-        {"device_sends_per_op", &M::device_sends},
-        {"expected_sends_per_op", &M::expected_sends},
-        {"device_packets_per_op", &M::device_packets},
-        {"expected_packets_per_op", &M::expected_packets},
-        {"begin_us", &M::begin_us},
-        {"post_us", &M::post_us},
-        {"wait_us", &M::wait_us},
-        {"finish_us", &M::finish_us},
+        metric<&M::ops_per_s>("ops_per_s"),
+        metric<&M::mean_us>("mean_us"),
+        metric<&M::p50_us>("p50_us"),
+        metric<&M::p95_us>("p95_us"),
+        metric<&M::p99_us>("p99_us"),
+        metric<&M::p999_us>("p999_us"),
+        metric<&M::errors>("errors"),
+        metric<&M::node_cpu_us_per_op>("node_cpu_us_per_op"),
+        metric<&M::client_cpu_us_per_op>("client_cpu_us_per_op"),
+        metric<&M::onesided_share>("onesided_share"),
+        metric<&M::verbs, &VerbsMeasured::reads>("reads_per_op"),
+        metric<&M::verbs, &VerbsMeasured::sends>("sends_per_op"),
+        metric<&M::verbs, &VerbsMeasured::receives>("receives_per_op"),
+        metric<&M::verbs, &VerbsMeasured::atomics>("atomics_per_op"),
+        metric<&M::verbs, &VerbsMeasured::doorbells>("doorbells_per_op"),
+        metric<&M::verbs, &VerbsMeasured::wire_bytes>("wire_bytes_per_op"),
+        metric<&M::verbs, &VerbsMeasured::writes>("writes_per_op"),
+        metric<&M::rfp, &RfpMeasured::wakeups>("wakeups_per_op"),
+        metric<&M::rfp, &RfpMeasured::fetches>("fetches_per_op"),
+        metric<&M::rfp, &RfpMeasured::fetches_early>("fetches_early_per_op"),
+        metric<&M::rfp, &RfpMeasured::second_reads>("second_reads_per_op"),
+        metric<&M::rfp, &RfpMeasured::switched>("switched_per_op"),
+        metric<&M::rfp, &RfpMeasured::fetched>("fetched_per_op"),
+        metric<&M::device, &DeviceMeasured::operations_in>("operations_in_per_op"),
+        metric<&M::device, &DeviceMeasured::operations_out>("operations_out_per_op"),
+        metric<&M::device, &DeviceMeasured::node_sends>("node_sends_per_op"),
+        metric<&M::device, &DeviceMeasured::sends>("device_sends_per_op"),
+        metric<&M::device, &DeviceMeasured::expected_sends>("expected_sends_per_op"),
+        metric<&M::device, &DeviceMeasured::packets>("device_packets_per_op"),
+        metric<&M::device, &DeviceMeasured::expected_packets>("expected_packets_per_op"),
+        metric<&M::profile, &ProfileMeasured::begin_us>("begin_us"),
+        metric<&M::profile, &ProfileMeasured::post_us>("post_us"),
+        metric<&M::profile, &ProfileMeasured::wait_us>("wait_us"),
+        metric<&M::profile, &ProfileMeasured::finish_us>("finish_us"),
     };
     return all;
 }
@@ -92,9 +102,9 @@ void summarise(const std::vector<const Measured*>& trials, Measured& mean, Measu
     for (const Metric& metric : metrics()) {
         std::vector<double> known;
         for (const Measured* trial : trials)
-            if (const Number& number = trial->*metric.field; number.has_value()) known.push_back(*number);
-        mean.*metric.field = mean_of(known);
-        deviation.*metric.field = deviation_of(known);
+            if (const Number& number = metric.of(*trial); number.has_value()) known.push_back(*number);
+        metric.in(mean) = mean_of(known);
+        metric.in(deviation) = deviation_of(known);
     }
     if (mean.errors.has_value()) mean.errors = *mean.errors * double(trials.size());
 }
@@ -119,7 +129,7 @@ std::string trials_head(std::string_view parameters) {
 
 std::string trial_row(const std::string& parameters, uint32_t number, const Outcome& outcome) {
     std::string row = parameters + "," + std::to_string(number) + "," + rpc_cell(outcome.rpc);
-    for (const Metric& metric : metrics()) row += "," + csv_number(outcome.measured.*metric.field);
+    for (const Metric& metric : metrics()) row += "," + csv_number(metric.of(outcome.measured));
     return row + "\n";
 }
 
@@ -143,7 +153,7 @@ std::string mean_names() {
 std::string mean_cells(const Measured& mean, const Measured& deviation) {
     std::string text;
     for (const Metric& metric : metrics())
-        text += "," + csv_number(mean.*metric.field) + "," + csv_number(deviation.*metric.field);
+        text += "," + csv_number(metric.of(mean)) + "," + csv_number(metric.of(deviation));
     return text;
 }
 

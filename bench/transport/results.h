@@ -18,24 +18,45 @@
 
 namespace farcached::bench {
 
+// What the program posted to its RDMA device, by its own counters (fabric/channel.h).
+struct VerbsMeasured {
+    Number reads, sends, receives, atomics, doorbells, wire_bytes, writes;
+};
+
+// The requests by rfp, by the same counters.
+struct RfpMeasured {
+    Number wakeups, fetches, fetches_early, second_reads, switched;
+    Number fetched;  // replies that READs brought
+};
+
+// The work of the RDMA devices.
+struct DeviceMeasured {
+    Number operations_in, operations_out;     // RDMA operations that the node's device served, and those that the node posted
+    Number node_sends;                        // SENDs among the latter, by a device that both ends use
+    Number sends, packets;                    // by the devices' counters
+    Number expected_sends, expected_packets;  // the values expected there
+};
+
+// Sweep::profile: the parts of an operation.
+struct ProfileMeasured {
+    Number begin_us, post_us, wait_us, finish_us;
+};
+
 // The measurements; unknown ones are none. Times in microseconds, counts per operation.
 struct Measured {
     Number ops_per_s, mean_us, p50_us, p95_us, p99_us, p999_us, errors;
     Number node_cpu_us_per_op, client_cpu_us_per_op;
     Number onesided_share;  // GETs answered by a READ
-    Number reads, sends, receives, atomics, doorbells, wire_bytes;  // by this program's counters
-    Number writes, wakeups, fetches, fetches_early, second_reads, switched;  // likewise (fabric/channel.h)
-    Number fetched;  // replies that READs brought
-    Number operations_in, operations_out;  // RDMA operations that the node's device served, and those that the node posted
-    Number node_sends;                     // SENDs among the latter, by a device that both ends use
-    Number device_sends, device_packets;                            // by the RDMA devices' counters; the values expected there
-    Number expected_sends, expected_packets;
-    Number begin_us, post_us, wait_us, finish_us;  // Sweep::profile
+    VerbsMeasured verbs;
+    RfpMeasured rfp;
+    DeviceMeasured device;
+    ProfileMeasured profile;
 };
 
 struct Metric {
     const char* name;
-    Number Measured::*field;
+    const Number& (*of)(const Measured&);
+    Number& (*in)(Measured&);  // the same, to set it
 };
 const std::vector<Metric>& metrics();
 

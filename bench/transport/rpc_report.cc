@@ -12,8 +12,8 @@ namespace {
 std::string value_text(const RpcPoint& point) { return point.value_bytes == 0 ? "trace" : std::to_string(point.value_bytes); }
 
 Number trips_of(const Measured& m) {
-    if (!m.operations_in.has_value() || !m.operations_out.has_value()) return {};
-    return *m.operations_in + *m.operations_out;
+    if (!m.device.operations_in.has_value() || !m.device.operations_out.has_value()) return {};
+    return *m.device.operations_in + *m.device.operations_out;
 }
 
 uint32_t clients_most(const std::vector<RpcResult>& points) {
@@ -41,10 +41,11 @@ std::string row_of(const RpcResult& one, const RpcPaper& paper) {
     std::string text = form("%-5s %4u %6s %7u", rpc_mode_name(point.mode).data(), point.get_percent, value_text(point).c_str(),
                             point.clients);
     for (const Number& count :
-         {trips_of(m), m.operations_in, m.operations_out, m.node_sends, m.fetched, m.fetches_early, m.second_reads})
+         {trips_of(m), m.device.operations_in, m.device.operations_out, m.device.node_sends, m.rfp.fetched, m.rfp.fetches_early,
+          m.rfp.second_reads})
         text += form(" %7s", shown(count, "%.3f").c_str());
     text += form(" %9s %8.2f %9.1f %9.1f", shown(m.node_cpu_us_per_op, "%.1f").c_str(), *m.ops_per_s / 1e3, *m.mean_us, *m.p99_us);
-    text += form("  | %6s %6s %6s %6s", shown(nic_mops(m.operations_in, m.operations_out), "%.2f").c_str(),
+    text += form("  | %6s %6s %6s %6s", shown(nic_mops(m.device.operations_in, m.device.operations_out), "%.2f").c_str(),
                  shown(paper.mops, "%.2f").c_str(), shown(paper.round_trips, "%.3f").c_str(),
                  shown(paper.mean_us, "%.2f").c_str());
     return text + (one.rpc == rpc_mode_name(point.mode) ? "" : "  by " + one.rpc) + "\n";
@@ -72,8 +73,8 @@ std::string ratio_line(const std::vector<RpcResult>& points, RpcPoint of, RpcMod
     of.mode = over;
     const RpcResult* b = find_point(points, of);
     if (a == nullptr || b == nullptr) return {};
-    const Number model_a = nic_mops(a->mean.operations_in, a->mean.operations_out);
-    const Number model_b = nic_mops(b->mean.operations_in, b->mean.operations_out);
+    const Number model_a = nic_mops(a->mean.device.operations_in, a->mean.device.operations_out);
+    const Number model_b = nic_mops(b->mean.device.operations_in, b->mean.device.operations_out);
     Number model;
     if (model_a.has_value() && model_b.has_value()) model = *model_a / *model_b;
     return form("rfp over %-5s, %2u %% GET: rate x %.2f here*, x %s by the model, x %.2f in RFP\n", rpc_mode_name(over).data(),
@@ -149,7 +150,8 @@ std::string rpc_csv(const Sweep& sweep, const std::vector<RpcResult>& points) {
         text += point_cells(one.point) + "," + rpc_cell(one.rpc);
         text += form(",%u,%llu,%s", one.trials, (unsigned long long)sweep.operations, wait_names[size_t(sweep.spin)].data());
         for (const Number& number :
-             {nic_mops(one.mean.operations_in, one.mean.operations_out), paper.mops, paper.round_trips, paper.mean_us})
+             {nic_mops(one.mean.device.operations_in, one.mean.device.operations_out), paper.mops, paper.round_trips,
+              paper.mean_us})
             text += "," + csv_number(number);
         text += mean_cells(one.mean, one.deviation) + "\n";
     }
@@ -174,17 +176,17 @@ std::string rpc_json(const std::vector<RpcResult>& points) {
         object["clients"] = point.clients;
         add_numbers(object, m);
         object["round_trips_per_op"] = or_null(trips_of(m));
-        object["operations_in_per_op"] = or_null(m.operations_in);
-        object["operations_out_per_op"] = or_null(m.operations_out);
-        object["node_sends_per_op"] = or_null(m.node_sends);
-        object["writes_per_op"] = or_null(m.writes);
-        object["fetches_per_op"] = or_null(m.fetches);
-        object["fetched_per_op"] = or_null(m.fetched);
-        object["fetches_early_per_op"] = or_null(m.fetches_early);
-        object["second_reads_per_op"] = or_null(m.second_reads);
-        object["wakeups_per_op"] = or_null(m.wakeups);
-        object["switched_per_op"] = or_null(m.switched);
-        object["model_mops"] = or_null(nic_mops(m.operations_in, m.operations_out));
+        object["operations_in_per_op"] = or_null(m.device.operations_in);
+        object["operations_out_per_op"] = or_null(m.device.operations_out);
+        object["node_sends_per_op"] = or_null(m.device.node_sends);
+        object["writes_per_op"] = or_null(m.verbs.writes);
+        object["fetches_per_op"] = or_null(m.rfp.fetches);
+        object["fetched_per_op"] = or_null(m.rfp.fetched);
+        object["fetches_early_per_op"] = or_null(m.rfp.fetches_early);
+        object["second_reads_per_op"] = or_null(m.rfp.second_reads);
+        object["wakeups_per_op"] = or_null(m.rfp.wakeups);
+        object["switched_per_op"] = or_null(m.rfp.switched);
+        object["model_mops"] = or_null(nic_mops(m.device.operations_in, m.device.operations_out));
         object["paper_mops"] = or_null(paper.mops);
         object["paper_round_trips"] = or_null(paper.round_trips);
         object["paper_mean_us"] = or_null(paper.mean_us);

@@ -142,9 +142,9 @@ std::string costs(const std::vector<PointResult>& points) {
         const Measured& m = one.mean;
         text += columns(one.point) + form(" %9s %9s %9s %7s %7s %8s %7s %9s\n", shown(m.node_cpu_us_per_op, "%.2f").c_str(),
                                           shown(m.client_cpu_us_per_op, "%.2f").c_str(),
-                                          shown(in_percent(m.onesided_share), "%.1f").c_str(), shown(m.reads, "%.3f").c_str(),
-                                          shown(m.sends, "%.3f").c_str(), shown(m.receives, "%.3f").c_str(),
-                                          shown(m.atomics, "%.3f").c_str(), shown(m.wire_bytes, "%.1f").c_str());
+                                          shown(in_percent(m.onesided_share), "%.1f").c_str(), shown(m.verbs.reads, "%.3f").c_str(),
+                                          shown(m.verbs.sends, "%.3f").c_str(), shown(m.verbs.receives, "%.3f").c_str(),
+                                          shown(m.verbs.atomics, "%.3f").c_str(), shown(m.verbs.wire_bytes, "%.1f").c_str());
     }
     return text;
 }
@@ -153,10 +153,11 @@ std::string device_check(const std::vector<PointResult>& points) {
     std::string text;
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
-        if (!m.device_sends.has_value() || !m.expected_sends.has_value()) continue;
-        text += columns(one.point) + form(" %10.4f %10.4f %11.4f  %10.4f %10.4f %11.4f\n", *m.device_sends, *m.expected_sends,
-                                          *m.device_sends - *m.expected_sends, *m.device_packets, *m.expected_packets,
-                                          *m.device_packets - *m.expected_packets);
+        if (!m.device.sends.has_value() || !m.device.expected_sends.has_value()) continue;
+        text += columns(one.point) + form(" %10.4f %10.4f %11.4f  %10.4f %10.4f %11.4f\n", *m.device.sends,
+                                          *m.device.expected_sends, *m.device.sends - *m.device.expected_sends,
+                                          *m.device.packets, *m.device.expected_packets,
+                                          *m.device.packets - *m.device.expected_packets);
     }
     if (text.empty()) return text;
     return "\nPer operation, by the RDMA device's counters, and what ours make of it\n" +
@@ -169,8 +170,9 @@ std::string parts(const std::vector<PointResult>& points) {
     std::string text;
     for (const PointResult& one : points) {
         const Measured& m = one.mean;
-        if (!m.begin_us.has_value()) continue;
-        text += columns(one.point) + form(" %9.2f %9.2f %9.2f %9.2f\n", *m.begin_us, *m.post_us, *m.wait_us, *m.finish_us);
+        if (!m.profile.begin_us.has_value()) continue;
+        text += columns(one.point) + form(" %9.2f %9.2f %9.2f %9.2f\n", *m.profile.begin_us, *m.profile.post_us,
+                                          *m.profile.wait_us, *m.profile.finish_us);
     }
     if (text.empty()) return text;
     return "\nParts of an operation, mean microseconds: begin (key to work request), post (to the transport), wait, finish "

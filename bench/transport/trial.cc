@@ -133,32 +133,32 @@ struct Counted : fabric::ChannelCells<uint64_t> {
 };
 
 void fill_counts(Measured& to, const Counted& counted, double operations) {
-    to.reads = double(counted.rdma_reads) / operations;
-    to.sends = double(counted.rdma_sends) / operations;
-    to.receives = double(counted.rdma_receives) / operations;
-    to.atomics = double(counted.rdma_atomics) / operations;
-    to.doorbells = double(counted.rdma_doorbells) / operations;
-    to.writes = double(counted.rdma_writes) / operations;
-    to.wakeups = double(counted.rfp_wakeups) / operations;
-    to.fetches = double(counted.rfp_fetches) / operations;
-    to.fetches_early = double(counted.rfp_fetches_early) / operations;
-    to.second_reads = double(counted.rfp_second_reads) / operations;
-    to.switched = double(counted.rfp_switched) / operations;
-    to.fetched = *to.fetches - *to.fetches_early - *to.second_reads;
-    to.operations_in = *to.sends + *to.writes + *to.reads + *to.atomics;
-    to.operations_out = to.receives;  // each takes a receive here, whether SEND or WRITE
+    to.verbs.reads = double(counted.rdma_reads) / operations;
+    to.verbs.sends = double(counted.rdma_sends) / operations;
+    to.verbs.receives = double(counted.rdma_receives) / operations;
+    to.verbs.atomics = double(counted.rdma_atomics) / operations;
+    to.verbs.doorbells = double(counted.rdma_doorbells) / operations;
+    to.verbs.writes = double(counted.rdma_writes) / operations;
+    to.rfp.wakeups = double(counted.rfp_wakeups) / operations;
+    to.rfp.fetches = double(counted.rfp_fetches) / operations;
+    to.rfp.fetches_early = double(counted.rfp_fetches_early) / operations;
+    to.rfp.second_reads = double(counted.rfp_second_reads) / operations;
+    to.rfp.switched = double(counted.rfp_switched) / operations;
+    to.rfp.fetched = *to.rfp.fetches - *to.rfp.fetches_early - *to.rfp.second_reads;
+    to.device.operations_in = *to.verbs.sends + *to.verbs.writes + *to.verbs.reads + *to.verbs.atomics;
+    to.device.operations_out = to.verbs.receives;  // each takes a receive here, whether SEND or WRITE
     constexpr uint64_t atomic_bytes = 8;
     const uint64_t stream = counted.link_bytes_sent + counted.link_bytes_received;
     const uint64_t messages = counted.rdma_send_bytes + counted.rdma_receive_bytes;
     const uint64_t one_sided = counted.rdma_read_bytes + counted.rdma_write_bytes;
-    to.wire_bytes = double(std::max(stream, messages + one_sided) + counted.rdma_atomics * atomic_bytes) / operations;
+    to.verbs.wire_bytes = double(std::max(stream, messages + one_sided) + counted.rdma_atomics * atomic_bytes) / operations;
 }
 
 // The counts expected from a device: of both ends, if the node uses the same device. Each SEND and atomic is a packet
 // and a reply; so is each WRITE or READ that fits one packet. The node's messages are SENDs, unless rpc differs.
 void expect_counts(Measured& to, bool both_ends) {
-    to.expected_sends = *to.sends + (both_ends ? *to.receives : 0);
-    to.expected_packets = (*to.operations_in + *to.operations_out) * (both_ends ? 2 : 1);
+    to.device.expected_sends = *to.verbs.sends + (both_ends ? *to.verbs.receives : 0);
+    to.device.expected_packets = (*to.device.operations_in + *to.device.operations_out) * (both_ends ? 2 : 1);
 }
 
 class Crew {
@@ -317,16 +317,16 @@ void Crew::fill(Measured& to, double elapsed_s, const std::optional<DeviceCounte
     to.onesided_share = gets == 0 ? 0 : double(counted.onesided) / double(gets);
     fill_counts(to, counted, operations);
     if (device.has_value()) {
-        to.device_sends = double(device->sends) / operations;
-        to.device_packets = double(device->packets) / operations;
+        to.device.sends = double(device->sends) / operations;
+        to.device.packets = double(device->packets) / operations;
         expect_counts(to, node_.here);
-        if (node_.here) to.node_sends = *to.device_sends - *to.sends;
+        if (node_.here) to.device.node_sends = *to.device.sends - *to.verbs.sends;
     }
     if (!sweep_.profile) return;
-    to.begin_us = us(double(parts.begin_ns)) / operations;
-    to.post_us = us(double(parts.post_ns)) / operations;
-    to.wait_us = us(double(parts.wait_ns)) / operations;
-    to.finish_us = us(double(parts.finish_ns)) / operations;
+    to.profile.begin_us = us(double(parts.begin_ns)) / operations;
+    to.profile.post_us = us(double(parts.post_ns)) / operations;
+    to.profile.wait_us = us(double(parts.wait_ns)) / operations;
+    to.profile.finish_us = us(double(parts.finish_ns)) / operations;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void check_means() {
     tap::ok(one.mean.errors == 3, "errors are added up");
     tap::ok(one.mean.node_cpu_us_per_op == 2, "a value missing in one trial does not count as 0");
     tap::ok(!points.back().deviation.ops_per_s.has_value(), "one trial deviates from nothing");
-    tap::ok(!one.mean.begin_us.has_value(), "a value missing in all trials stays absent");
+    tap::ok(!one.mean.profile.begin_us.has_value(), "a value missing in all trials stays absent");
     const std::string json = transport_json(points);
     const bool ordered = json.find("\"node_cpu_us_per_op\": 2.0,\n    \"client_cpu_us_per_op\": 3.5\n") != json.npos;
     tap::ok(ordered, "JSON, in its order");
@@ -217,8 +217,8 @@ RpcTrial rpc_trial(const RpcPoint& point, double ops, double in, double out) {
     m.ops_per_s = ops;
     m.mean_us = m.p50_us = m.p99_us = m.p999_us = 1e6 / ops;
     m.errors = 0;
-    m.operations_in = in;
-    m.operations_out = out;
+    m.device.operations_in = in;
+    m.device.operations_out = out;
     return made;
 }
 
@@ -257,8 +257,8 @@ void check_rpc_rows() {
     one.rpc = "send, rfp";
     const std::string rows = rpc_trials_head() + rpc_trials_row(sweep, one);
     const std::vector<RpcTrial> back = read_rpc_trials(rows, sweep, options.rpc);
-    tap::ok(back.size() == 1 && back[0].point == one.point && back[0].number == 1 && back[0].measured.operations_out == 1 &&
-                !back[0].measured.node_sends.has_value(),
+    tap::ok(back.size() == 1 && back[0].point == one.point && back[0].number == 1 && back[0].measured.device.operations_out == 1 &&
+                !back[0].measured.device.node_sends.has_value(),
             "rows are read again");
     tap::is(back.empty() ? "" : back[0].rpc, "send, rfp", "with the ways at the end");
     Sweep other = sweep;
