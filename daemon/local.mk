@@ -134,6 +134,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/admin.h \
 	daemon/farnode/http_pages.cc \
 	daemon/farnode/http_pages.h \
+	daemon/farnode/key_handover.h \
 	daemon/farnode/loop.cc \
 	daemon/farnode/loop.h \
 	daemon/farnode/loop_inbox.cc \
@@ -144,6 +145,9 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/server.h \
 	daemon/farnode/spill_link.cc \
 	daemon/farnode/spill_link.h \
+	daemon/farnode/spill_requests.h \
+	daemon/farnode/spill_waits.cc \
+	daemon/farnode/spill_waits.h \
 	daemon/http/history.cc \
 	daemon/http/history.h \
 	daemon/http/shared_pages.cc \

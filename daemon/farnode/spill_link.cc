@@ -87,13 +87,7 @@ void SpillLink::stop() {
 }
 
 void SpillLink::use_key(std::shared_ptr<const protocol::AuthKey> key) {
-    {
-        std::lock_guard hold(key_lock_);
-        if (daemon::same_key(key_, key)) return;
-        key_ = std::move(key);
-    }
-    key_changed_ = true;
-    waker_.wake();
+    if (key_.put(std::move(key))) waker_.wake();
 }
 
 // ---- the thread ---------------------------------------------------------------------------------------
@@ -104,7 +98,7 @@ void SpillLink::run() {
     while (!stopping_) {
         try {
             if (!std::exchange(started, true)) link_.start(boottime_ns());
-            if (key_changed_.exchange(false)) take_key();
+            if (key_.changed()) take_key();
             step();
             wait();
         } catch (const std::bad_alloc&) {
@@ -117,42 +111,30 @@ void SpillLink::run() {
 }
 
 void SpillLink::take_key() {
-    std::shared_ptr<const protocol::AuthKey> key;
-    {
-        std::lock_guard hold(key_lock_);
-        key = key_;
-    }
     link_.stop(boottime_ns());
     usable_ = false;
     store_.went_down();
     fail_work();
-    link_.use_key(std::move(key));
+    link_.use_key(key_.take());
     link_.start(boottime_ns());
 }
 
 // Sleeps until there is work, a reply, or the link's next deadline.
 void SpillLink::wait() {
-    const uint64_t now_ns = boottime_ns(), due_ns = next_due_ns();
+    const uint64_t now_ns = boottime_ns(), due_ns = std::min(link_.next_tick_ns(), waits_.next_due_ns());
     const uint64_t ms = due_ns > now_ns ? (due_ns - now_ns + ns_per_ms - 1) / ns_per_ms : 0;
     const short link_events = short(link_.wants_write() ? POLLIN | POLLOUT : POLLIN);
     pollfd ready[] = {{waker_.fd(), POLLIN, 0}, {store_.fd(), POLLIN, 0}, {fd_, link_events, 0}};
     (void)poll(ready, std::size(ready), due_ns == UINT64_MAX ? -1 : int(std::min<uint64_t>(ms, 60'000)));
     if (ready[0].revents != 0) waker_.take();
     if (ready[1].revents != 0) store_.take(work_);
-    take_waits();
+    waits_.take(work_.waits);
     if (ready[2].revents != 0 && fd_ >= 0) link_.ready(boottime_ns());
-}
-
-uint64_t SpillLink::next_due_ns() const {
-    uint64_t due_ns = link_.next_tick_ns();
-    for (const auto& wait : waits_)
-        if (!wait->over) due_ns = std::min(due_ns, wait->until_ns);
-    return due_ns;
 }
 
 void SpillLink::step() {
     const uint64_t now_ns = boottime_ns();
-    end_waits();
+    waits_.end_due(now_ns);
     if (now_ns >= link_.next_tick_ns()) link_.tick(now_ns);
     submit();
     for (int n = 0; n < flushes_max && link_.flush(boottime_ns()); n++)
@@ -171,7 +153,7 @@ void SpillLink::submit() {
         return Submitted::yes;
     };
     Submitted last = submit_all(work_.reads, [this](const auto& one) { return read(one); });
-    if (last == Submitted::yes) last = submit_all(kills_, [this](const auto& one) { return kill(one); });
+    if (last == Submitted::yes) last = submit_all(waits_.unasked(), [this](const auto& one) { return kill(one); });
     if (last == Submitted::yes) last = submit_all(work_.forgets, [this](const auto& one) { return forget(one); });
     if (last == Submitted::yes) last = submit_all(work_.puts, [this](const auto& one) { return put(one); });
     if (last == Submitted::down) fail_work();
@@ -183,19 +165,15 @@ void SpillLink::fail_work() {
     for (; !work_.reads.empty(); work_.reads.pop_front()) store_.lost(work_.reads.front());
     for (; !work_.puts.empty(); work_.puts.pop_front()) store_.refused(*work_.puts.front());
     if (work_.forgets.size() > forgets_max) work_.forgets.clear();
-    kills_.clear();
+    waits_.unasked().clear();
 }
 
 template <class Op>
 SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Asked&& asked) {
-    if (free_.empty()) {
-        free_.reserve(asked_.size() + 1);
-        asked_.emplace_back();
-        free_.push_back(uint32_t(asked_.size() - 1));
-    }
+    const uint32_t ticket = requests_.next();
     const uint64_t now_ns = boottime_ns();
-    options.ticket = proxy::Ticket(free_.back());
-    options.session = free_.back() + 1;  // each request has its own: their keys differ
+    options.ticket = proxy::Ticket(ticket);
+    options.session = ticket + 1;  // each request has its own: their keys differ
     options.patience_ns = timeout_ns;
     options.deadline_ns = now_ns + timeout_ns;
     proxy::SubmitResult result;
@@ -205,8 +183,7 @@ SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Ask
         result = link_.requests().ask(op, options, *this);
     if (result == proxy::SubmitResult::down) return Submitted::down;
     if (result != proxy::SubmitResult::accepted) return Submitted::not_now;
-    asked_[free_.back()] = std::move(asked);
-    free_.pop_back();
+    requests_.add(std::move(asked));
     return Submitted::yes;
 }
 
@@ -253,37 +230,12 @@ SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
 }
 
 // The record's death is certain with the reply.
-SpillLink::Submitted SpillLink::kill(const std::shared_ptr<TimedWait>& wait) {
+SpillLink::Submitted SpillLink::kill(const std::shared_ptr<SpillWaits::Wait>& wait) {
     if (!store_.alive(wait->place)) return Submitted::yes;  // perhaps it is on another node than this one
     Asked asked;
     asked.what = Asked::What::wait;
     asked.wait = wait;
     return remove(wait->key, std::move(asked));
-}
-
-void SpillLink::take_waits() {
-    for (; !work_.waits.empty(); work_.waits.pop_front()) {
-        const auto wait = std::make_shared<TimedWait>(TimedWait{work_.waits.front()});
-        kills_.push_back(wait);
-        try {
-            waits_.push_back(wait);
-        } catch (const std::bad_alloc&) {
-            kills_.pop_back();
-            throw;
-        }
-    }
-}
-
-void SpillLink::end(TimedWait& wait) {
-    if (!std::exchange(wait.over, true)) PeerStore::ended(wait);
-}
-
-void SpillLink::end_waits() {
-    const uint64_t now_ns = boottime_ns();
-    std::erase_if(waits_, [&](const auto& wait) {
-        if (wait->until_ns <= now_ns) end(*wait);
-        return wait->over;
-    });
 }
 
 // valid_until_ns 0: none.
@@ -297,21 +249,14 @@ fabric::LeasedPtr SpillLink::lease_on(const protocol::SpilledKey& key) {
 
 // ---- replies ------------------------------------------------------------------------------------------
 
-SpillLink::Asked SpillLink::take(proxy::Ticket ticket) {
-    Asked asked = std::exchange(asked_[size_t(ticket)], {});
-    CHECK(asked.what != Asked::What::nothing);
-    free_.push_back(uint32_t(ticket));
-    return asked;
-}
-
 void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
-    const Asked asked = take(ticket);
+    const Asked asked = requests_.take(uint32_t(ticket));
     if (asked.what == Asked::What::put) {
         const auto* const reply = std::get_if<protocol::StoreReply>(&answer.op);
         const bool stored = reply != nullptr && reply->status == protocol::StoreReply::Status::stored;
         return stored ? store_.stored(*asked.record) : store_.refused(*asked.record);
     }
-    if (asked.what == Asked::What::wait) return end(*asked.wait);
+    if (asked.what == Asked::What::wait) return SpillWaits::end(*asked.wait);
     if (asked.what != Asked::What::read) return;
     const auto* const reply = std::get_if<protocol::GetReply>(&answer.op);
     if (reply != nullptr && reply->status == protocol::GetReply::Status::hit)
@@ -321,7 +266,7 @@ void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
 }
 
 void SpillLink::failed(proxy::Ticket ticket, const proxy::Failed& failed) {
-    const Asked asked = take(ticket);
+    const Asked asked = requests_.take(uint32_t(ticket));
     if (asked.what == Asked::What::read) return store_.lost(asked.read);
     if (asked.what != Asked::What::put) return;
     if (failed.why == proxy::AskFailure::refused) return store_.refused(*asked.record);

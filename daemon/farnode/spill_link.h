@@ -15,15 +15,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/recorder.h"
 #include "conf/settings.h"
+#include "daemon/farnode/key_handover.h"
+#include "daemon/farnode/spill_requests.h"
+#include "daemon/farnode/spill_waits.h"
 #include "daemon/remote/nodes.h"
 #include "fabric/buffer_pool.h"
 #include "node/peer/peer_store.h"
@@ -54,17 +54,7 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     std::string describe() const { return peer_->name + "=" + peer_->address; }
 
   private:
-    // Ends once: by the reply, or at its time.
-    struct TimedWait : PeerStore::Wait {
-        bool over = false;
-    };
-    // What a request stands for; its ticket is its index.
-    struct Asked {
-        enum class What : uint8_t { nothing, put, read, forget, wait } what = What::nothing;
-        std::shared_ptr<const PeerRecord> record;
-        PeerStore::Read read;
-        std::shared_ptr<TimedWait> wait;
-    };
+    using Asked = SpillRequests::Asked;
     enum class Submitted : uint8_t { yes, not_now, down };
 
     SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk,
@@ -81,15 +71,10 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Submitted read(const PeerStore::Read& read);
     Submitted remove(const protocol::SpilledKey& key, Asked&& asked);
     Submitted forget(const protocol::SpilledKey& key);
-    Submitted kill(const std::shared_ptr<TimedWait>& wait);
-    void take_waits();
-    static void end(TimedWait& wait);
-    void end_waits();
-    uint64_t next_due_ns() const;
+    Submitted kill(const std::shared_ptr<SpillWaits::Wait>& wait);
     fabric::LeasedPtr lease_on(const protocol::SpilledKey& key);
     void fail_work();
     void say(process::Level level, const std::string& what) noexcept;
-    Asked take(proxy::Ticket ticket);
 
     // proxy::LinkEvents
     void watch(int fd) override { fd_ = fd; }
@@ -110,17 +95,14 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     Recorder recorder_{"spill"};
     process::LoopWaker waker_;
     process::LimitedLines lines_;
-    std::atomic<bool> stopping_{false}, key_changed_{false};
-    std::mutex key_lock_;
-    std::shared_ptr<const protocol::AuthKey> key_;  // under key_lock_
+    std::atomic<bool> stopping_{false};
+    KeyHandover key_;
     bool told_down_ = false, retry_ = false, usable_ = false;
     uint64_t peer_incarnation_ = 0;  // 0: none yet
     int fd_ = -1;  // of the connection
     PeerStore::Work work_;
-    std::vector<std::shared_ptr<TimedWait>> waits_;  // all that are not over
-    std::deque<std::shared_ptr<TimedWait>> kills_;   // of these, not asked for yet
-    std::vector<Asked> asked_;
-    std::vector<uint32_t> free_;  // indexes of asked_
+    SpillWaits waits_;
+    SpillRequests requests_;
     std::unique_ptr<proxy::PointerTable> table_;  // of this link alone; nullptr: no pointers
     fabric::BufferPool landing_;
     proxy::NodeLink link_;
