@@ -67,6 +67,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/member_book.h \
 	daemon/discovery/password_file.cc \
 	daemon/discovery/password_file.h \
+	daemon/discovery/registration_history.h \
 	daemon/discovery/registration_right.h \
 	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \

@@ -46,7 +46,8 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       key_(keys + member_.name),
       weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
-      right_(items_.former_incarnation != 0, items_.strict) {
+      right_(items_.former_incarnation != 0, items_.strict),
+      history_(member_.ttl_s * registration_second_ns) {
     if (show_right_ == nullptr) return;
     client_.call_often([this] {
         right_.runs(boottime_ns());
@@ -108,11 +109,9 @@ uint32_t EtcdRegistration::step() {
 }
 
 EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::string& body) {
-    const auto is_late = [&] { return asked_ns_ != 0 && boottime_ns() - asked_ns_ > member_.ttl_s * registration_second_ns; };
-    if (is_late()) stood_still_ = true;
+    history_.asks(boottime_ns());
     EtcdClient::Reply reply = client_.ask(path, body);
-    if (is_late()) stood_still_ = true;
-    asked_ns_ = boottime_ns();
+    history_.asked(boottime_ns());
     return reply;
 }
 
@@ -176,13 +175,13 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!found.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     int64_t revision = 0;
     uint64_t incarnation = 0;  // of the run that put the present record
-    bool had_keys = !was_registered_ || member_.weight != 0;  // M9
+    bool had_keys = !history_.was_registered() || member_.weight != 0;  // M9
     if (!found->keys.empty()) {
         const auto other = parse_member(member_.name, found->keys.front().value);
         const Member* const is = std::get_if<Member>(&other);
         if (is != nullptr) incarnation = is->incarnation;
         had_keys = had_keys && (is == nullptr || is->weight != 0);
-        const bool replaced_this = was_registered_ && incarnation != member_.incarnation;  // M5
+        const bool replaced_this = history_.was_registered() && incarnation != member_.incarnation;  // M5
         if (is != nullptr && (is->tcp != member_.tcp || is->verbs != member_.verbs || replaced_this)) {
             if (!std::exchange(told_taken_, true))
                 process::say(Level::warning, "discovery: another process is registered as " + member_.name + ", at " +
@@ -194,10 +193,9 @@ EtcdRegistration::Put EtcdRegistration::put() {
         revision = found->keys.front().mod_revision;
     }
     const bool is_own = incarnation != 0 && (incarnation == member_.incarnation || incarnation == items_.former_incarnation);
-    const bool lost_history = was_registered_ && (found->revision < revision_ || found->cluster != cluster_);
     const uint32_t weight = weight_.load(std::memory_order_relaxed);
     const bool gets_keys = !had_keys && weight != 0;
-    if (right_.served_unregistered() || (!is_own && !(lost_history && !stood_still_)))
+    if (right_.served_unregistered() || (!is_own && !history_.was_kept(*found)))
         drop_items(Gone::registration);  // M6
     else if (gets_keys)
         drop_items(Gone::weight);  // M9
@@ -213,11 +211,10 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
     empty_since_ = 0;
-    registered_ = was_registered_ = true;
+    registered_ = true;
     renew_right();
-    revision_ = found->revision;
-    cluster_ = found->cluster;
-    told_taken_ = told_failure_ = stood_still_ = false;
+    history_.registered(*found);
+    told_taken_ = told_failure_ = false;
     lines_.say(Level::notice, "discovery: registered as " + member_.name + " in etcd at " + client_.endpoint() + " for " +
                                   std::to_string(lease_.ttl_s) + " s at a time");
     return Put::done;

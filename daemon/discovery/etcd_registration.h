@@ -32,6 +32,7 @@
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/etcd_messages.h"
 #include "daemon/discovery/member.h"
+#include "daemon/discovery/registration_history.h"
 #include "daemon/discovery/registration_right.h"
 #include "process/log.h"
 
@@ -106,14 +107,10 @@ class EtcdRegistration {
     RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};
-    bool was_registered_ = false;  // ever
-    bool stood_still_ = false;     // for longer than the ttl, since the last registration
-    uint64_t asked_ns_ = 0;        // the last request ended
+    RegistrationHistory history_;
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
-    int64_t revision_ = 0;         // of etcd, as seen at the last registration
     int64_t record_revision_ = 0;  // at which this process registered
     int64_t empty_since_ = 0;      // Items::looked
-    uint64_t cluster_ = 0;
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
