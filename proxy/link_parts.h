@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a NodeLink is made of beside its requests: the greeting, the signs of life, the reports of accesses, and the way
 // down. Each is told what happened, and decides nothing for the others.
-// Owner: a NodeLink.
+// Owner: a NodeLink; of the greeting and the signs of life its LinkConnection.
 #pragma once
 
 #include <algorithm>

@@ -12,6 +12,8 @@ proxy_libproxy_a_SOURCES = \
 	proxy/exchange.cc \
 	proxy/exchange.h \
 	proxy/key_order.h \
+	proxy/link_connection.cc \
+	proxy/link_connection.h \
 	proxy/link_counters.h \
 	proxy/link_frames.cc \
 	proxy/link_frames.h \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeLink: the connection between one worker and one node, from the proxy's side. It connects, greets, reconnects, and
-// tells its requests() when they may travel.
+// NodeLink: the link between one worker and one node, from the proxy's side. It connects, reconnects after a delay, handles
+// timeouts, and fails the requests of a lost connection.
 //
 // Owner: a worker thread; all calls come from it. The link never waits, sleeps or reads a clock but the given one.
 //
@@ -12,23 +12,21 @@
 //   greeting --refused for its versions--> connecting: once, to be greeted as the version before (Greeting::as_older())
 //   connecting, greeting --a Shortcut failed--> connecting: once, without it
 //
-// K5  The channel is never destroyed within one of its calls, and always before any landing buffer is reused (S12).
-//
-// What it carries is in requests.h (K1 to K4, K6), what it consists of otherwise in link_parts.h.
+// The connection itself is in link_connection.h (K5, K7), what it carries in requests.h (K1 to K4, K6), and the other parts in
+// link_parts.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
 #include "fabric/buffer_pool.h"
 #include "fabric/channel.h"
 #include "protocol/handshake.h"
 #include "proxy/access_notes.h"
+#include "proxy/link_connection.h"
 #include "proxy/link_counters.h"
 #include "proxy/link_parts.h"
 #include "proxy/node_clock_estimate.h"
@@ -52,30 +50,10 @@ struct LinkConfig : Requests::Config {
     uint64_t seed = 0;                                   // for jitter; differs by link
 };
 
-enum class LinkState : uint8_t { idle, connecting, greeting, up, leaving, waiting };
-
-// Events from a link to its worker.
-class LinkEvents : public ReadEvents {
+class NodeLink final {
   public:
-    // A channel exists: poll its descriptor until unwatch(), which precedes its closing.
-    virtual void watch(int fd) = 0;
-    virtual void unwatch(int fd) = 0;
-    virtual void came_up() = 0;
-    // Called when the link was up, or when the reason differs from the last one reported.
-    virtual void went_down(LinkDown why, const std::string& text) noexcept = 0;
-    // No connection came up over the Shortcut; the link tries without it.
-    virtual void shortcut_failed(const std::string&) noexcept {}
-    // The node knows a list of nodes of this epoch, and has got requests by an older one.
-    virtual void knows_newer_list(uint64_t) {}
-    // After ask() or get() returned busy or ordered: a retry may succeed now, or the link is down.
-    virtual void room() = 0;
-    void read_failed(std::string_view, bool, std::string_view) override {}
-};
-
-class NodeLink final : private fabric::ChannelEvents {
-  public:
-    using MakeChannel = std::function<Result<std::unique_ptr<fabric::Channel>>(fabric::ChannelEvents&)>;
-    using Clock = std::function<uint64_t()>;  // CLOCK_BOOTTIME in nanoseconds
+    using MakeChannel = LinkConnection::MakeChannel;
+    using Clock = LinkConnection::Clock;
 
     // Objects that the link uses and does not own; all outlive the link.
     struct Dependencies {
@@ -88,7 +66,7 @@ class NodeLink final : private fabric::ChannelEvents {
         Shortcut* shortcut = nullptr;           // nullptr: the link has none
     };
     NodeLink(const LinkConfig& config, const Dependencies& deps);
-    ~NodeLink() override;
+    ~NodeLink();
     NodeLink(const NodeLink&) = delete;
     NodeLink& operator=(const NodeLink&) = delete;
 
@@ -107,14 +85,16 @@ class NodeLink final : private fabric::ChannelEvents {
     // sinks were called or more can be sent, so the worker calls it again before it sleeps.
     bool flush(uint64_t now_ns);
     // Before the worker sleeps: polls for completions for a moment. True: ready() has work to do.
-    bool linger() { return channel_ != nullptr && channel_->linger(); }
+    bool linger() { return connection_.channel() != nullptr && connection_.channel()->linger(); }
     // Do only devices have work under way: READs, of items or of replies? Then linger() may pay.
-    bool only_reads() const { return requests_.only_reads() || (channel_ != nullptr && channel_->looks()); }
+    bool only_reads() const {
+        return requests_.only_reads() || (connection_.channel() != nullptr && connection_.channel()->looks());
+    }
     // Handles timeouts, reconnects and pings. Returns the time of the next call, UINT64_MAX for never; other calls may
     // make that earlier (next_tick_ns()).
     uint64_t tick(uint64_t now_ns);
     uint64_t next_tick_ns() const;
-    bool wants_write() const { return channel_ != nullptr && channel_->wants_write(); }
+    bool wants_write() const { return connection_.channel() != nullptr && connection_.channel()->wants_write(); }
 
     // To ask, while up; down otherwise.
     Requests& requests() { return requests_; }
@@ -125,19 +105,19 @@ class NodeLink final : private fabric::ChannelEvents {
         return notes_.note(key_hash, offset, region, generation);
     }
 
-    LinkState state() const { return state_; }
-    bool up() const { return state_ == LinkState::up; }
+    LinkState state() const { return connection_.state(); }
+    bool up() const { return connection_.up(); }
     // As Liveness has it.
-    uint64_t quiet_ns(uint64_t now_ns) const { return liveness_.quiet_ns(now_ns); }
+    uint64_t quiet_ns(uint64_t now_ns) const { return connection_.liveness().quiet_ns(now_ns); }
     // From the last greeting; never log its secrets.
-    const protocol::Welcome& welcome() const { return greeting_.welcome(); }
+    const protocol::Welcome& welcome() const { return connection_.greeting().welcome(); }
     const NodeClockEstimate& clock() const { return clock_; }
     // The region mapped into this process, while up; nullptr if the node does not share its memory or is older (S18).
     const fabric::RegionView* mapped_region() const {
-        return up() && greeting_.one_sided() ? channel_->mapped_region(0) : nullptr;
+        return up() && connection_.greeting().one_sided() ? connection_.channel()->mapped_region(0) : nullptr;
     }
     // nullptr unless up.
-    const fabric::Channel* channel() const { return up() ? channel_.get() : nullptr; }
+    const fabric::Channel* channel() const { return up() ? connection_.channel() : nullptr; }
     const LinkCounters& counters() const { return counters_; }
     // A GET found mapped memory, and the node's serving right was over (S17).
     void count_right_over() { counters_.right_over.add(1); }
@@ -147,30 +127,12 @@ class NodeLink final : private fabric::ChannelEvents {
     uint32_t requests_lost() const { return requests_lost_; }
 
   private:
-    // fabric::ChannelEvents
-    void connected() override;
-    size_t received(std::string_view bytes) override;
-    void written(size_t bytes) override;
-    void read_done(uint64_t token, fabric::ReadStatus status) override;
-    void ended(fabric::ChannelEnd why, const std::string& text) override;
-
-    void enter(LinkState next);
     void connect(uint64_t now_ns);
     void open_channel(uint64_t now_ns);
     bool leaves_shortcut(const Down& down);
-    void break_off(LinkDown why, std::string text);
-    void break_off(protocol::FrameError error);
     void settle(uint64_t now_ns);
     void go_down(uint64_t now_ns);
-    void destroy_channel();
     void fail_requests(AskFailure why);
-    // Replies in frames; those to reports are sent at once.
-    bool frames_due() const { return requests_.exchanges_under_way() || liveness_.pinging(); }
-    bool replies_due() const { return frames_due() || notes_.unanswered(); }
-    void send(uint64_t now_ns);
-    protocol::FrameError take_frame(const protocol::Frame& frame, uint64_t now_ns);
-    protocol::FrameError take_greeting(const protocol::Frame& frame, uint64_t now_ns);
-    protocol::FrameError take_goodbye(const protocol::Frame& frame);
 
     const Dependencies deps_;
     const uint64_t connect_timeout_ns_;
@@ -179,16 +141,11 @@ class NodeLink final : private fabric::ChannelEvents {
     AccessNotes notes_;
     Requests requests_;
     AccessReports reports_;
-    Greeting greeting_;
-    Liveness liveness_;
     WayDown way_down_;
+    LinkConnection connection_;
 
-    LinkState state_ = LinkState::idle;
     uint64_t deadline_ns_ = 0;  // connecting, greeting: give up then; waiting: reconnect then
-    bool inside_ = false;       // within a call of the channel
-    bool told_ = false;         // sinks were called, or more can be sent, since the worker's call began
     uint32_t requests_lost_ = 0;
-    std::unique_ptr<fabric::Channel> channel_;
 };
 
 }  // namespace farcached::proxy
