@@ -136,7 +136,7 @@ bool Fences::enter(Fence& fence, FenceState next) {
 bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) const {
     if (!seen.up || seen.elsewhere || fence.killing || now_ns < fence.retry_at_ns) return false;
     if (fence.kept != nullptr) return true;
-    if (waits(fence)) return !fence.stale.empty();
+    if (fence.waits()) return !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
         if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
         for (size_t i = 0; i < taken_.size(); i++)
@@ -208,7 +208,7 @@ bool Fences::advance(std::span<Seen> nodes, Seen& seen, bool failover, uint64_t 
             if constexpr (broken::build)
                 if (broken::s19_keep_moved) fence.kept.reset();
             if (fence.killing || !fence.stale.empty() || !all_took(fence.state_since)) return false;
-            if (fence.kept != nullptr && !has_first(fence)) return false;
+            if (fence.kept != nullptr && !fence.has_first()) return false;
             if (fence.home.has_other(workers_)) return false;
             return rejoin(nodes, seen);
     }
@@ -245,8 +245,8 @@ uint64_t Fences::again_at_ns(const Seen& seen, uint64_t now_ns) const {
     const bool waits = !seen.up && fence.shown.state != FenceState::leaving;
     const uint64_t soon_ns = std::max(now_ns + (waits ? look_again_down_ns : look_again_ns), fence.retry_at_ns);
     if (fence.shown.state == FenceState::out && seen.busy) return now_ns + look_again_ns;
-    if (has_first(fence) && seen.deletes && !seen.up)
-        return std::min(soon_ns, std::max(fence.first_until_ns, now_ns + look_again_ns));
+    if (fence.has_first() && seen.deletes && !seen.up)
+        return std::min(soon_ns, std::max(fence.first.until_ns(), now_ns + look_again_ns));
     if (fence.shown.state == FenceState::out) return wants_out(fence, seen.drained) ? UINT64_MAX : soon_ns;
     if (fence.shown.state != FenceState::in_use || fence.kept != nullptr) return soon_ns;
     if (!fence.tainted) return UINT64_MAX;
@@ -277,15 +277,15 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
     attended.changed = attended.generation != before;
     for (Seen& seen : nodes) {
         Fence& fence = *seen.fence;
-        begin_first_wait(fence, now_ns);
+        if (fence.has_first()) fence.first.begin(now_ns);
         begin_kill(seen, now_ns);
         seen.state = fence.shown.state;
         const bool is_former = seen.renewal != fence.renewal;  // the link; its worker has not taken the newest set
-        seen.former = is_former && is_used(fence);
+        seen.former = is_former && fence.is_used();
         seen.two = fence.home.has_other(workers_);
-        if (seen.former || (seen.ends && is_used(fence))) seen.state = FenceState::joining;
+        if (seen.former || (seen.ends && fence.is_used())) seen.state = FenceState::joining;
         seen.takes_guests = !fence.tainted;
-        seen.deletes = deletes(fence) && !is_sent_later(fence, now_ns);
+        seen.deletes = fence.deletes() && !is_sent_later(fence, now_ns);
         seen.lost = wants_out(fence, /* drained= */ false);
         const uint64_t again_ns = is_former ? now_ns + look_again_ns : again_at_ns(seen, now_ns);
         attended.unsettled |= again_ns <= now_ns + look_again_ns || fence.killing;
@@ -340,7 +340,7 @@ JoinedChanges Fences::join_unanswered(const Fence& fence, const std::shared_ptr<
     JoinedChanges joined;
     {
         std::lock_guard hold(lock_);
-        if (fence.kept != nullptr && !has_first(fence)) joined.unanswered = fence.kept;
+        if (fence.kept != nullptr && !fence.has_first()) joined.unanswered = fence.kept;
     }
     if (joined.unanswered != nullptr && kept != nullptr) joined.both = both_changes(*joined.unanswered, *kept);
     return joined;
@@ -350,17 +350,16 @@ void Fences::list(Fence& fence, bool joins, std::shared_ptr<const Kept> kept, co
     std::lock_guard hold(lock_);
     if (kept != nullptr) {
         // A change keeps no item that the first list does not.
-        if (fence.kept != nullptr && !has_first(fence)) {
+        if (fence.kept != nullptr && !fence.has_first()) {
             if (joined.both != nullptr && fence.kept == joined.unanswered)
                 kept = joined.both;
             else
                 fence.stale.become_all();
         }
         fence.kept = std::move(kept);
-        fence.first_until_ns = fence.refused_until_ns = 0;
-        fence.first_refused = false;
+        fence.first = {};
     }
-    if (joins && is_used(fence)) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
+    if (joins && fence.is_used()) enter(fence, fence.shown.state == FenceState::joining ? FenceState::joining : FenceState::moving);
     if (seed_.load(std::memory_order_relaxed) == 0) seed_.store(random_word() | 1, std::memory_order_release);
     fence.known.clear();
     fence.run = Fence::new_run();
@@ -372,35 +371,22 @@ void Fences::send_first(Fence& fence, std::shared_ptr<const Kept> kept) noexcept
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-void Fences::begin_first_wait(Fence& fence, uint64_t now_ns) const {
-    if (has_first(fence) && fence.first_until_ns == 0) fence.first_until_ns = now_ns + first_wait_ns;
-}
-
-// It may not know its new record yet.
 void Fences::restarted(Fence& fence) noexcept {
     std::lock_guard hold(lock_);
-    fence.refused_until_ns = 0;
-    fence.first_refused = false;
+    fence.first.forget_refusal();
 }
 
 bool Fences::is_sent_later(const Fence& fence, uint64_t now_ns) const {
-    if (!has_first(fence)) return false;
-    if (fence.first_refused || wants_out(fence, /* drained= */ false)) return true;
-    return now_ns >= fence.first_until_ns && !has_link(fence);
+    if (!fence.has_first()) return false;
+    if (fence.first.is_refused() || wants_out(fence, /* drained= */ false)) return true;
+    return now_ns >= fence.first.until_ns() && !fence.has_link();
 }
 
 bool Fences::moves(const Fence& fence) const {
     std::lock_guard hold(lock_);
     if (fence.shown.state == FenceState::moving) return true;
-    if (!has_first(fence)) return deletes(fence);
-    return !fence.first_refused && has_link(fence);  // else it is sent later
-}
-
-void Fences::note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const {
-    if (!kill.refused || kill.kept == nullptr || !kill.kept->first || fence.kept != kill.kept) return;
-    if (fence.refused_until_ns == 0) fence.refused_until_ns = now_ns + refused_wait_ns;
-    fence.first_refused = now_ns >= fence.refused_until_ns;
-    if (!fence.first_refused) fence.retry_at_ns = now_ns + refused_again_ns;
+    if (!fence.has_first()) return fence.deletes();
+    return !fence.first.is_refused() && fence.has_link();  // else it is sent later
 }
 
 void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexcept {
@@ -422,7 +408,8 @@ void Fences::killed(Fence& fence, Kill&& kill, bool done, uint64_t now_ns) noexc
     }
     fence.shown.failures++;
     fence.retry_at_ns = now_ns + kill_again_ns;
-    note_refusal(fence, kill, now_ns);
+    const bool is_first = kill.kept != nullptr && kill.kept->first && fence.kept == kill.kept;
+    if (kill.refused && is_first && !fence.first.refuse(now_ns)) fence.retry_at_ns = now_ns + refused_again_ns;
     // A node that went out of use meanwhile has no guests any more, but stale keys.
     const bool guests = kill.what == Kill::What::guests && fence.shown.state == FenceState::in_use;
     KeySet& keys = guests ? fence.guests : fence.stale;
@@ -453,7 +440,7 @@ void Fences::readdress(Fence& fence, FunctionRef<bool(uint64_t)> has) noexcept {
 void Fences::renew(Fence& fence) noexcept {
     std::lock_guard hold(lock_);
     fence.renewal++;
-    if (is_used(fence)) enter(fence, FenceState::joining);
+    if (fence.is_used()) enter(fence, FenceState::joining);
 }
 
 uint64_t Fences::renewal(const Fence& fence) const {
@@ -489,7 +476,7 @@ void Fences::note_process(uint32_t worker, Seen& seen) noexcept {
         return;
     }
     seen.elsewhere = met == Met::elsewhere;
-    if (is_used(fence) && !(seen.elsewhere && fence.shown.state == FenceState::joining)) enter(fence, FenceState::joining);
+    if (fence.is_used() && !(seen.elsewhere && fence.shown.state == FenceState::joining)) enter(fence, FenceState::joining);
     if (met == Met::moved) delete_all(fence);
 }
 

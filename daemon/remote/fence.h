@@ -35,7 +35,7 @@
 //     not acknowledged one change when the next one comes receives both as one. If that cannot be described, it is flushed.
 // F8  With etcd the nodes receive the first list, too (Kept::first; ListEpoch, E5), and a node that joins receives its keys.
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
-//     They do not wait for a node that has lost its connection, nor for one that has none after first_wait_ns. A node may not know
+//     They do not wait for a node that has lost its connection, nor for one that has none after FirstWait. A node may not know
 //     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, and once more if it restarts. All these
 //     nodes receive the list later.
 // F9  A node that DNS finds has one process whose items are used: its home. A connection that comes up carries no request of a key
@@ -143,6 +143,34 @@ struct Kill {
     std::vector<std::string> keys;
 };
 
+// How long requests wait for a node that has not acknowledged the first list (F8).
+class FirstWait {
+  public:
+    static constexpr uint64_t first_wait_ns = 100'000'000, refused_wait_ns = 500'000'000;
+
+    void begin(uint64_t now_ns) {
+        if (until_ns_ == 0) until_ns_ = now_ns + first_wait_ns;
+    }
+    // Without a connection requests wait until then. 0: not begun.
+    uint64_t until_ns() const { return until_ns_; }
+    // The node has refused the list. False: requests wait for it.
+    bool refuse(uint64_t now_ns) {
+        if (refused_until_ns_ == 0) refused_until_ns_ = now_ns + refused_wait_ns;
+        return is_refused_ = now_ns >= refused_until_ns_;
+    }
+    // Nothing waits for the node any more.
+    bool is_refused() const { return is_refused_; }
+    // The node has another incarnation. It may not know its new record yet.
+    void forget_refusal() {
+        refused_until_ns_ = 0;
+        is_refused_ = false;
+    }
+
+  private:
+    uint64_t until_ns_ = 0, refused_until_ns_ = 0;  // 0: not begun
+    bool is_refused_ = false;
+};
+
 class Fence {
   public:
     Fence() : run(new_run()) {}
@@ -154,6 +182,13 @@ class Fence {
     static uint64_t new_run();
     enum class Link : uint8_t { none, up, down };
 
+    // Do requests for some keys wait for the node?
+    bool waits() const { return shown.state == FenceState::joining || shown.state == FenceState::moving; }
+    bool is_used() const { return shown.state == FenceState::in_use || waits(); }
+    bool deletes() const { return kept != nullptr || (shown.state == FenceState::moving && !stale.empty()); }
+    bool has_link() const { return std::ranges::find(links, Link::up) != links.end(); }
+    bool has_first() const { return kept != nullptr && kept->first; }
+
     std::atomic<uint32_t> guests_under_way{0};  // diverted mutations without an answer
     // The rest under Fences::lock_.
     FenceShown shown;
@@ -162,9 +197,7 @@ class Fence {
     GuestMarks known;             // guests of its keys, by their gutter's `run` (F6)
     KeySet stale, guests;
     std::shared_ptr<const Kept> kept;         // F7: not deleted yet are all items but these; nullptr: nothing
-    uint64_t first_until_ns = 0;              // F8: without a connection requests wait until then; 0: not begun
-    uint64_t refused_until_ns = 0;            // F8: requests wait until then for a node that refuses; 0: it does not
-    bool first_refused = false;               // F8: by the node; nothing waits for it any more
+    FirstWait first;                          // F8
     bool was_out = false;                     // since it was in use
     uint64_t guests_until_ns = 0; // all have expired then; UINT64_MAX: never
     bool tainted = false;         // guests may be stale (F3)
@@ -218,7 +251,6 @@ class Fences {
     // Changes whenever workers are to attend.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     void change() noexcept;
-    static constexpr uint64_t first_wait_ns = 100'000'000, refused_wait_ns = 500'000'000;
 
     // At the end of a tick. The worker follows the states before its next request. Its first call makes others wait for it,
     // until leave().
@@ -256,23 +288,9 @@ class Fences {
 
   private:
     bool all_took(uint64_t generation) const;
-    // Do requests for some keys wait for the node?
-    static bool waits(const Fence& fence) {
-        return fence.shown.state == FenceState::joining || fence.shown.state == FenceState::moving;
-    }
-    static bool is_used(const Fence& fence) { return fence.shown.state == FenceState::in_use || waits(fence); }
-    static bool deletes(const Fence& fence) {
-        return fence.kept != nullptr || (fence.shown.state == FenceState::moving && !fence.stale.empty());
-    }
-    static bool has_link(const Fence& fence) {
-        return std::ranges::find(fence.links, Fence::Link::up) != fence.links.end();
-    }
-    static bool has_first(const Fence& fence) { return fence.kept != nullptr && fence.kept->first; }
     void note_link(uint32_t worker, Seen& seen);
     void note_process(uint32_t worker, Seen& seen) noexcept;
     void delete_all(Fence& fence) noexcept;
-    void begin_first_wait(Fence& fence, uint64_t now_ns) const;
-    void note_refusal(Fence& fence, const Kill& kill, uint64_t now_ns) const;
     // F8: may mutations go on before the node has the list?
     bool is_sent_later(const Fence& fence, uint64_t now_ns) const;
     bool wants_out(const Fence& fence, bool drained) const;

@@ -353,12 +353,12 @@ void refuses() {
     tap::ok(!refused(), "the list is not sent again at once");
     w.now_ns += 10 * ms;
     tap::ok(refused() && w.fences.moves(w.a), "but soon");
-    w.now_ns += Fences::refused_wait_ns;
+    w.now_ns += FirstWait::refused_wait_ns;
     tap::ok(refused() && !w.fences.moves(w.a), "they do not wait for one that goes on refusing");
     w.fences.restarted(w.a);
     w.wait();
     tap::ok(refused() && w.fences.moves(w.a), "but again for one that restarts");
-    w.now_ns += Fences::refused_wait_ns;
+    w.now_ns += FirstWait::refused_wait_ns;
     tap::ok(refused() && !w.fences.moves(w.a), "and not for longer, either");
     w.wait();
     one.attend();
