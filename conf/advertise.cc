@@ -64,8 +64,8 @@ Result<Advertised, std::string> parse_advertised(std::string_view text) {
 
 Advertised advertised_of(const NodeSettings& settings, uint16_t tcp_port, uint16_t verbs_port) {
     Advertised found;
-    if (!settings.advertise.empty()) {
-        auto parsed = parse_advertised(settings.advertise);
+    if (!settings.registration.advertise.empty()) {
+        auto parsed = parse_advertised(settings.registration.advertise);
         if (auto* const own = std::get_if<Advertised>(&parsed)) found = std::move(*own);
         return found;
     }
@@ -75,24 +75,24 @@ Advertised advertised_of(const NodeSettings& settings, uint16_t tcp_port, uint16
 }
 
 Refusal check_discover_access(const ProxySettings& settings, std::string_view source) {
-    const bool none = settings.discover_user.empty() && settings.discover_password_file.empty();
-    if (!none && (settings.discover_user.empty() || settings.discover_password_file.empty()))
+    const bool none = settings.discovery.user.empty() && settings.discovery.password_file.empty();
+    if (!none && (settings.discovery.user.empty() || settings.discovery.password_file.empty()))
         return refuse_usage(
             "--discover-user and --discover-password-file belong together, and one is missing; give both, or none\n");
-    if ((!none || !settings.discover_ca.empty()) && !is_etcd_url(source))
+    if ((!none || !settings.discovery.ca.empty()) && !is_etcd_url(source))
         return refuse_usage("--discover-user, --discover-password-file and --discover-ca are for etcd; give --discover "
                       "etcd://HOST:PORT/PREFIX, or leave them out\n");
-    if (!settings.discover_ca.empty() && !source.starts_with("etcds://"))
+    if (!settings.discovery.ca.empty() && !source.starts_with("etcds://"))
         return refuse_usage("--discover-ca needs TLS: give --discover etcds://HOST:PORT/PREFIX\n");
     return {};
 }
 
 Refusal check_registration(const Settings& settings) {
     const NodeSettings& node = settings.node;
-    if (node.discover.empty() && !node.advertise.empty())
+    if (node.registration.source.empty() && !node.registration.advertise.empty())
         return refuse_usage("--advertise needs a place where the node announces itself: give --discover, too\n");
-    if (Refusal refused = check_discover_access(settings.proxy, node.discover)) return refused;
-    if (node.discover.empty() || !node.advertise.empty()) return {};
+    if (Refusal refused = check_discover_access(settings.proxy, node.registration.source)) return refused;
+    if (node.registration.source.empty() || !node.registration.advertise.empty()) return {};
     if (!node.tcp_host.empty() && is_wildcard_host(node.tcp_host)) return refuse_address("--tcp", node.tcp_host, node.tcp_port);
     if (!node.verbs_host.empty() && is_wildcard_host(node.verbs_host))
         return refuse_address("--verbs", node.verbs_host, node.verbs_port);

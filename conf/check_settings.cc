@@ -73,22 +73,22 @@ Refusal check_evictions(const Settings& settings) {
 
 Refusal check_sources(const Settings& settings) {
     const ProxySettings& proxy = settings.proxy;
-    const bool maps = proxy.discover_shm && !proxy.discover.empty();
-    if (maps && !is_etcd_url(proxy.discover))
+    const bool maps = proxy.discovery.shm && !proxy.discovery.source.empty();
+    if (maps && !is_etcd_url(proxy.discovery.source))
         return Problem{exit_usage, "discover_shm: DNS does not name the sockets of nodes; give --discover etcd://HOST:PORT/PREFIX, "
                                    "or remove the option\n"};
     if (maps && !settings.peer_tls.certificate_path.empty() && proxy.auth_key_file.empty())
         return Problem{exit_usage, "discover_shm and --peer-cert: a node proves no certificate over shm, so any process of this "
                                    "user could pose as one; give --auth-key-file, or remove discover_shm\n"};
-    if (proxy.nodes.empty() || proxy.discover.empty()) return {};
+    if (proxy.nodes.empty() || proxy.discovery.source.empty()) return {};
     return Problem{exit_usage, "--discover and --node both name the nodes; give either a source of the list (--discover), or each "
                                "node (--node, [[node]])\n"};
 }
 
 // A copy is only as good as the list of nodes that all processes have (daemon/commands/replicas.h).
 Refusal check_replicas(const ProxySettings& settings) {
-    if (settings.replicas < 2) return {};
-    if (!is_etcd_url(settings.discover))
+    if (settings.replicas.count < 2) return {};
+    if (!is_etcd_url(settings.discovery.source))
         return Problem{exit_usage, "replicas=2: only etcd tells all processes in one order which nodes there are; give --discover "
                                    "etcd://HOST:PORT/PREFIX, or remove the option\n"};
     if (settings.failover)
@@ -97,7 +97,7 @@ Refusal check_replicas(const ProxySettings& settings) {
     if (settings.distribution != Distribution::ketama && settings.distribution != Distribution::ketama_weighted)
         return Problem{exit_usage, "replicas=2: the copy is on the next node of a ring; give distribution=ketama or "
                                    "ketama_weighted\n"};
-    if (!settings.warm_from.empty())
+    if (!settings.warm_source.address.empty())
         return Problem{exit_usage, "replicas=2: items of warm_from are stored on one node; remove the option until the cache "
                                    "is warm\n"};
     return {};
@@ -205,7 +205,8 @@ std::vector<Conflict> check_settings(const Settings& settings) {
     add(check_evictions(settings), {"disable-evictions"});
     add(check_sources(settings), {"discover"});
     add(check_replicas(settings.proxy), {"replicas"});
-    add(check_discover_access(settings.proxy, settings.proxy.discover), {"discover-user", "discover-password-file", "discover-ca"});
+    add(check_discover_access(settings.proxy, settings.proxy.discovery.source),
+        {"discover-user", "discover-password-file", "discover-ca"});
     add(check_chunk_size(settings), {"slab_chunk_max", "max-item-size"});
     add(check_lru_shares(settings), {"hot_lru_pct", "warm_lru_pct"});
     add(check_napi_ids(settings), {"napi-ids", "threads"});
@@ -320,7 +321,7 @@ ResourceLimits farcached_limits(const Settings& settings) {
     uint64_t bytes = items_bytes(settings.memory, settings.memory.chunk_bytes_min) + process_of(settings) +
                      disk_of(settings) + settings.session.connections_max * socket_bytes;
     if (nodes != 0)
-        bytes += settings.proxy.pointer_table_entries * table_entry_bytes +
+        bytes += settings.proxy.pointer_table.entries * table_entry_bytes +
                  threads * (pools_bytes + nodes * (link_bytes + report_keys_bytes));
     const uint64_t ring = settings.session.io == SocketBackend::libevent ? 0 : tasks_of_ring;
     const uint64_t handshakes = settings.tls.enabled ? 1 : 0;  // a worker's thread for them

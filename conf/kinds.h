@@ -18,13 +18,36 @@
 
 namespace farcached::conf {
 
+// A struct in a struct of Settings, as a module: text<in<&Settings::proxy, &ProxySettings::discovery>, &DiscoverySettings::ca>().
+template <auto outer, auto inner>
+struct In {};
+template <auto outer, auto inner>
+inline constexpr In<outer, inner> in{};
+
+template <class Module>
+auto& part(Settings& settings, Module Settings::*module) {
+    return settings.*module;
+}
+template <auto outer, auto inner>
+auto& part(Settings& settings, In<outer, inner>) {
+    return (settings.*outer).*inner;
+}
+template <class Module>
+const auto& part(const Settings& settings, Module Settings::*module) {
+    return settings.*module;
+}
+template <auto outer, auto inner>
+const auto& part(const Settings& settings, In<outer, inner>) {
+    return (settings.*outer).*inner;
+}
+
 template <auto module, auto field>
 auto& at(Settings& settings) {
-    return (settings.*module).*field;
+    return part(settings, module).*field;
 }
 template <auto module, auto field>
 const auto& at(const Settings& settings) {
-    return (settings.*module).*field;
+    return part(settings, module).*field;
 }
 
 template <auto module, auto field>
@@ -367,22 +390,23 @@ constexpr Option peer_key_option(Section section) {
             .section = section, .exit_status = exit_usage, .help = "key of --peer-cert, PEM, without a password"};
 }
 // Access to etcd, of both daemons.
+constexpr auto in_discovery = in<&Settings::proxy, &ProxySettings::discovery>;
 inline bool is_absolute_path(std::string_view path) { return path.starts_with('/'); }
 constexpr std::string_view absolute_path_allowed = "a path that begins with /";
 constexpr Option discover_ca_option(Section section) {
     return {.name = "discover-ca", .argument = "<path>",
-            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_ca>(is_absolute_path), .section = section,
+            .kind = checked_text<in_discovery, &DiscoverySettings::ca>(is_absolute_path), .section = section,
             .exit_status = exit_usage, .allowed = absolute_path_allowed,
             .help = "certificates of issuers, PEM, that etcd's certificate is\n"
                     "verified with (etcds://); unless given, the system's"};
 }
 constexpr Option discover_user_option(Section section) {
-    return {.name = "discover-user", .argument = "<name>", .kind = text<&Settings::proxy, &ProxySettings::discover_user>(),
+    return {.name = "discover-user", .argument = "<name>", .kind = text<in_discovery, &DiscoverySettings::user>(),
             .section = section, .exit_status = exit_usage, .help = "user of etcd; needs --discover-password-file"};
 }
 constexpr Option discover_password_option(Section section) {
     return {.name = "discover-password-file", .argument = "<path>",
-            .kind = checked_text<&Settings::proxy, &ProxySettings::discover_password_file>(is_absolute_path), .section = section,
+            .kind = checked_text<in_discovery, &DiscoverySettings::password_file>(is_absolute_path), .section = section,
             .exit_status = exit_usage, .allowed = absolute_path_allowed,
             .help = "file with the password of --discover-user in its first line;\n"
                     "only its owner may access it. It is read for each new token"};

@@ -24,6 +24,8 @@ namespace {
 using S = Settings;
 using M = MemorySettings;
 using N = NodeSettings;
+
+constexpr auto in_registration = in<&S::node, &N::registration>;
 using P = ProcessSettings;
 
 constexpr double megabytes_max = 256.0 * 1024;  // the maximum that one node's index can address
@@ -46,10 +48,10 @@ constexpr Kind register_at = {
     .set = [](const Option& option, Settings& settings, const char* given, std::string&) -> Refusal {
         if (const Refusal refused = check_etcd(given))
             return Problem{option.exit_status, "discover '" + std::string(given) + "': " + refused->text + "\n"};
-        settings.node.discover = given;
+        settings.node.registration.source = given;
         return {};
     },
-    .show = text<&S::node, &N::discover>().show,
+    .show = text<in_registration, &RegistrationSettings::source>().show,
     .value = Value::text};
 
 constexpr Kind advertised = {
@@ -57,10 +59,10 @@ constexpr Kind advertised = {
         const auto parsed = parse_advertised(given);
         if (const auto* why = std::get_if<std::string>(&parsed))
             return Problem{option.exit_status, "advertise: " + *why + "\n"};
-        settings.node.advertise = given;
+        settings.node.registration.advertise = given;
         return {};
     },
-    .show = text<&S::node, &N::advertise>().show,
+    .show = text<in_registration, &RegistrationSettings::advertise>().show,
     .value = Value::text};
 
 constexpr std::string_view address_allowed = "ADDR:PORT, with brackets around an IPv6 address; port 0 to 65535";
@@ -143,21 +145,23 @@ constexpr Option table[] = {
      .help = "addresses that the node registers, tcp:<host>:<port> and\n"
              "verbs:<host>:<port> with a comma between them.\n"
              "Default: those of --tcp and --verbs"},
-    {.name = "weight", .argument = "<num>", .initial = "1", .kind = number<&S::node, &N::weight>(0, limits::node_weight_max),
+    {.name = "weight", .argument = "<num>", .initial = "1",
+     .kind = number<in_registration, &RegistrationSettings::weight>(0, limits::node_weight_max),
      .section = Section::network, .live = true, .exit_status = exit_usage,
      .help = "share of the keys that the node registers for, in relation\n"
              "to the others. 0: none; the others get its keys, and the\n"
              "node gives them the items"},
-    {.name = "zone", .argument = "<name>", .kind = checked_text<&S::node, &N::zone>(is_node_name), .section = Section::network,
-     .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
+    {.name = "zone", .argument = "<name>", .kind = checked_text<in_registration, &RegistrationSettings::zone>(is_node_name),
+     .section = Section::network, .exit_status = exit_usage, .allowed = "1 to 63 letters, digits, and any of . _ -",
      .help = "name of the zone that the node registers"},
     {.name = "member-ttl", .argument = "<seconds>", .initial = "10",
-     .kind = counted_in(Unit::seconds, number<&S::node, &N::member_ttl_s>(2, 300)), .section = Section::network,
+     .kind = counted_in(Unit::seconds, number<in_registration, &RegistrationSettings::ttl_s>(2, 300)), .section = Section::network,
      .exit_status = exit_usage,
      .help = "time after which etcd removes a silent node. The node reports\n"
              "three times as often"},
     {.name = "discover-fence", .argument = "<mode>", .initial = "on",
-     .kind = choice<&S::node, &N::discover_fence>(discover_fence_names), .section = Section::network, .exit_status = exit_usage,
+     .kind = choice<in_registration, &RegistrationSettings::fence>(discover_fence_names), .section = Section::network,
+     .exit_status = exit_usage,
      .help = "on: proxies read the node's memory one-sided only while its\n"
              "registration lasts. strict: without it the node executes no\n"
              "requests, either. off: proxies always read; a node that\n"

@@ -21,7 +21,11 @@ namespace {
 using S = Settings;
 using P = ProxySettings;
 
-constexpr Kind prefix_list = list_of(checked_text<&S::proxy, &P::replica_prefixes>(is_prefix_list));
+constexpr auto in_replicas = in<&S::proxy, &P::replicas>;
+constexpr auto in_pointer_table = in<&S::proxy, &P::pointer_table>;
+constexpr auto in_warm_source = in<&S::proxy, &P::warm_source>;
+
+constexpr Kind prefix_list = list_of(checked_text<in_replicas, &ReplicaSettings::prefixes>(is_prefix_list));
 
 constexpr std::array<std::string_view, 2> pointer_miss_names = {"rpc", "index"};
 static_assert(size_t(PointerMiss::index) == 1);
@@ -75,26 +79,26 @@ Refusal set_discover(const Option& option, Settings& settings, const char* text,
 #ifndef FARCACHED_CARES
     if (!is_etcd_url(text)) return Problem{exit_usage, std::string(discover_without_cares)};
 #endif
-    settings.proxy.discover = text;
+    settings.proxy.discovery.source = text;
     return {};
 }
 
-constexpr Kind discover_source{.set = set_discover, .show = text<&S::proxy, &P::discover>().show, .value = Value::text,
-                               .copy = copy_field<&S::proxy, &P::discover>};
+constexpr Kind discover_source{.set = set_discover, .show = text<in_discovery, &DiscoverySettings::source>().show,
+                               .value = Value::text, .copy = copy_field<in_discovery, &DiscoverySettings::source>};
 
 Refusal set_discover_channel(const Option& option, Settings& settings, const char* text, std::string&) {
     const auto* found = std::ranges::find(discover_channel_names, std::string_view(text));
     if (found == discover_channel_names.end()) return refuse(option, text);
-    settings.proxy.discover_channel = *found == "verbs" ? NodeChannel::verbs : NodeChannel::tcp;
+    settings.proxy.discovery.channel = *found == "verbs" ? NodeChannel::verbs : NodeChannel::tcp;
     return {};
 }
 
 std::string show_discover_channel(const Option&, const Settings& settings) {
-    return std::string(discover_channel_names[settings.proxy.discover_channel == NodeChannel::verbs]);
+    return std::string(discover_channel_names[settings.proxy.discovery.channel == NodeChannel::verbs]);
 }
 
 constexpr Kind discover_channel{.set = set_discover_channel, .show = show_discover_channel, .value = Value::text,
-                                .choices = discover_channel_names, .copy = copy_field<&S::proxy, &P::discover_channel>};
+                                .choices = discover_channel_names, .copy = copy_field<in_discovery, &DiscoverySettings::channel>};
 
 constexpr Section nodes = Section::nodes;
 constexpr Where suboption = Where::suboption;
@@ -135,23 +139,24 @@ constexpr Option table[] = {
      .help = "channel to nodes that --discover finds; those in etcd that\n"
              "have no address of verbs are reached over tcp"},
     {.where = suboption, .name = "discover_shm", .negatable = true, .initial = "no",
-     .kind = toggle<&S::proxy, &P::discover_shm>(), .section = nodes, .exit_status = exit_usage,
+     .kind = toggle<in_discovery, &DiscoverySettings::shm>(), .section = nodes, .exit_status = exit_usage,
      .help = "with --discover etcd://: direct reads of the memory of nodes\n"
              "on this host that have --shm, if this process may connect to\n"
              "that socket. Other nodes are reached by discover_channel\n"
              "(default: off)"},
     {.where = suboption, .name = "discover_timeout", .argument = "<seconds>", .initial = "30",
-     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::discover_timeout_s>(1, 3600)), .section = nodes,
+     .kind = counted_in(Unit::seconds, number<in_discovery, &DiscoverySettings::timeout_s>(1, 3600)), .section = nodes,
      .exit_status = exit_usage,
      .help = "longest wait at the start for the first list of --discover;\n"
              "then the program ends"},
     {.where = suboption, .name = "discover_dns_server", .argument = "<address>:<port>",
-     .kind = checked_text<&S::proxy, &P::discover_dns_server>(is_dns_server), .section = nodes, .exit_status = exit_usage,
+     .kind = checked_text<in_discovery, &DiscoverySettings::dns_server>(is_dns_server), .section = nodes, .exit_status = exit_usage,
      .allowed = "an address, in brackets if it is an IPv6 one, and a port, such as 10.0.0.53:53",
      .help = "DNS server for --discover; default: those of the system\n"
              "(resolv.conf(5))"},
     {.where = suboption, .name = "member_ttl", .argument = "<seconds>", .initial = "10",
-     .kind = counted_in(Unit::seconds, number<&S::proxy, &P::member_ttl_s>(2, 300)), .section = nodes, .exit_status = exit_usage,
+     .kind = counted_in(Unit::seconds, number<in_discovery, &DiscoverySettings::member_ttl_s>(2, 300)), .section = nodes,
+     .exit_status = exit_usage,
      .help = "time after which etcd removes a silent farcached from the\n"
              "list of the cluster (--advertise with --discover etcd://)"},
     {.where = suboption, .name = "distribution", .argument = "<name>", .initial = "ketama",
@@ -229,7 +234,7 @@ constexpr Option table[] = {
      .help = "keys tracked per thread and node to choose those worth\n"
              "reporting; 104 bytes each"},
     {.where = suboption, .name = "pointer_table.path", .argument = "<name>", .initial = "/farcached-3-%U",
-     .kind = checked_text<&S::proxy, &P::pointer_table_path>(is_shared_memory_name),
+     .kind = checked_text<in_pointer_table, &PointerTableSettings::path>(is_shared_memory_name),
      .section = nodes, .exit_status = exit_usage,
      .allowed = "a POSIX shared-memory name: a slash and up to 254 characters without another",
      .help = "name of the shared memory in which the farcached processes\n"
@@ -237,7 +242,7 @@ constexpr Option table[] = {
              "together; with no_local_read or verbs. %U is replaced by the\n"
              "user id: each user has a table"},
     {.where = suboption, .name = "pointer_table.entries", .argument = "<num>", .initial = "1048576",
-     .kind = power_of_two<&S::proxy, &P::pointer_table_entries>(limits::pointer_table_entries_min,
+     .kind = power_of_two<in_pointer_table, &PointerTableSettings::entries>(limits::pointer_table_entries_min,
                                                                 limits::pointer_table_entries_max),
      .section = nodes, .exit_status = exit_usage,
      .help = "entries of the pointer table, 67 bytes each, a power of two;\n"
@@ -257,7 +262,7 @@ constexpr Option table[] = {
      .help = "longest time to live of items that failover stores at another\n"
              "node; 0: no limit"},
     {.where = suboption, .name = "replicas", .argument = "<num>", .initial = "1",
-     .kind = number<&S::proxy, &P::replicas>(1, 2), .section = nodes, .exit_status = exit_usage,
+     .kind = number<in_replicas, &ReplicaSettings::count>(1, 2), .section = nodes, .exit_status = exit_usage,
      .help = "nodes that have an item; 2: the next node on the ring has a\n"
              "copy, and serves it when the first one is lost. It needs\n"
              "--discover etcd://, and the same value in all farcached"},
@@ -267,7 +272,7 @@ constexpr Option table[] = {
      .help = "with replicas=2: only items whose keys begin with one of\n"
              "these have a copy; all if not given"},
     {.where = suboption, .name = "replica_reads", .negatable = true, .initial = "no",
-     .kind = toggle<&S::proxy, &P::replica_reads>(), .section = nodes, .live = true,
+     .kind = toggle<in_replicas, &ReplicaSettings::reads>(), .section = nodes, .live = true,
      .help = "with replicas=2: every second get of a very hot key reads\n"
              "the copy (default: off)"},
     {.where = suboption, .name = "warm_up", .argument = "<s>", .initial = "300",
@@ -282,13 +287,14 @@ constexpr Option table[] = {
      .help = "with replicas=2: gets read the copy of a node that\n"
              "registered this zone, if the item's first node is in another"},
     {.where = suboption, .name = "warm_from", .argument = "<host>:<port>",
-     .kind = checked_text<&S::proxy, &P::warm_from>(is_warm_source), .section = nodes, .exit_status = exit_usage,
+     .kind = checked_text<in_warm_source, &WarmSourceSettings::address>(is_warm_source), .section = nodes,
+     .exit_status = exit_usage,
      .allowed = "a host and a port, such as cache-1.example:11211",
      .help = "memcached 1.6 whose items move here as clients ask for them;\n"
              "clients must use it no more. A change or a delete of a key\n"
              "first deletes the key there, and flush_all flushes it"},
     {.where = suboption, .name = "warm_timeout_ms", .argument = "<ms>", .initial = "500",
-     .kind = counted_in(Unit::milliseconds, number<&S::proxy, &P::warm_timeout_ms>(1, 60'000)), .section = nodes,
+     .kind = counted_in(Unit::milliseconds, number<in_warm_source, &WarmSourceSettings::timeout_ms>(1, 60'000)), .section = nodes,
      .exit_status = exit_usage,
      .help = "timeout of a command to warm_from; a GET is a miss then, and a\n"
              "change is refused"},

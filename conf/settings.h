@@ -211,19 +211,43 @@ enum class PointerMiss : uint8_t {
     index,   // reads the node's published index, and uses RPC only on a miss there
 };
 
+// How a farcached finds its list of nodes, and registers itself. Access to etcd is also that of a farnode.
+struct DiscoverySettings {
+    std::string source;                      // of the list of nodes (conf/discover.h); empty: static
+    NodeChannel channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
+    bool shm = false;                        // maps the memory of nodes on this host; with etcd
+    uint32_t timeout_s = 0;                  // wait for the first list
+    uint32_t member_ttl_s = 0;               // of this farcached's own registration in etcd
+    std::string dns_server;                  // HOST:PORT; empty: the system's
+    std::string ca;                          // issuers of etcd's certificates; empty: the system's
+    std::string user;                        // of etcd; empty: none
+    std::string password_file;               // empty: as user
+};
+
+// Copies of items on a second node (daemon/commands/replicas.h).
+struct ReplicaSettings {
+    uint32_t count = 1;    // nodes that have an item
+    std::string prefixes;  // with copies: only of keys that begin with one; commas between; empty: of all
+    bool reads = false;    // both nodes serve very hot keys
+};
+
+// The table of remote pointers that the processes of a host share (proxy/pointer_table.h).
+struct PointerTableSettings {
+    std::string path;      // a POSIX shared-memory name
+    uint64_t entries = 0;  // a power of two
+};
+
+// A memcached whose items move to the nodes.
+struct WarmSourceSettings {
+    std::string address;      // HOST:PORT; empty: none
+    uint32_t timeout_ms = 0;  // of a command to it
+};
+
 struct ProxySettings {
     std::vector<NodeSpec> nodes;             // static, or of the list that --discover found; those with weight 0 come last
     SharedEpoch list_epoch;                  // of that list; no option
     std::shared_ptr<const FormerLists> former_lists;  // before it; nullptr: none is known; no option
-    std::string discover;                    // source of the list of nodes (conf/discover.h); empty: static
-    NodeChannel discover_channel = NodeChannel::tcp;  // to nodes found by DNS; never shm
-    bool discover_shm = false;               // maps the memory of nodes on this host; with etcd
-    uint32_t discover_timeout_s = 0;         // wait for the first list
-    uint32_t member_ttl_s = 0;               // of this farcached's own registration in etcd
-    std::string discover_dns_server;         // HOST:PORT; empty: the system's
-    std::string discover_ca;                 // issuers of etcd's certificates; empty: the system's
-    std::string discover_user;               // of etcd; empty: none
-    std::string discover_password_file;      // empty: as discover_user
+    DiscoverySettings discovery;
     Distribution distribution = Distribution::ketama;
     KeyHash hash = KeyHash::automatic;
     std::string hash_tag;                    // two characters; empty: keys are hashed whole
@@ -236,25 +260,31 @@ struct ProxySettings {
     uint32_t links_per_node = 0;             // of all workers, over tcp and verbs; 0: one for each worker
     uint32_t report_interval_ms = 0;         // between reports of accesses, if reports are sent
     uint32_t report_items = 0;               // keys classified for reports
-    std::string pointer_table_path;          // a POSIX shared-memory name
-    uint64_t pointer_table_entries = 0;      // a power of two
+    PointerTableSettings pointer_table;
     uint32_t node_timeout_ms = 0;            // timeout of a request to a node
     bool failover = false;                   // keys of a node that is down move along the ring
     uint32_t failover_ttl_s = 0;             // longest time to live of items that are stored meanwhile; 0: no limit
     std::string auth_key_file;               // of keys that nodes and this process prove; empty: none
-    uint32_t replicas = 1;                   // nodes that have an item
-    std::string replica_prefixes;            // with copies: only of keys that begin with one; commas between; empty: of all
-    bool replica_reads = false;              // both nodes serve very hot keys
+    ReplicaSettings replicas;
     uint32_t warm_up_s = 0;                  // misses ask the second or the former node for so long after a change of the list
     std::string zone;                        // of this process; copies in it are preferred to items elsewhere; empty: none
-    std::string warm_from;                   // HOST:PORT of a memcached whose items move here; empty: none
-    uint32_t warm_timeout_ms = 0;            // timeout of a command to it
+    WarmSourceSettings warm_source;
 
     // False: the node in this process keeps the items.
-    bool has_nodes() const { return !nodes.empty() || !discover.empty(); }
+    bool has_nodes() const { return !nodes.empty() || !discovery.source.empty(); }
 };
 
 // ---- of a farnode -------------------------------------------------------------------------------------------
+// A farnode's registration in etcd.
+struct RegistrationSettings {
+    std::string source;     // etcd (conf/etcd_url.h); empty: none. Access: as of DiscoverySettings
+    std::string advertise;  // addresses that it registers (conf/advertise.h); empty: those it listens at
+    uint32_t weight = 0;    // registered, as zone is; 0: other nodes get the keys
+    std::string zone;       // empty: none
+    uint32_t ttl_s = 0;     // of the registration
+    DiscoverFence fence = DiscoverFence::on;
+};
+
 struct NodeSettings {
     std::string name;            // empty: generated
     std::string shm_path;        // of the Unix socket; empty: none
@@ -278,12 +308,7 @@ struct NodeSettings {
     uint32_t report_share_percent = 0;
     NodeSpec spill_to;           // gets values of evicted items; without a name: none
     uint32_t spill_share_percent = 0;  // of memory, for values of other nodes
-    std::string discover;        // etcd where the node registers (conf/etcd_url.h); empty: none. Access: as of ProxySettings
-    std::string advertise;       // addresses that it registers (conf/advertise.h); empty: those it listens at
-    uint32_t weight = 0;         // registered, as zone is; 0: other nodes get the keys
-    std::string zone;            // empty: none
-    uint32_t member_ttl_s = 0;   // of the registration
-    DiscoverFence discover_fence = DiscoverFence::on;
+    RegistrationSettings registration;
 };
 
 // TLS of tcp links between proxies and nodes, and to the node of --spill-to. All paths are empty, or none is.

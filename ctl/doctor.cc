@@ -27,11 +27,11 @@ const conf::Settings& by_default() {
     return settings;
 }
 uint64_t table_bytes() {
-    return proxy::table_bytes(by_default().proxy.pointer_table_entries);
+    return proxy::table_bytes(by_default().proxy.pointer_table.entries);
 }
 // In its name, /farcached-3-%U.
 uint64_t table_version() {
-    const std::string& name = by_default().proxy.pointer_table_path;
+    const std::string& name = by_default().proxy.pointer_table.path;
     const size_t dash = name.find('-') + 1;
     return parse_number(name.substr(dash, name.find('-', dash) - dash)).value_or(0);
 }

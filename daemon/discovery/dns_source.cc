@@ -12,9 +12,9 @@ namespace farcached::daemon {
 
 DnsSource::DnsSource(const conf::ProxySettings& settings, conf::DiscoverPlace place, std::function<void()> changed)
     : place_(std::move(place)),
-      traits_{settings.discover_channel, "--discover " + settings.discover},
-      board_(settings.discover, std::move(changed)),
-      client_(settings.discover_dns_server),
+      traits_{settings.discovery.channel, "--discover " + settings.discovery.source},
+      board_(settings.discovery.source, std::move(changed)),
+      client_(settings.discovery.dns_server),
       thread_([this] { run(); }) {}
 
 DnsSource::~DnsSource() {

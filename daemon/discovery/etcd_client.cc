@@ -351,11 +351,11 @@ Result<EtcdAccess> etcd_access(const conf::ProxySettings& settings, std::string_
     Result<conf::EtcdUrl> url = conf::parse_etcd_url(source);
     if (auto* const problem = std::get_if<Problem>(&url)) return std::move(*problem);
     access.url = std::get<conf::EtcdUrl>(std::move(url));
-    access.issuers_path = settings.discover_ca;
+    access.issuers_path = settings.discovery.ca;
     if (!access.issuers_path.empty() && ::access(access.issuers_path.c_str(), R_OK) != 0)
         return system_problem("--discover-ca " + access.issuers_path + ": " + std::strerror(errno));
-    access.user = settings.discover_user;
-    access.password_path = settings.discover_password_file;
+    access.user = settings.discovery.user;
+    access.password_path = settings.discovery.password_file;
     if (access.user.empty()) return access;
     Result<Password> password = read_password(access.password_path);
     if (auto* const problem = std::get_if<Problem>(&password)) return std::move(*problem);

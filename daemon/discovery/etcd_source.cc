@@ -26,11 +26,11 @@ uint32_t jittered(uint32_t ms) { return ms / 2 + uint32_t(random_word() % (ms / 
 }  // namespace
 
 Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& settings, std::function<void()> changed) {
-    Result<EtcdAccess> access = etcd_access(settings, settings.discover);
+    Result<EtcdAccess> access = etcd_access(settings, settings.discovery.source);
     if (auto* const problem = std::get_if<Problem>(&access)) return std::move(*problem);
-    MemberWays ways{settings.discover_channel};
-    if (settings.discover_shm) ways.boot = boot_name();
-    return std::make_unique<EtcdSource>(std::get<EtcdAccess>(access), ways, settings.discover, std::move(changed));
+    MemberWays ways{settings.discovery.channel};
+    if (settings.discovery.shm) ways.boot = boot_name();
+    return std::make_unique<EtcdSource>(std::get<EtcdAccess>(access), ways, settings.discovery.source, std::move(changed));
 }
 
 EtcdSource::EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed)

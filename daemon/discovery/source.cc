@@ -14,7 +14,7 @@
 namespace farcached::daemon {
 
 Result<std::unique_ptr<Source>> make_source(const conf::ProxySettings& settings, std::function<void()> changed) {
-    auto parsed = conf::parse_discover(settings.discover);
+    auto parsed = conf::parse_discover(settings.discovery.source);
     if (const auto* why = std::get_if<std::string>(&parsed)) return Problem{conf::exit_usage, "--discover: " + *why + "\n"};
     if (std::get<conf::DiscoverPlace>(parsed).kind == conf::DiscoverKind::etcd)
         return make_etcd_source(settings, std::move(changed));

@@ -32,19 +32,19 @@ Member own_member(const conf::Settings& settings, uint16_t own_port) {
     member.name = name_at(member.tcp);
     member.incarnation = random_word();
     member.version = conf::farcached_version();
-    member.ttl_s = settings.proxy.member_ttl_s;
+    member.ttl_s = settings.proxy.discovery.member_ttl_s;
     return member;
 }
 
 }  // namespace
 
 bool Announcement::wanted(const conf::Settings& settings) {
-    return !settings.cluster.advertise.empty() && conf::is_etcd_url(settings.proxy.discover);
+    return !settings.cluster.advertise.empty() && conf::is_etcd_url(settings.proxy.discovery.source);
 }
 
 Announcement::Announcement(const conf::Settings& settings, const EtcdAccess& access, uint16_t own_port, ClusterView& view)
     : access_(access),
-      origin_(settings.proxy.discover),
+      origin_(settings.proxy.discovery.source),
       view_(view),
       registration_(access, access.url.proxies(), own_member(settings, own_port), {}, {}),
       uses_etcd_(gives_list(settings)) {}

@@ -53,8 +53,8 @@ std::string missing_in(const std::vector<FoundNode>& nodes, const std::vector<Fo
 }  // namespace
 
 Discovered::Discovered(const conf::Settings& settings)
-    : name_(settings.proxy.discover),
-      timeout_s_(settings.proxy.discover_timeout_s),
+    : name_(settings.proxy.discovery.source),
+      timeout_s_(settings.proxy.discovery.timeout_s),
       source_(process::or_fatal(make_source(settings.proxy, [] { process::Signals::ask_to_work(); }))) {
     if (settings.proxy.failover && conf::is_etcd_url(name_))
         process::say(Level::warning, "failover has no effect with etcd: the keys of a node go to others when etcd has lost the "
@@ -116,7 +116,7 @@ conf::Settings Discovered::with(conf::Settings settings, const Found& found) {
     settings.proxy.nodes.clear();
     settings.proxy.list_epoch = found.epoch;
     settings.proxy.former_lists = found.former;
-    settings.proxy.failover = settings.proxy.failover && !conf::is_etcd_url(settings.proxy.discover);
+    settings.proxy.failover = settings.proxy.failover && !conf::is_etcd_url(settings.proxy.discovery.source);
     for (const FoundNode& one : found.nodes) {
         settings.proxy.nodes.push_back(one.node);
         settings.proxy.nodes.back().zone = one.zone;

@@ -31,7 +31,7 @@ Result<std::shared_ptr<const protocol::AuthKey>> read_node_key(const std::string
 
 // A node found by --discover has the channel of discover_channel.
 bool uses_tcp(const conf::ProxySettings& settings) {
-    if (!settings.discover.empty()) return settings.discover_channel == conf::NodeChannel::tcp;
+    if (!settings.discovery.source.empty()) return settings.discovery.channel == conf::NodeChannel::tcp;
     return std::ranges::any_of(settings.nodes, [](const auto& node) { return node.channel == conf::NodeChannel::tcp; });
 }
 

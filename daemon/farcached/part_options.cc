@@ -52,13 +52,13 @@ conf::Refusal check_prefixes(const ServerOptions& options) {
 // At the start and at reloads: the limit of open files, and the use of verbs by any node.
 conf::Refusal raise_limits(const conf::Settings& settings) {
     const uint64_t udp = settings.listen.udp_port == 0 ? 0 : settings.session.threads * files_per_udp;
-    const uint64_t nodes = std::max(settings.proxy.nodes.size(), settings.proxy.discover.empty() ? 0 : nodes_expected);
+    const uint64_t nodes = std::max(settings.proxy.nodes.size(), settings.proxy.discovery.source.empty() ? 0 : nodes_expected);
     return process::raise_file_limit(settings.session.connections_max,
                                      settings.session.threads * (files_per_thread + nodes * files_per_link) + files_other + udp);
 }
 
 bool uses_rdma(const conf::ProxySettings& settings) {
-    if (!settings.discover.empty() && settings.discover_channel == conf::NodeChannel::verbs) return true;
+    if (!settings.discovery.source.empty() && settings.discovery.channel == conf::NodeChannel::verbs) return true;
     return std::any_of(settings.nodes.begin(), settings.nodes.end(),
                        [](const auto& node) { return node.channel == conf::NodeChannel::verbs; });
 }

@@ -142,7 +142,7 @@ std::unique_ptr<Nodes> nodes_or_exit(const conf::Settings& settings, const Files
 
 // nullptr: without warm_from. It waits for name servers.
 std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings, const protocol::AuthKey* key) {
-    const std::string& name = settings.proxy.warm_from;
+    const std::string& name = settings.proxy.warm_source.address;
     if (name.empty()) return nullptr;
     if (key != nullptr && key->role() == protocol::AuthRole::reader)
         fatal({conf::exit_system, "warm_from: with a key of role reader nothing can be stored; give a key of role proxy\n"});
@@ -155,7 +155,7 @@ std::unique_ptr<WarmSource> warm_source_or_exit(const conf::Settings& settings, 
         fatal({conf::exit_system, "warm_from: " + name + ": " + *why + "; correct the name, or remove the option\n"});
     options.name = name;
     options.addresses = std::get<0>(std::move(found));
-    options.timeout_ns = settings.proxy.warm_timeout_ms * UINT64_C(1'000'000);
+    options.timeout_ns = settings.proxy.warm_source.timeout_ms * UINT64_C(1'000'000);
     options.value_bytes_max = settings.memory.item_bytes_max;
     return std::make_unique<WarmSource>(std::move(options));
 }
@@ -181,7 +181,7 @@ uint64_t time_of_day() { return uint64_t(std::time(nullptr)); }
 // nullptr: it is registered nowhere.
 std::unique_ptr<Announcement> announcement_or_exit(const conf::Settings& settings, const Server& server, ClusterView& cluster) {
     if (!Announcement::wanted(settings)) return nullptr;
-    const EtcdAccess access = or_fatal(etcd_access(settings.proxy, settings.proxy.discover));
+    const EtcdAccess access = or_fatal(etcd_access(settings.proxy, settings.proxy.discovery.source));
     return std::make_unique<Announcement>(settings, access, tcp_port(server), cluster);
 }
 
@@ -467,7 +467,7 @@ int run(int argc, char** argv) {
     settle(settings.process, options.identity, manager);
     conf::Settings with_nodes = settings;
     std::unique_ptr<Discovered> discovered;  // of the final process: it has a thread
-    if (!settings.proxy.discover.empty()) {
+    if (!settings.proxy.discovery.source.empty()) {
         start_or_exit([&] { discovered = std::make_unique<Discovered>(settings); });
         const auto prepare = [&](const conf::Settings& next) -> std::vector<std::string> {
             if (const conf::Refusal refused = raise_limits(next)) return lines_of(*refused);

@@ -136,8 +136,8 @@ void warn_of_peer_tls(const conf::NodeSettings& settings, const Files& files, co
 
 // As the final user, who reads the files for each new token and connection.
 void find_etcd(const conf::Settings& settings, Files& files) {
-    if (settings.node.discover.empty()) return;
-    files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.discover));
+    if (settings.node.registration.source.empty()) return;
+    files.etcd = or_fatal(daemon::etcd_access(settings.proxy, settings.node.registration.source));
 }
 
 // Of sockets from the service manager, which replace --tcp.
@@ -167,7 +167,7 @@ Config node_config(const conf::Settings& settings, MemoryFile* file) {
     Config config;
     config.file = file;
     config.cas_above = uniques_above();
-    config.cas_by_clock = !settings.node.discover.empty();
+    config.cas_by_clock = !settings.node.registration.source.empty();
     config.memory_bytes = settings.memory.bytes_max;
     config.evict = settings.memory.evict;
     config.item_bytes_max = settings.memory.item_bytes_max;
@@ -372,7 +372,7 @@ void reload(process::Reloader& reloader, const Running& running) try {
     });
     if (!done) return;
     of_http.use();
-    if (running.registration != nullptr) running.registration->change_weight(reloader.running().node.weight);
+    if (running.registration != nullptr) running.registration->change_weight(reloader.running().node.registration.weight);
     if (peers != nullptr) files.peers.use(std::move(peers));
     if (keys == nullptr) return;
     running.server.use_keys(keys);
@@ -436,12 +436,12 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     if (settings.node.shm_path.starts_with('/')) member.shm = std::filesystem::canonical(settings.node.shm_path, none).string();
     member.shm_socket = socket_identity(member.shm);
     if (member.shm_socket.empty()) member.shm.clear();
-    member.weight = settings.node.weight;
-    member.zone = settings.node.zone;
+    member.weight = settings.node.registration.weight;
+    member.zone = settings.node.registration.zone;
     member.incarnation = node.view().header->incarnation;
     member.version = conf::farcached_version();
-    member.ttl_s = settings.node.member_ttl_s;
-    const bool is_fenced = settings.node.discover_fence != conf::DiscoverFence::off;
+    member.ttl_s = settings.node.registration.ttl_s;
+    const bool is_fenced = settings.node.registration.fence != conf::DiscoverFence::off;
     const auto drop = [&server, &node, is_fenced] {
         server.end_steps();  // one may have begun while the node had a right
         const NodeSeconds now = process::node_now();
@@ -451,7 +451,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         return any;
     };
     daemon::EtcdRegistration::Items items{former_incarnation, drop};
-    items.strict = settings.node.discover_fence == conf::DiscoverFence::strict;
+    items.strict = settings.node.registration.fence == conf::DiscoverFence::strict;
     daemon::EtcdRegistration::ShowRight show_right;
     if (is_fenced) {
         items.looked = [&server, &node](uint64_t revision, uint64_t empty_since) {
@@ -472,7 +472,8 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
 }
 
 FarnodeServer::Options options_of(const conf::Settings& settings, FetchPool* fetches) {
-    const bool needs_right = settings.node.discover_fence != conf::DiscoverFence::off && !settings.node.discover.empty();
+    const conf::RegistrationSettings& registration = settings.node.registration;
+    const bool needs_right = registration.fence != conf::DiscoverFence::off && !registration.source.empty();
     return {settings.session.threads, fetches, limits_of(settings.node), needs_right};
 }
 

@@ -23,8 +23,8 @@ std::string NodePointers::open(const conf::ProxySettings& settings, const NodeSe
     auto host = proxy::TableHost::of_this_process();
     if (auto* failure = std::get_if<proxy::TableFailure>(&host)) return failure->message + table_refused;
     proxy::TableOptions table;
-    table.name = proxy::table_name(settings.pointer_table_path, table.owner);
-    table.entries = settings.pointer_table_entries;
+    table.name = proxy::table_name(settings.pointer_table.path, table.owner);
+    table.entries = settings.pointer_table.entries;
     table.host = std::get<proxy::TableHost>(host);
     table.seed = random_word();
     auto opened = proxy::PointerTable::open(table);

@@ -110,9 +110,9 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->since = epoch_now(set->epoch);
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
-    set->options.copies = settings.replicas > 1;
-    if (!settings.replica_prefixes.empty()) set->options.copy_prefixes = conf::key_prefixes_of(settings.replica_prefixes);
-    set->options.reads_both = settings.replica_reads;
+    set->options.copies = settings.replicas.count > 1;
+    if (!settings.replicas.prefixes.empty()) set->options.copy_prefixes = conf::key_prefixes_of(settings.replicas.prefixes);
+    set->options.reads_both = settings.replicas.reads;
     set->options.refill_ns = uint64_t(settings.warm_up_s) * ns_per_s;
     set->options.failover_ttl_s = settings.failover_ttl_s;
     set->options.local_read = settings.local_read;

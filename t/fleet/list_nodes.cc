@@ -40,10 +40,10 @@ std::string words_of(const daemon::Found& list) {
 int main(int argc, char** argv) {
     process::outlive_readers();
     conf::ProxySettings settings = conf::defaults().proxy;
-    settings.discover = argc > 1 ? argv[1] : "";
-    settings.discover_ca = argc > 2 ? argv[2] : "";
-    settings.discover_user = argc > 3 ? argv[3] : "";
-    settings.discover_password_file = argc > 4 ? argv[4] : "";
+    settings.discovery.source = argc > 1 ? argv[1] : "";
+    settings.discovery.ca = argc > 2 ? argv[2] : "";
+    settings.discovery.user = argc > 3 ? argv[3] : "";
+    settings.discovery.password_file = argc > 4 ? argv[4] : "";
     daemon::Source* made = nullptr;
     std::mutex until_made;
     until_made.lock();

@@ -147,8 +147,8 @@ void test_command_line() {
     tap::is(proxy.access_tracking, farcached::AccessTracking::report, "access_tracking");
     tap::is(proxy.report_interval_ms, 100u, "report_interval_ms");
     tap::is(proxy.report_items, 64u, "report_items");
-    tap::is(proxy.pointer_table_path, "/t", "pointer_table.path");
-    tap::is(proxy.pointer_table_entries, 64u, "pointer_table.entries");
+    tap::is(proxy.pointer_table.path, "/t", "pointer_table.path");
+    tap::is(proxy.pointer_table.entries, 64u, "pointer_table.entries");
     tap::is(proxy.node_timeout_ms, 5u, "node_timeout_ms");
     tap::is(proxy.failover, true, "failover");
     tap::is(proxy.failover_ttl_s, 300u, "failover_ttl");
@@ -157,16 +157,17 @@ void test_command_line() {
     const CommandLine copies = parse({"-o", "replicas=2,warm_up=5m,zone=east-1,replica_reads", "-o", "distribution=ketama_weighted",
                                      "--discover", "etcd://h:7/far", "--replica-prefixes", "user:,s:"});
     tap::is(copies.err, "", "copies with etcd");
-    tap::is(copies.settings.proxy.replicas, 2u, "replicas");
+    tap::is(copies.settings.proxy.replicas.count, 2u, "replicas");
     tap::is(copies.settings.proxy.warm_up_s, 300u, "warm_up");
     tap::is(copies.settings.proxy.zone, "east-1", "zone");
-    tap::ok(copies.settings.proxy.replica_reads && copies.settings.proxy.replica_prefixes == "user:,s:", "replica_reads, prefixes");
+    tap::ok(copies.settings.proxy.replicas.reads && copies.settings.proxy.replicas.prefixes == "user:,s:",
+            "replica_reads, prefixes");
     tap::ok(key_prefixes_of("user:,s:") == std::vector<std::string>{"user:", "s:"}, "which are two");
     for (const char* bad : {"a,", ",a", "a b", "a,,b"}) tap::ok(!is_prefix_list(bad), std::string("not prefixes: ") + bad);
     tap::ok(is_prefix_list(std::string(250, 'k')) && !is_prefix_list(std::string(251, 'k')), "as long as keys");
 
     const ProxySettings without = parse({}).settings.proxy;
-    tap::ok(without.replicas == 1 && without.warm_up_s == 300, "no copies");
+    tap::ok(without.replicas.count == 1 && without.warm_up_s == 300, "no copies");
     tap::is(without.nodes.size(), 0u, "by default no nodes");
     tap::is(without.distribution, Distribution::ketama, "ketama");
     tap::is(without.hash, KeyHash::automatic, "libmemcached's hash");
@@ -175,9 +176,9 @@ void test_command_line() {
     tap::is(without.access_tracking, farcached::AccessTracking::automatic, "reports where pointers are used");
     tap::is(without.report_interval_ms, 10000u, "ten seconds between reports");
     tap::is(without.report_items, 4096u, "of the best of so many keys");
-    tap::is(without.pointer_table_path, "/farcached-" + std::to_string(proxy::table_version) + "-%U",
+    tap::is(without.pointer_table.path, "/farcached-" + std::to_string(proxy::table_version) + "-%U",
             "the table's name has its version and the user");
-    tap::is(without.pointer_table_entries, 1048576u, "its entries");
+    tap::is(without.pointer_table.entries, 1048576u, "its entries");
     tap::is(without.node_timeout_ms, 1000u, "timeout");
 }
 
@@ -288,13 +289,13 @@ name = "b"
     tap::is(proxy.report_interval_ms, 60000u, "the longest interval");
     tap::ok(!proxy.local_read && proxy.failover, "toggles");
     tap::is(proxy.node_timeout_ms, 60000u, "a number");
-    tap::is(proxy.pointer_table_path, "/pointers", "a table's text");
-    tap::is(proxy.pointer_table_entries, 128u, "and number");
+    tap::is(proxy.pointer_table.path, "/pointers", "a table's text");
+    tap::is(proxy.pointer_table.entries, 128u, "and number");
     for (const char* same : {"pointer_table = { path = \"/x\", entries = 64 }",
                              "[pointer_table]\npath = \"/x\"\nentries = 64\n"}) {
         Settings other = defaults(table);
         tap::is(read_config_text(same, "f", table, other).size(), 0u, "a table written otherwise");
-        tap::is(other.proxy.pointer_table_entries, 64u, "is the same");
+        tap::is(other.proxy.pointer_table.entries, 64u, "is the same");
     }
     tap::is(file_errors(""), "", "an empty file");
     tap::is(file_errors("# nothing\n"), "", "one with a comment");

@@ -184,8 +184,8 @@ void test_end_of_a_look_up() {
                 getsockname(server, reinterpret_cast<sockaddr*>(&at), &size) == 0,
             "a server");
     conf::ProxySettings settings;
-    settings.discover = "dns+n.test:7";
-    settings.discover_dns_server = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    settings.discovery.source = "dns+n.test:7";
+    settings.discovery.dns_server = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
     bool told = false;
     auto made = make_source(settings, [&] { told = true; });
     auto& source = std::get<std::unique_ptr<Source>>(made);

@@ -351,7 +351,7 @@ void a_node_passes_by() {
 // others may still read its copies.
 void the_last_copies() {
     Desk desk;
-    desk.settings.replicas = 2;
+    desk.settings.replicas.count = 2;
     desk.settings.nodes = {Desk::spec_of("b", desk.other), Desk::spec_of("a", desk.server)};
     desk.reload();
     tap::ok(desk.until([&] { return desk.nodes->all()[0].links_up + desk.nodes->all()[1].links_up == 2; }), "two nodes are up");
