@@ -85,11 +85,12 @@ std::string end_of_prefix(std::string prefix) {
     return prefix;
 }
 
-std::string range_request(std::string_view prefix, uint32_t keys_max) {
+std::string range_request(std::string_view prefix, uint32_t keys_max, int64_t revision) {
     return object([&](JsonText& json) {
         json.add("key", encoded(prefix));
         json.add("range_end", encoded(end_of_prefix(std::string(prefix))));
         json.add("limit", quoted(keys_max));
+        if (revision != 0) json.add("revision", quoted(revision));
     });
 }
 

@@ -60,7 +60,8 @@ struct EtcdError {
 // ---- requests -----------------------------------------------------------------------------------------
 // The key after all keys with this prefix.
 std::string end_of_prefix(std::string prefix);
-std::string range_request(std::string_view prefix, uint32_t keys_max);
+// revision: the keys as they were then; 0: as they are.
+std::string range_request(std::string_view prefix, uint32_t keys_max, int64_t revision = 0);
 std::string key_request(std::string_view key);
 // Of the key of the prefix that changed last, without its value.
 std::string newest_request(std::string_view prefix);

@@ -18,7 +18,8 @@ namespace {
 
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
-constexpr int64_t no_lease = 5;  // gRPC: not found
+constexpr int64_t no_lease = 5;    // gRPC: not found
+constexpr int64_t compacted = 11;  // gRPC: out of range
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
@@ -211,6 +212,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
     empty_since_ = 0;
+    has_list_since_ = false;
     registered_ = true;
     renew_right();
     history_.registered(*found);
@@ -278,24 +280,34 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     say_weight(former);
 }
 
-// M9. 0: nothing. If no other member has keys, farcached keep their last list. If etcd does not answer, the next look asks again.
+// M9. 0: nothing. If no other member has had keys, farcached keep their last list. Members may have lost their keys since. If etcd
+// does not answer, the next look asks again.
 uint64_t EtcdRegistration::refused_before() {
     if (empty_since_ == 0) return 0;
-    const EtcdClient::Reply reply = ask("kv/range", range_request(keys_, limits::nodes_max));
-    const auto* const text = std::get_if<std::string>(&reply);
-    const std::optional<EtcdRange> found = text != nullptr ? read_range(*text, Member::bytes_max) : std::nullopt;
+    for (const int64_t revision : {empty_since_, int64_t(0)})
+        if (!has_list_since_) has_list_since_ = others_have_keys(revision).value_or(false);
+    return has_list_since_ ? uint64_t(empty_since_) : 0;
+}
+
+// At that revision; 0: now. If etcd has forgotten it they may have had. Nothing: etcd does not answer.
+std::optional<bool> EtcdRegistration::others_have_keys(int64_t revision) {
+    const EtcdClient::Reply reply = ask("kv/range", range_request(keys_, limits::nodes_max, revision));
+    if (const auto* const failure = std::get_if<EtcdFailure>(&reply))
+        return failure->code == compacted ? std::optional(true) : std::nullopt;
+    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
     const auto has_keys = [this](const EtcdKey& at) {
         if (at.key == key_ || !at.key.starts_with(keys_)) return false;
         const Result<Member, std::string> parsed = parse_member(at.key.substr(keys_.size()), at.value);
         const auto* const other = std::get_if<Member>(&parsed);
         return other != nullptr && other->weight != 0;
     };
-    return found.has_value() && std::ranges::any_of(found->keys, has_keys) ? uint64_t(empty_since_) : 0;
+    return found.has_value() ? std::optional(std::ranges::any_of(found->keys, has_keys)) : std::nullopt;
 }
 
 // Returns the former weight.
 uint32_t EtcdRegistration::set_weight(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
+    has_list_since_ = false;
     return std::exchange(member_.weight, weight);
 }
 

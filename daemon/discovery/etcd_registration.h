@@ -18,8 +18,8 @@
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
 //     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
-//     of earlier lists as soon as etcd has acknowledged that weight. It does not while no other member has keys: no farcached
-//     can use that list.
+//     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member has had keys since. Then no
+//     farcached can have used such a list.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
         // etcd has this revision, and was asked after the last call. empty_since: the record has weight 0 since that one; 0: it has
-        // another weight, or no other member has keys.
+        // another weight, or no other member has had keys since.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
         bool strict = false;  // RegistrationRight, R6
     };
@@ -77,6 +77,7 @@ class EtcdRegistration {
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
     uint64_t refused_before();
+    std::optional<bool> others_have_keys(int64_t revision);
     uint32_t set_weight(uint32_t weight, int64_t revision);
     void say_weight(uint32_t former);
     void leave();
@@ -111,6 +112,7 @@ class EtcdRegistration {
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t record_revision_ = 0;  // at which this process registered
     int64_t empty_since_ = 0;      // Items::looked
+    bool has_list_since_ = false;  // another member has had keys since then
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -72,8 +72,8 @@ SpillLink::SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uin
       table_(std::move(table)),
       landing_(landing_bytes),
       link_(nodes_->channels().link_config(*peer_, options_, 0),
-            {nodes_->channels().maker(peer_, {{landing_.data(), landing_.size()}, {}}, options_.rpc), boottime_ns, *this, table_.get(),
-             &landing_, nullptr}) {}
+            {nodes_->channels().maker(peer_, {{landing_.data(), landing_.size()}, {}}, options_.rpc), boottime_ns, *this,
+             table_.get(), &landing_, nullptr}) {}
 
 SpillLink::~SpillLink() { CHECK(!thread_.joinable()); }
 

@@ -103,6 +103,38 @@ def without_keys(etcd):
         tap.is_(stored, {"STORED"}, "with the new list the other node does")
 
 
+def last_two(etcd):
+    """The last two nodes get weight 0 at once: b's is in etcd when a looks whether others have keys. There was a list between."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
+        relays, table = {name: stack.enter_context(Relay(etcd.port)) for name in ("daemon", "a")}, Table()
+        stack.callback(table.unlink)
+        urls = {"a": "etcd://127.0.0.1:%d/last" % relays["a"].port, "b": etcd.source(prefix="/last")}
+        nodes = {name: stack.enter_context(Farnode("--config", write_weight(folder, name, 1), "--tcp", "127.0.0.1:0", "-m", "16",
+                                                   "-t", "1", "--name", name, "--discover", urls[name], "--member-ttl", TTL))
+                 for name in "ab"}
+        daemon = stack.enter_context(Daemon("--discover", "etcd://127.0.0.1:%d/last" % relays["daemon"].port, "-o",
+                                            table.options(), threads=1))
+        until(lambda: nodes_shown(daemon), lambda shown: len(shown) == 2 and all_up(shown))
+        client = stack.enter_context(daemon.client())
+        keys = {name: [key for key in KEYS if daemon.stats("route " + key)["node"] == name] for name in "ab"}
+        stored = {until(lambda key=key: client.set(key, "first"), lambda said: said == "STORED") for key in KEYS}
+        relays["daemon"].close()
+        looked = []
+
+        def gets_none(name):
+            write_weight(folder, name, 0)
+            nodes[name].signal(signal.SIGHUP)
+            return until(nodes[name].stderr, lambda log: b"registered with weight 0 " in log)
+
+        relays["a"].before("/v3/kv/txn", lambda: relays["a"].before("/v3/kv/range", lambda: looked.append(gets_none("b"))))
+        gets_none("a")
+        tap.ok(stored == {"STORED"} and len(looked) == 1, "the last two nodes get weight 0 at once")
+        tap.is_(answers(client, keys["a"][:5], "second"), {"SERVER_ERROR"},
+                "the first one executes no change by the last list: a farcached may have had the list between")
+        tap.is_({client.get(key) for key in keys["b"]}, {b"first"}, "the other one goes on to serve its keys")
+
+
 def check_members(fleet):
     """While proxy `old` has an older list."""
     pids = {name: fleet.daemons[name].pid for name in ("new", "old")}
@@ -414,6 +446,7 @@ def main():
         stack.callback(shutil.rmtree, FOLDER, ignore_errors=True)
         etcd = stack.enter_context(Etcd())
         without_keys(etcd)
+        last_two(etcd)
         joins(etcd)
         restarts(etcd)
         untold(etcd)

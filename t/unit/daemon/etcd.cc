@@ -103,6 +103,7 @@ void check_messages() {
                 !needs_token(read_error(R"({"message":"etcdserver: requested lease not found","code":5})")) &&
                 read_error("Not Found").text == "Not Found",
             "errors, and which one asks for a token");
+    tap::is(range_request("/f", 5, 7), R"({"key":"L2Y=","range_end":"L2c=","limit":"5","revision":"7"})", "a range at a revision");
     tap::is(range_request("/far/nodes/", 5), R"({"key":"L2Zhci9ub2Rlcy8=","range_end":"L2Zhci9ub2RlczA=","limit":"5"})",
             "a request");
     tap::ok(end_of_prefix("a\xff") == "b" && end_of_prefix("\xff") == std::string(1, '\0'), "the end of a prefix");
