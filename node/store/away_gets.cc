@@ -198,7 +198,7 @@ void Node::lost_away(const protocol::Key& key, const Place& place, NodeSeconds n
     now = partition.latest(now);
     impl_->lost_away.fetch_add(1, std::memory_order_relaxed);
     const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot != nullptr) partition.items().kill(at.ref, at.slot, Gone::evicted, now);
+    if (at.slot != nullptr) partition.items().evict(at, key.hash, now);
 }
 
 // ---- subleases (node/store/subleases.h) ----------------------------------------------------------------

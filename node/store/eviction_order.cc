@@ -3,13 +3,11 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
 
 namespace farcached::node {
 
-void EvictionOrder::attach(Arena& arena, PolicyKind kind, uint64_t hash_seed, uint64_t private_seed) {
+void EvictionOrder::attach(Arena& arena, PolicyKind kind, uint64_t private_seed) {
     arena_ = &arena;
-    hash_seed_ = hash_seed;
     choose_policy(policy_, kind, private_seed);
 }
 
@@ -29,12 +27,18 @@ void EvictionOrder::replace(Ref ref, const Descriptor& before, bool same_item, N
     std::visit([&](auto& policy) { policy.replaced(moment(now), size_class, ref, !same_item); }, policy_);
 }
 
-void EvictionOrder::remove(Ref ref, bool evicted, NodeSeconds now) {
+void EvictionOrder::remove(Ref ref, NodeSeconds now) {
+    const uint8_t size_class = size_class_of(*arena_, ref);
+    std::visit([&](auto& policy) { policy.removed(moment(now), size_class, ref); }, policy_);
+}
+
+void EvictionOrder::evict(Ref ref, uint64_t key_hash, NodeSeconds now) {
     const uint8_t size_class = size_class_of(*arena_, ref);
     const auto take_out = [&](auto& policy) {
         if constexpr (std::remove_reference_t<decltype(policy)>::remembers)
-            if (evicted) return policy.evicted(moment(now), size_class, ref, hash_key(key_of(*arena_, ref), hash_seed_));
-        policy.removed(moment(now), size_class, ref);
+            policy.evicted(moment(now), size_class, ref, key_hash);
+        else
+            policy.removed(moment(now), size_class, ref);
     };
     std::visit(take_out, policy_);
 }

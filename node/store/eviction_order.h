@@ -23,13 +23,15 @@ class EvictionOrder {
     EvictionOrder() = default;
     EvictionOrder(const EvictionOrder&) = delete;
     EvictionOrder& operator=(const EvictionOrder&) = delete;
-    // hash_seed: of the keys' hashes; private_seed: see Ghosts.
-    void attach(Arena& arena, PolicyKind kind, uint64_t hash_seed, uint64_t private_seed);
+    // private_seed: see Ghosts.
+    void attach(Arena& arena, PolicyKind kind, uint64_t private_seed);
 
     void add(Ref ref, uint64_t key_hash, NodeSeconds now);
     // `ref` replaces `before`, whose history it continues. same_item: otherwise `before` counts as touched.
     void replace(Ref ref, const Descriptor& before, bool same_item, NodeSeconds now);
-    void remove(Ref ref, bool evicted, NodeSeconds now);
+    void remove(Ref ref, NodeSeconds now);
+    // The same for an eviction. key_hash: of the item.
+    void evict(Ref ref, uint64_t key_hash, NodeSeconds now);
     // A new item in the order is an earlier one, which had that history.
     struct History {
         NodeSeconds last_access;
@@ -60,7 +62,6 @@ class EvictionOrder {
     Moment moment(NodeSeconds now) const { return {arena_->descriptors(), now}; }
 
     Arena* arena_ = nullptr;
-    uint64_t hash_seed_ = 0;
     Policy policy_;
     Counter reads_counted_;
 };

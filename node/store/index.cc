@@ -81,6 +81,16 @@ Index::Place Index::find(uint64_t hash, std::string_view key) const {
     return {};
 }
 
+uint64_t* Index::find(uint64_t hash, layout::Slot slot) const {
+    layout::Bucket* bucket = first(hash);
+    for (;;) {
+        for (uint64_t& word : bucket->slots)
+            if (word == slot.word) return &word;
+        bucket = next(bucket);
+        CHECK(bucket != nullptr);
+    }
+}
+
 void Index::for_chain(uint64_t hash, FunctionRef<void(const Place&)> visit) const {
     for (layout::Bucket* bucket = first(hash); bucket != nullptr; bucket = next(bucket))
         for (uint64_t& word : bucket->slots)

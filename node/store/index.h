@@ -37,6 +37,8 @@ class Index {
         Ref ref = nil;
     };
     Place find(uint64_t hash, std::string_view key) const;
+    // The place of a slot that is in the index. hash: of its item's key.
+    uint64_t* find(uint64_t hash, layout::Slot slot) const;
     // False: the chain is full and may not have, or cannot get, another bucket. The caller evicts an item of for_chain() and
     // tries again.
     bool insert(uint64_t hash, layout::Slot slot, bool grows = true);

@@ -6,7 +6,6 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/node_clock.h"
 #include "node/store/stub.h"
 
@@ -68,11 +67,8 @@ layout::Slot Items::slot_word(Ref ref, uint64_t hash) const {
     return layout::Slot::make(layout::tag_of(hash), size_class_of(*arena_, ref), arena_->offset(ref));
 }
 
-Index::Place Items::place_of(Ref ref) const {
-    const std::string_view key = key_of(*arena_, ref);
-    const Index::Place place = index_.find(hash_key(key, hash_seed_), key);
-    CHECK(place.ref == ref);
-    return place;
+Index::Place Items::place_of(Ref ref, uint64_t key_hash) const {
+    return {index_.find(key_hash, slot_word(ref, key_hash)), ref};
 }
 
 Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
@@ -93,7 +89,7 @@ Items::Found Items::find(const protocol::Key& key, NodeSeconds now) {
     return {place, protocol::Miss::none};
 }
 
-bool Items::lost(Ref ref) const {
+bool Items::is_lost_stub(Ref ref) const {
     return is_stub(*arena_, ref) && !tiers_.alive(stub_of(*arena_, ref).place);
 }
 
@@ -110,7 +106,7 @@ void Items::forget_value(Ref ref) {
 
 // ---- death ------------------------------------------------------------------------------------------
 
-void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
+void Items::end_life(Ref ref, uint64_t* place, Gone why, uint64_t key_hash, NodeSeconds now) {
     writer_.flip_to_dead(ref);
     std::atomic_thread_fence(std::memory_order_release);
     broken::step();
@@ -121,7 +117,10 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
     if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
     const uint64_t bytes = bytes_of(*arena_, ref);
-    order_->remove(ref, why == Gone::evicted, now);
+    if (why == Gone::evicted)
+        order_->evict(ref, key_hash, now);
+    else
+        order_->remove(ref, now);
     tally(ref).requested -= bytes;
     items_--;
     bytes_ -= bytes;
@@ -132,11 +131,12 @@ void Items::kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
 }
 
 void Items::evict_or_reclaim(Ref ref, NodeSeconds now) {
-    const Index::Place place = place_of(ref);
+    const uint64_t hash = hash_of(ref);
+    const Index::Place place = place_of(ref, hash);
     if (lost(ref)) return kill(ref, place.slot, Gone::met, now);  // its tier has counted it
-    const bool gone = dead(ref, now);
-    if (gone) tally(ref).reclaimed++;
-    kill(ref, place.slot, gone ? Gone::reclaimed : Gone::evicted, now);
+    if (!dead(ref, now)) return evict(place, hash, now);
+    tally(ref).reclaimed++;
+    kill(ref, place.slot, Gone::reclaimed, now);
 }
 
 void Items::count_gone(Ref ref, Gone why, NodeSeconds now) {
@@ -263,7 +263,7 @@ void Items::evict_of_chain(uint64_t hash, NodeSeconds now) {
     });
     CHECK(oldest.slot != nullptr);
     overflow_evictions_++;
-    kill(oldest.ref, oldest.slot, Gone::evicted, now);
+    evict(oldest, hash_of(oldest.ref), now);
 }
 
 // Keeps the slot, its place in the index and in the policy's lists, and its lease.

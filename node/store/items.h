@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/check.h"
+#include "base/hash.h"
 #include "fabric/region.h"
 #include "node/memory/arena.h"
 #include "node/policy/item_list.h"
@@ -62,12 +64,12 @@ class Items : private PartsOfItems {
     void expect(uint64_t items) { index_.expect(items); }
     Index::Place locate(const protocol::Key& key) const { return index_.find(key.hash, key.bytes); }
     // The index slot that refers to a live item (I1).
-    Index::Place place_of(Ref ref) const;
+    Index::Place place_of(Ref ref) const { return place_of(ref, hash_of(ref)); }
     uint64_t indexed() const { return index_.items(); }
     bool chain_full(uint64_t hash) const { return index_.chain_full(hash); }
     bool hidden(Ref ref) const { return hidden_->hides(ref); }
     // A stub whose value its tier has dropped.
-    bool lost(Ref ref) const;
+    bool lost(Ref ref) const { return tiers_.any() && is_lost_stub(ref); }
     // Hidden, expired or lost.
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
@@ -87,8 +89,15 @@ class Items : private PartsOfItems {
     void true_exptime(Index::Place at, NodeSeconds now);
     // Marks a hidden item whose key moved away (HiddenItems, F3). False: it has no value here, or tokens.
     bool keep_moved(Ref ref, NodeSeconds now);
-    // Unpublishes and frees an item.
-    void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now);
+    // Unpublishes and frees an item. why: not evicted.
+    void kill(Ref ref, uint64_t* place, Gone why, NodeSeconds now) {
+        CHECK(why != Gone::evicted);
+        end_life(ref, place, why, /* key_hash= */ 0, now);
+    }
+    // The same for an eviction. key_hash: of the item.
+    void evict(const Index::Place& at, uint64_t key_hash, NodeSeconds now) {
+        end_life(at.ref, at.slot, Gone::evicted, key_hash, now);
+    }
     // Removes an item for its memory. An expired or flushed one is reclaimed: it leaves no ghost and no watcher event.
     void evict_or_reclaim(Ref ref, NodeSeconds now);
     // Frees the dead slots whose leases have ended; returns their number.
@@ -124,6 +133,10 @@ class Items : private PartsOfItems {
     void write_over(Ref ref, const NewItem& item, NodeSeconds now);
     void replace(Ref ref, uint64_t generation, bool revived, layout::Slot word, Index::Place old, NodeSeconds now);
     void evict_of_chain(uint64_t hash, NodeSeconds now);
+    void end_life(Ref ref, uint64_t* place, Gone why, uint64_t key_hash, NodeSeconds now);
+    bool is_lost_stub(Ref ref) const;
+    uint64_t hash_of(Ref ref) const { return hash_key(key_of(*arena_, ref), hash_seed_); }
+    Index::Place place_of(Ref ref, uint64_t key_hash) const;
     void count_gone(Ref ref, Gone why, NodeSeconds now);
     void part(Ref ref);
     void forget_value(Ref ref);

@@ -30,7 +30,7 @@ void Partition::attach(fabric::Region& region, Arena& arena, const Config& confi
     leases_.attach(arena, config, number, partition_count, private_seed);
     draining_.attach(arena, config, partition_count, slots_, leases_);
     hidden_.attach(arena, region.partition(which), former_of(config.file) != nullptr ? 0 : generation);  // below: its items
-    order_.attach(arena, config.policy, region.view().hash_seed, private_seed);
+    order_.attach(arena, config.policy, private_seed);
     items_.attach(region, config, number, partition_count, {&arena, &slots_, &order_, &hidden_, &leases_, &draining_, tiers_});
     items_.writer().attach(arena, region.header().arena_offset, secret,
                            config.offered || config.lease.enabled || config.file != nullptr, generation);

@@ -97,7 +97,7 @@ uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
     uint8_t coldest = 0;
     age = 0;
     for (uint8_t i = 1; i <= layout::large_class; i++) {
-        if (i == except || order_->next_to_go(i) == nil) continue;
+        if (i == except || slots_->pages(i) == 0 || order_->next_to_go(i) == nil) continue;
         order_->see_reads(order_->next_to_go(i), now);
         Ref tail = order_->next_to_go(i);
         const bool has_stubs = is_stub(*arena_, tail) || items_->stub_bytes(i) > slots_->pages(i) * layout::page_bytes / 8;
