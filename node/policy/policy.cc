@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
 #include "base/counters.h"
@@ -100,53 +101,34 @@ uint32_t Ghosts::take(uint64_t hash) noexcept {
 
 // ---- recently evicted ------------------------------------------------------------------------------------
 
-// True: there is a table.
-bool RecentlyEvicted::resize(size_t limit) noexcept {
-    const size_t wanted = (limit + (limit_ == 0 ? 0 : limit / 8) + ways - 1) / ways;
-    try {
-        memory_ = std::make_unique<Mapping>(Mapping::Kind::private_memory, wanted * sizeof(Bucket), /* huge_pages= */ false);
-        buckets_ = {reinterpret_cast<Bucket*>(memory_->data()), wanted};
-    } catch (const std::exception&) {  // std::bad_alloc, std::system_error
+// For a limit that the table does not serve. True: there is another table, or still the old one.
+bool RecentlyEvicted::fit(size_t limit) noexcept {
+    CHECK(limit > 0);
+    if (pause_ != 0) {
+        pause_--;
         return !buckets_.empty();
     }
+    const size_t wanted = (limit + ways - 1) / ways;
+    try {
+        memory_ = std::make_unique<Mapping>(Mapping::Kind::private_memory, wanted * sizeof(Bucket), /* huge_pages= */ false);
+    } catch (const std::exception&) {  // std::bad_alloc, std::system_error
+        pause_ = pause;
+        return !buckets_.empty();
+    }
+    buckets_ = {reinterpret_cast<Bucket*>(memory_->data()), wanted};
+    limit_min_ = (limit + 3) / 4;
+    limit_span_ = limit + limit / 8 - limit_min_;
     counts_[0] = counts_[1] = 0;
     return true;
 }
 
-void RecentlyEvicted::add(uint64_t hash, From from, size_t limit) noexcept {
-    CHECK(from != From::unknown);
-    CHECK(limit > 0);
-    if (limit > buckets_.size() * ways)
-        if (!resize(limit)) return;
-    limit_ = limit;
-    last_ = (last_ + 1) & number_mask;
-    if (last_ == 0) last_ = 1;
-    Entry* place = nullptr;
-    for (Entry& entry : buckets_[bucket_of(hash, seed_, buckets_.size())].entries) {
-        if (entry.number == 0) {
-            place = &entry;
-            break;
-        }
-        if (place == nullptr || age(entry) > age(*place)) place = &entry;
-    }
-    if (place->number != 0) counts_[place->from]--;
-    counts_[size_t(from)]++;
-    place->tag = uint32_t(hash);
-    place->number = last_ & number_mask;
-    place->from = uint32_t(from) & 1;
-}
-
-RecentlyEvicted::From RecentlyEvicted::take(uint64_t hash) noexcept {
-    if (buckets_.empty()) return From::unknown;
-    for (Entry& entry : buckets_[bucket_of(hash, seed_, buckets_.size())].entries) {
-        if (entry.tag != uint32_t(hash) || entry.number == 0) continue;
-        const bool recent = age(entry) < limit_;
-        const From from = From(entry.from);
-        counts_[entry.from]--;
-        entry.number = 0;
-        return recent ? from : From::unknown;
-    }
-    return From::unknown;
+// Older entries move up.
+RecentlyEvicted::From RecentlyEvicted::take(Bucket& bucket, uint32_t at) noexcept {
+    const uint32_t from = entry(bucket, at) & 1, newer_bits = at * entry_bits;
+    const uint64_t newer = bucket & ((UINT64_C(1) << newer_bits) - 1), older = uint64_t(bucket) >> newer_bits >> entry_bits;
+    bucket = Bucket(older << newer_bits | newer);
+    counts_[from]--;
+    return From(from);
 }
 
 // ---- policy lists ----------------------------------------------------------------------------------------
@@ -344,58 +326,73 @@ void Mq::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
 
 // ---- policy s3fifo ---------------------------------------------------------------------------------------
 
-S3Fifo::List S3Fifo::Class::next() const {
-    const List first = lists[in_small].count != 0 ? in_small : in_newest;
-    const uint64_t main = lists[in_main].count, all = items(), small = all - main;
-    if (small == 0) return in_main;
-    return main == 0 || double(small) >= share * double(all) ? first : in_main;
+bool S3Fifo::Class::main_is_next() const {
+    if (small.count == 0 || main.count == 0) return small.count == 0;
+    return small.count * parts < share_parts * items();
 }
 
 // One remembered item returned: the queue that it left was too short.
 void S3Fifo::Class::adapt(RecentlyEvicted::From returned) {
     using From = RecentlyEvicted::From;
-    const double small = double(evicted.count(From::small)) + 1, main = double(evicted.count(From::main)) + 1;
+    const double from_small = double(evicted.count(From::small)) + 1, from_main = double(evicted.count(From::main)) + 1;
     const double one = step / double(std::max<uint64_t>(1, items()));
-    share += returned == From::small ? one * std::max(1.0, main / small) : -one * std::max(1.0, small / main);
+    share += returned == From::small ? one * std::max(1.0, from_main / from_small) : -one * std::max(1.0, from_small / from_main);
     share = std::clamp(share, share_min, share_max);
+    share_parts = uint64_t(share * parts);
 }
 
-void S3Fifo::put(const Moment& at, Class& of, Ref ref, List list, uint32_t frequency) {
-    at.items[ref].queue = uint8_t(frequency << 2 | list) & 15;
-    of.lists[list].push_head(at.items, ref);
+// The oldest of the newest items lose their mark while they are too many: at most two, so that they also shrink with the class.
+void S3Fifo::put_newest(const Moment& at, Class& of, Ref ref, uint32_t has) {
+    mark(at.items[ref], in_newest, has);
+    of.small.push_head(at.items, ref);
+    if (of.newest++ == 0) of.last_newest = ref;
+    const uint64_t room = of.items() + newest_share;
+    for (int moves = 0; moves < 2 && of.newest * newest_share > room; moves++) {
+        Descriptor& oldest = at.items[of.last_newest];
+        const uint32_t before = frequency(oldest);
+        mark(oldest, in_small, before - (before != 0 ? 1 : 0));
+        of.last_newest = oldest.prev;
+        of.newest--;
+    }
+}
+
+void S3Fifo::put_main(const Moment& at, Class& of, Ref ref, uint32_t has) {
+    mark(at.items[ref], in_main, has);
+    of.main.push_head(at.items, ref);
 }
 
 void S3Fifo::take(const Moment& at, Class& of, Ref ref) {
-    of.lists[list_of(at.items[ref])].unlink(at.items, ref);
+    const Descriptor& item = at.items[ref];
+    const List list = list_of(item);
+    if (list == in_newest) {
+        if (of.last_newest == ref) of.last_newest = item.prev;
+        of.newest--;
+    }
+    (list == in_main ? of.main : of.small).unlink(at.items, ref);
 }
 
 void S3Fifo::inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash) {
     Class& of = classes_[size_class];
     const RecentlyEvicted::From from = of.evicted.take(hash);
-    if (from != RecentlyEvicted::From::unknown) {
-        of.adapt(from);
-        return put(at, of, ref, in_main, 0);
-    }
-    put(at, of, ref, in_newest, 0);
-    constexpr int moves_max = 2;  // one more than came: the list shrinks with the class
-    for (int moves = 0; moves < moves_max && of.lists[in_newest].count * newest_share > of.items() + newest_share; moves++) {
-        const Ref oldest = of.lists[in_newest].tail;
-        const uint32_t has = frequency(at.items[oldest]);
-        take(at, of, oldest);
-        put(at, of, oldest, in_small, has == 0 ? 0 : has - 1);
-    }
+    if (from == RecentlyEvicted::From::unknown) return put_newest(at, of, ref, 0);
+    of.adapt(from);
+    put_main(at, of, ref, 0);
 }
 
 void S3Fifo::replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched) {
+    Class& of = classes_[size_class];
     const Descriptor& item = at.items[ref];
-    put(at, classes_[size_class], ref, list_of(item), frequency(item));
-    if (touched) accessed(at, size_class, ref, 1);
+    const uint32_t has = frequency(item);
+    switch (list_of(item)) {
+        case in_newest: return put_newest(at, of, ref, touched && has != 0 ? has - 1 : has);
+        case in_small: return put_newest(at, of, ref, std::min(has + 1, frequency_max));  // it loses that one again
+        case in_main: return put_main(at, of, ref, touched ? std::min(has + 1, frequency_max) : has);
+    }
 }
 
 void S3Fifo::accessed(const Moment& at, uint8_t, Ref ref, uint32_t times) {
     Descriptor& item = at.items[ref];
-    const uint32_t raised = frequency(item) + std::min(times, frequency_max);
-    item.queue = uint8_t(std::min(raised, frequency_max) << 2 | list_of(item)) & 15;
+    mark(item, list_of(item), std::min(frequency(item) + std::min(times, frequency_max), frequency_max));
 }
 
 void S3Fifo::removed(const Moment& at, uint8_t size_class, Ref ref) { take(at, classes_[size_class], ref); }
@@ -411,34 +408,41 @@ void S3Fifo::evicted(const Moment& at, uint8_t size_class, Ref ref, uint64_t has
 Ref S3Fifo::victim(const Moment& at, uint8_t size_class, const Candidates& candidates) {
     Class& of = classes_[size_class];
     for (uint32_t chance = 0; chance < chances_max; chance++) {
-        const List list = of.next();
-        const Ref ref = of.lists[list].tail;
+        const Ref ref = of.next().tail;
         if (ref == nil) return nil;
         (void)candidates.was_read(ref);  // raises its frequency if it was read
-        const uint32_t has = frequency(at.items[ref]);
+        const Descriptor& item = at.items[ref];
+        const List list = list_of(item);
+        const uint32_t has = frequency(item);
         const bool stays = has > (list == in_newest ? 1 : 0);
         if (!stays && candidates.may_go(ref)) return ref;
         take(at, of, ref);
-        put(at, of, ref, in_main, list == in_main && has != 0 ? has - 1 : 0);
+        put_main(at, of, ref, list == in_main && has != 0 ? has - 1 : 0);
         of.kept++;
     }
-    for (const List list : {of.next(), in_small, in_main, in_newest})
-        if (const Ref ref = of.lists[list].last_that_may(at.items, candidates); ref != nil) return ref;
+    for (const ItemList* list : {&of.next(), &std::as_const(of.small), &std::as_const(of.main)})
+        if (const Ref ref = list->last_that_may(at.items, candidates); ref != nil) return ref;
     return nil;
 }
 
-Ref S3Fifo::next_to_go(uint8_t size_class) const {
-    const Class& of = classes_[size_class];
-    return of.lists[of.next()].tail;
-}
+Ref S3Fifo::next_to_go(uint8_t size_class) const { return classes_[size_class].next().tail; }
 
 bool S3Fifo::walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop) {
     const Class& of = classes_[size_class];
-    const List first = of.next(), second = first == in_main ? in_small : in_main;
-    const List third = first == in_newest ? in_small : in_newest;
-    const uint32_t half = std::max<uint32_t>(1, depth / 2);
-    return of.lists[first].walk(at.items, half, stop) || of.lists[second].walk(at.items, half, stop) ||
-           of.lists[third].walk(at.items, std::max<uint32_t>(1, depth / 8), stop);
+    const bool main_first = of.main_is_next();
+    const ItemList &first = main_first ? of.main : of.small, &second = main_first ? of.small : of.main;
+    return first.walk(at.items, std::max<uint32_t>(1, depth / 2), stop) ||
+           second.walk(at.items, std::max<uint32_t>(1, depth / 4), stop);
+}
+
+uint64_t S3Fifo::length(uint8_t size_class, uint32_t queue) const {
+    const Class& of = classes_[size_class];
+    switch (queue) {
+        case in_newest: return of.newest;
+        case in_small: return of.small.count - of.newest;
+        case in_main: return of.main.count;
+        default: return 0;
+    }
 }
 
 }  // namespace farcached::node

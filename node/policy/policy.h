@@ -25,12 +25,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/mapping.h"
 #include "base/policy_kind.h"
@@ -78,53 +80,64 @@ class Ghosts {
 
 // RecentlyEvicted: hashes of recently evicted items, each with the queue that it left. No I/O, no clock; owned by a policy.
 //
-// E1  It knows an item until `limit` more are evicted, or until a bucket of eight has had eight later ones.
-// E2  As G2 and G4. All of a bucket is in one cache line, so add() and take() cost one access to memory each.
-// E3  Eight bytes per item. The first add() maps the table. If the limit outgrows it, an empty one replaces it, with room for an
-//     eighth more. No call copies or clears a table: the kernel makes zero pages as they are used. Without memory it keeps the old
-//     one; no call throws.
+// E1  It knows an item until a bucket of three has had three later ones. On average, `limit` later evictions do that.
+// E2  An item is identified by its bucket and nine bits, both from the key's hash. A new item in 170 passes for one of these. That
+//     only gives it a wrong position in a list, and so does a peer that aims keys at one bucket. Each call takes a few operations
+//     on one word.
+// E3  4 bytes for three items of the limit. If the limit outgrows the table by an eighth, or falls below a quarter of it, an empty
+//     one of that size replaces it. No call copies or clears a table: the kernel makes zero pages as they are used.
+// E4  Without memory for another table it keeps the old one, and tries again after `pause` evictions; no call throws.
 class RecentlyEvicted {
   public:
     enum class From : uint8_t { small, main, unknown };
 
-    explicit RecentlyEvicted(uint64_t seed = 0) : seed_(seed) {}
-
     // from: not unknown. limit: at least 1, and may change.
-    void add(uint64_t hash, From from, size_t limit) noexcept;
+    void add(uint64_t hash, From from, size_t limit) noexcept {
+        CHECK(from != From::unknown);
+        CHECK(limit > 0);
+        if (limit - limit_min_ > limit_span_ && !fit(limit)) return;
+        const Place place = place_of(hash, buckets_.size());
+        Bucket& bucket = buckets_[place.bucket];
+        if (const uint32_t oldest = entry(bucket, ways - 1); oldest != 0) counts_[oldest & 1]--;
+        counts_[size_t(from)]++;
+        bucket = Bucket(bucket << entry_bits | place.tag << 1 | unsigned(from)) & bucket_mask;
+    }
     // Forgets the item.
-    From take(uint64_t hash) noexcept;
-    // Items of that queue in the table. Some are older than the limit.
+    From take(uint64_t hash) noexcept {
+        if (buckets_.empty()) return From::unknown;
+        const Place place = place_of(hash, buckets_.size());
+        Bucket& bucket = buckets_[place.bucket];
+        for (uint32_t at = 0; at < ways; at++)
+            if (entry(bucket, at) >> 1 == place.tag) return take(bucket, at);
+        return From::unknown;
+    }
+    // Items of that queue in the table.
     uint64_t count(From from) const { return counts_[size_t(from)]; }
 
-    static constexpr size_t ways = 8;
-    static size_t bucket_of(uint64_t hash, uint64_t seed, size_t buckets) {
-        const auto product = (unsigned __int128)(uint32_t(hash) ^ seed) * UINT64_C(0x9e3779b97f4a7c15);
-        const uint64_t mixed = (uint64_t(product) ^ uint64_t(product >> 64)) * (seed | 1);
-        return size_t((unsigned __int128)(mixed) * buckets >> 64);
+    using Bucket = uint32_t;  // entries of tag << 1 | from, the newest in the lowest bits; 0: none
+    static constexpr uint32_t ways = 3, entry_bits = 10;
+    static constexpr uint32_t pause = 4096;
+    struct Place {
+        size_t bucket;
+        uint32_t tag;  // not 0
+    };
+    static Place place_of(uint64_t hash, size_t buckets) {
+        const uint32_t tag = uint32_t(hash >> 32) & (entry_mask >> 1);
+        return {size_t(uint64_t(uint32_t(hash)) * buckets >> 32), tag == 0 ? 1 : tag};
     }
 
   private:
-    // number: of the eviction, from 1; it wraps. 0: no item.
-    struct Entry {
-        uint32_t tag = 0;
-        uint32_t number : 31 = 0;
-        uint32_t from : 1 = 0;
-    };
-    struct alignas(64) Bucket {
-        Entry entries[ways];
-    };
-    static_assert(sizeof(Bucket) == 64);
+    static constexpr Bucket entry_mask = (1u << entry_bits) - 1, bucket_mask = Bucket((UINT64_C(1) << ways * entry_bits) - 1);
 
-    uint32_t age(const Entry& entry) const { return (last_ - entry.number) & number_mask; }
-    bool resize(size_t limit) noexcept;
+    static uint32_t entry(Bucket bucket, uint32_t at) { return bucket >> at * entry_bits & entry_mask; }
+    From take(Bucket& bucket, uint32_t at) noexcept;
+    bool fit(size_t limit) noexcept;
 
-    static constexpr uint32_t number_mask = (UINT32_C(1) << 31) - 1;
     std::unique_ptr<Mapping> memory_;
-    std::span<Bucket> buckets_;  // in it
-    size_t limit_ = 0;
-    uint32_t last_ = 0;  // number of the last eviction
+    std::span<Bucket> buckets_;              // in it
+    size_t limit_min_ = 0, limit_span_ = 0;  // the table serves limits from limit_min_ to limit_min_ + limit_span_
+    uint32_t pause_ = 0;                     // evictions until the next attempt to map a table
     uint64_t counts_[2] = {};
-    uint64_t seed_;
 };
 
 // Policies that keep the items of a class in one list. The opening comment describes the functions, the owner and the threads.
@@ -338,24 +351,23 @@ class Mq : public QueuePolicy<MqClass> {
 //     the main queue returns, it shrinks. The change is `step` items times the ratio of remembered items, as in ARC. The paper
 //     remembers no items of the main queue. With popular keys that change every 100,000 requests: without 0.679, with 0.696,
 //     LRU 0.698.
-//   * The newest items, a fiftieth of all, have a list of their own in front of the small queue. An item that leaves it loses one
-//     of its frequency, because the first access often follows the set at once. That is the reason for the paper's second access.
-//     If 30 % of the requests are for keys that are read twice: without 0.655, with 0.680, LRU 0.665.
+//   * The newest items, a hundredth of all, are marked at the head of the small queue. An item that loses the mark loses one of its
+//     frequency, because the first access often follows the set at once. That is the reason for the paper's second access. If 30 %
+//     of the requests are for keys that are read twice: without 0.655, with 0.680, LRU 0.665 (with a fiftieth).
 //
 // F1  An item whose lease runs is in use. From the tail of the small queue it moves to the main queue; from there to the head.
-// F2  Descriptor::queue is frequency << 2 | list.
+// F2  Descriptor::queue is frequency << 2 | list. The newest items and the others of the small queue count as two lists, but are
+//     linked as one. Newest items lose their mark in the order of their arrival.
+// F3  A value that replaces one of the small queue is among the newest items again. Neither this set nor an access at once after
+//     the older set counts, such as that of an `mg` with N.
 class S3Fifo {
   public:
     static constexpr bool remembers = true;
-    static constexpr uint64_t newest_share = 50;  // 1 / newest_share of the items are in the list of the newest
+    static constexpr uint64_t newest_share = 100;  // 1 / newest_share of the items are the newest
     static constexpr double share_at_first = 0.5, share_min = 0.01, share_max = 0.99;  // of the small queue, with the newest
     static constexpr double step = 4;  // ARC: 1. A short run adapts sooner, a long one the same
     static constexpr uint32_t frequency_max = 3;
     static constexpr size_t remembered_min = 64;
-
-    explicit S3Fifo(uint64_t private_seed) {
-        for (Class& each : classes_) each.evicted = RecentlyEvicted(private_seed);
-    }
 
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
     void replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched);
@@ -366,26 +378,30 @@ class S3Fifo {
     Ref next_to_go(uint8_t size_class) const;
     bool walk(const Moment& at, uint8_t size_class, uint32_t depth, FunctionRef<bool(Ref)> stop);
     uint64_t kept(uint8_t size_class) const { return classes_[size_class].kept; }
-    uint64_t length(uint8_t size_class, uint32_t queue) const {
-        return queue < lists ? classes_[size_class].lists[queue].count : 0;
-    }
+    uint64_t length(uint8_t size_class, uint32_t queue) const;
 
   private:
     enum List : uint8_t { in_newest, in_small, in_main };
-    static constexpr uint32_t lists = 3;
+    static constexpr uint32_t parts = 1 << 16;
     struct Class {
-        ItemList lists[S3Fifo::lists];
+        ItemList small, main;    // the newest items are at the head of `small`
+        Ref last_newest = nil;   // the one nearest to the tail
+        uint64_t newest = 0;
         uint64_t kept = 0;
         double share = share_at_first;  // of the items that the small queue may have
+        uint64_t share_parts = uint64_t(share_at_first * parts);  // the same in parts, for a cheaper comparison
         RecentlyEvicted evicted;
 
-        uint64_t items() const { return lists[in_newest].count + lists[in_small].count + lists[in_main].count; }
-        List next() const;  // the list whose tail is checked
+        uint64_t items() const { return small.count + main.count; }
+        bool main_is_next() const;  // the queue whose tail is checked
+        const ItemList& next() const { return main_is_next() ? main : small; }
         void adapt(RecentlyEvicted::From returned);
     };
     static uint32_t frequency(const Descriptor& item) { return item.queue >> 2; }
     static List list_of(const Descriptor& item) { return List(item.queue & 3); }
-    static void put(const Moment& at, Class& of, Ref ref, List list, uint32_t frequency);
+    static void mark(Descriptor& item, List list, uint32_t frequency) { item.queue = uint8_t(frequency << 2 | list) & 15; }
+    static void put_newest(const Moment& at, Class& of, Ref ref, uint32_t frequency);
+    static void put_main(const Moment& at, Class& of, Ref ref, uint32_t frequency);
     static void take(const Moment& at, Class& of, Ref ref);
 
     std::vector<Class> classes_ = std::vector<Class>(class_numbers);
@@ -404,7 +420,7 @@ inline void choose_policy(Policy& policy, PolicyKind kind, uint64_t private_seed
         case PolicyKind::pdla: policy.emplace<Pdla>(private_seed); return;
         case PolicyKind::pdla_paper: policy.emplace<PdlaPaper>(); return;
         case PolicyKind::mq: policy.emplace<Mq>(private_seed); return;
-        case PolicyKind::s3fifo: policy.emplace<S3Fifo>(private_seed); return;
+        case PolicyKind::s3fifo: policy.emplace<S3Fifo>(); return;
     }
 }
 

@@ -310,47 +310,81 @@ class Mq : public Model {
     Remembered out_;
 };
 
+// RecentlyEvicted as a list for each bucket, oldest first. An item is its bucket and tag.
+class Evicted {
+  public:
+    // 0: small, 1: main. -1: unknown. Forgets it.
+    int take(uint64_t hash) {
+        if (buckets_.empty()) return -1;
+        std::vector<Past>& bucket = bucket_of(hash);
+        for (size_t i = bucket.size(); i-- > 0;) {
+            if (bucket[i].tag != tag_of(hash)) continue;
+            const int queue = bucket[i].queue;
+            bucket.erase(bucket.begin() + long(i));
+            counts_[queue]--;
+            return queue;
+        }
+        return -1;
+    }
+    void add(uint64_t hash, int queue, size_t limit) {
+        if (limit > for_ + for_ / 8 || 4 * limit < for_) {
+            buckets_.assign((limit + 2) / 3, {});
+            counts_[0] = counts_[1] = 0;
+            for_ = limit;
+        }
+        std::vector<Past>& bucket = bucket_of(hash);
+        if (bucket.size() == 3) {
+            counts_[bucket.front().queue]--;
+            bucket.erase(bucket.begin());
+        }
+        bucket.push_back({tag_of(hash), queue});
+        counts_[queue]++;
+    }
+    uint64_t count(int queue) const { return counts_[queue]; }
+
+  private:
+    struct Past {
+        uint32_t tag;
+        int queue;
+    };
+    uint32_t tag_of(uint64_t hash) const { return farcached::node::RecentlyEvicted::place_of(hash, buckets_.size()).tag; }
+    std::vector<Past>& bucket_of(uint64_t hash) {
+        return buckets_[farcached::node::RecentlyEvicted::place_of(hash, buckets_.size()).bucket];
+    }
+
+    std::vector<std::vector<Past>> buckets_;
+    size_t for_ = 0;  // the limit when the table was made
+    uint64_t counts_[2] = {};
+};
+
 class S3Fifo : public Model {
   public:
     using Model::Model;
     void inserted(Id id) override {
         hits_[id] = 0;
-        if (const Past past = recall(id); past.queue >= 0) {
-            if (past.recent) return returned(past.queue, id);
-            counts_[past.queue]--;
-        }
-        queues_[0].push_back(id);
-        for (int moves = 0; moves < 2 && queues_[0].size() * 50 > items() + 50; moves++) {
-            const Id oldest = queues_[0].front();
-            hits_[oldest] = std::max(0, hits_[oldest] - 1);
-            renew(oldest, 1);
-        }
+        const int queue = evicted_.take(hash_of(id));
+        if (queue >= 0) return returned(queue, id);
+        put_newest(id);
     }
+    // The older generation is there until the newer one is.
     void replaced(Id id, bool touched) override {
-        renew(id, queue_of(id));
-        if (touched) accessed(id, 1);
+        const size_t queue = queue_of(id);
+        const Id older = -2 - id;
+        for (Ids& one : queues_) std::replace(one.begin(), one.end(), id, older);
+        hits_[older] = hits_[id];
+        if (queue == 0 && touched) hits_[id] = std::max(0, hits_[id] - 1);
+        if (queue == 1 || (queue == 2 && touched)) accessed(id, 1);
+        queue == 2 ? queues_[2].push_back(id) : put_newest(id);
+        removed(older);
     }
     void accessed(Id id, uint32_t times) override { hits_[id] = int(std::min<int64_t>(3, hits_[id] + int64_t(times))); }
     void evicted(Id id) override {
-        const size_t limit = std::max<size_t>(64, items());
-        if (limit > buckets_.size() * 8) {
-            buckets_.assign((limit + (limit_ == 0 ? 0 : limit / 8) + 7) / 8, {});
-            counts_[0] = counts_[1] = 0;
-        }
-        limit_ = limit;
-        std::vector<Past>& bucket = bucket_of(id);
-        if (bucket.size() == 8) {
-            counts_[bucket.front().queue]--;
-            bucket.erase(bucket.begin());
-        }
-        const int queue = queue_of(id) == 2 ? 1 : 0;
-        bucket.push_back({id, queue, ++evictions_});
-        counts_[queue]++;
+        evicted_.add(hash_of(id), queue_of(id) == 2 ? 1 : 0, std::max<size_t>(64, items()));
         removed(id);
     }
     std::optional<Id> victim() override {
         for (int i = 0; i < chances; i++) {
-            const size_t from = next();
+            const size_t from = main_is_next() ? 2 : queues_[1].empty() ? 0 : 1;
             if (queues_[from].empty()) return std::nullopt;
             const Id id = queues_[from].front();
             was_read(id);
@@ -358,53 +392,36 @@ class S3Fifo : public Model {
             hits_[id] = from == 2 ? std::max(0, hits_[id] - 1) : 0;
             renew(id, 2);
         }
-        for (const size_t from : {next(), size_t(1), size_t(2), size_t(0)})
-            if (auto id = first_that_may(queues_[from], chances)) return id;
+        Ids small = queues_[1];
+        small.insert(small.end(), queues_[0].begin(), queues_[0].end());
+        for (const bool main : {main_is_next(), false, true})
+            if (auto id = first_that_may(main ? queues_[2] : small, chances)) return id;
         return std::nullopt;
     }
 
   private:
-    struct Past {
-        Id id = -1;
-        int queue = -1;  // 0: small, 1: main
-        uint64_t number = 0;
-        bool recent = false;
-    };
-    std::vector<Past>& bucket_of(Id id) {
-        return buckets_[farcached::node::RecentlyEvicted::bucket_of(hash_of(id), /* seed= */ 1, buckets_.size())];
-    }
-    // Forgets it; the caller counts that.
-    Past recall(Id id) {
-        if (buckets_.empty()) return {};
-        std::vector<Past>& bucket = bucket_of(id);
-        for (size_t i = 0; i < bucket.size(); i++) {
-            if (bucket[i].id != id) continue;
-            Past past = bucket[i];
-            bucket.erase(bucket.begin() + long(i));
-            past.recent = evictions_ - past.number < limit_;
-            return past;
+    void put_newest(Id id) {
+        queues_[0].push_back(id);
+        for (int moves = 0; moves < 2 && queues_[0].size() * 100 > items() + 100; moves++) {
+            const Id oldest = queues_[0].front();
+            hits_[oldest] = std::max(0, hits_[oldest] - 1);
+            renew(oldest, 1);
         }
-        return {};
     }
     void returned(int queue, Id id) {
-        counts_[queue]--;
-        const double mine = double(counts_[queue] + 1), other = double(counts_[1 - queue] + 1);
+        const double mine = double(evicted_.count(queue) + 1), other = double(evicted_.count(1 - queue) + 1);
         const double change = 4 / double(std::max<size_t>(1, items())) * std::max(1.0, other / mine);
         share_ = std::min(0.99, std::max(0.01, share_ + (queue == 0 ? change : -change)));
         queues_[2].push_back(id);
     }
-    size_t next() const {
+    bool main_is_next() const {
         const size_t small = queues_[0].size() + queues_[1].size();
-        if (small == 0) return 2;
-        if (!queues_[2].empty() && double(small) < share_ * double(items())) return 2;
-        return queues_[1].empty() ? 0 : 1;
+        if (small == 0) return true;
+        return !queues_[2].empty() && small * 65536 < size_t(share_ * 65536) * items();
     }
 
     std::map<Id, int> hits_;
-    std::vector<std::vector<Past>> buckets_;  // oldest first
-    uint64_t counts_[2] = {};
-    uint64_t evictions_ = 0;
-    size_t limit_ = 0;
+    Evicted evicted_;
     double share_ = 0.5;
 };
 

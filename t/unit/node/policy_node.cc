@@ -2,7 +2,6 @@
 // Eviction policies in a node. Terms depend on popularity: gets, sets, reports and counters of reads. Items keep their
 // place when they are moved or rewritten. Random histories lose nothing between queues, index and leases; the same seed
 // gives the same history. The parts: LeaseTerms, Ghosts, RecentlyEvicted.
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "node/store/impl.h"
 #include "protocol/words.h"
 #include "t/lib/tap.h"
+#include "t/unit/node/policy_models.h"
 
 using namespace farcached;
 using namespace farcached::node;
@@ -111,47 +111,52 @@ void ghosts() {
 // Beside a plain list of each bucket.
 void recently_evicted() {
     using From = RecentlyEvicted::From;
-    struct Past {
-        uint64_t hash;
-        From from;
-        uint64_t number;
-    };
-    constexpr uint64_t seed = 7;
     std::mt19937_64 dice(4);
-    RecentlyEvicted evicted(seed);
-    std::vector<std::deque<Past>> plain;
-    uint64_t added = 0;
-    size_t limit = 0;
-    int differ = 0, known = 0, old = 0;
+    RecentlyEvicted evicted;
+    models::Evicted plain;
+    int differ = 0, known = 0, forgotten = 0;
     for (int i = 0; i < 90'000; i++) {
         const uint64_t hash = (1 + dice() % 2000) * UINT64_C(0x9e3779b97f4a7c15);
-        const auto bucket = [&]() -> std::deque<Past>& { return plain[RecentlyEvicted::bucket_of(hash, seed, plain.size())]; };
-        From from = From::unknown;
-        if (!plain.empty()) {
-            std::deque<Past>& mine = bucket();
-            const auto at = std::find_if(mine.begin(), mine.end(), [&](const Past& past) { return past.hash == hash; });
-            if (at != mine.end()) {
-                if (added - at->number < limit) from = at->from;
-                old += from == From::unknown;
-                mine.erase(at);
-            }
-        }
-        known += from != From::unknown;
-        if (evicted.take(hash) != from) differ++;
+        const int from = plain.take(hash);
+        if (evicted.take(hash) != (from < 0 ? From::unknown : From(from))) differ++;
+        from < 0 ? forgotten++ : known++;
         if (dice() % 3 == 0) continue;
-        limit = i < 30'000 ? 500 : i < 60'000 ? 1200 : 50 + dice() % 900;
-        if (limit > plain.size() * RecentlyEvicted::ways) plain.assign((limit + (i < 10 ? 0 : limit / 8) + 7) / 8, {});
-        if (bucket().size() == RecentlyEvicted::ways) bucket().pop_front();
-        bucket().push_back({hash, dice() % 4 == 0 ? From::main : From::small, ++added});
-        evicted.add(hash, bucket().back().from, limit);
-        uint64_t counts[2] = {};
-        if (i % 100 == 0)
-            for (const auto& each : plain)
-                for (const Past& past : each) counts[size_t(past.from)]++;
-        if (i % 100 == 0 && (evicted.count(From::small) != counts[0] || evicted.count(From::main) != counts[1])) differ++;
+        const size_t limit = i < 30'000 ? 500 : i < 60'000 ? 1200 : 50 + dice() % 900;
+        const int queue = dice() % 4 == 0 ? 1 : 0;
+        plain.add(hash, queue, limit);
+        evicted.add(hash, From(queue), limit);
+        if (evicted.count(From::small) != plain.count(0) || evicted.count(From::main) != plain.count(1)) differ++;
     }
     tap::is(differ, 0, "RecentlyEvicted knows what plain lists know");
-    tap::ok(known > 1000 && old > 1000, "of recent items, and of older ones that it no longer reports");
+    tap::ok(known > 1000 && forgotten > 1000, "known items, and forgotten ones");
+
+    RecentlyEvicted many;
+    constexpr uint64_t limit = 30'000;
+    const auto hash_of = [](uint64_t number) { return hash_bytes(&number, sizeof number, 1); };
+    for (uint64_t i = 0; i < 3 * limit; i++) many.add(hash_of(i), From::small, limit);
+    uint64_t newest = 0, oldest = 0;
+    for (uint64_t i = 0; i < limit / 10; i++) {
+        if (many.take(hash_of(3 * limit - 1 - i)) != From::unknown) newest++;
+        if (many.take(hash_of(i)) != From::unknown) oldest++;
+    }
+    tap::ok(newest > limit / 11 && oldest < limit / 100, "it knows the last ones, and not the first ones of three times its limit");
+}
+
+// A table for this limit cannot be mapped.
+void no_memory_for_evicted() {
+    using From = RecentlyEvicted::From;
+    constexpr size_t too_many = SIZE_MAX / 4, some = 1000;
+    constexpr uint64_t known = 1;
+    RecentlyEvicted evicted;
+    evicted.add(UINT64_C(1) << 31, From::small, too_many);
+    tap::ok(evicted.take(UINT64_C(1) << 31) == From::unknown, "without memory for a table nothing is remembered");
+    for (uint32_t i = 0; i <= RecentlyEvicted::pause; i++) evicted.add(UINT64_C(1) << 31, From::small, 64);
+    evicted.add(known, From::main, 64);
+    evicted.add(UINT64_C(1) << 31, From::small, too_many);
+    uint32_t evictions = 0;
+    for (; evicted.count(From::main) == 1 && evictions < 2 * RecentlyEvicted::pause; evictions++)
+        evicted.add(UINT64_C(1) << 31, From::small, some);
+    tap::is(evictions, RecentlyEvicted::pause + 1, "the old table stays, and the next attempt comes after a pause");
 }
 
 Config config_of(PolicyKind policy, uint64_t megabytes = 4) {
@@ -272,6 +277,28 @@ void changed_where_it_lies(PolicyKind kind) {
     tap::is(cache.node.stats(at_start).items, 2u, "and its lists hold what they say");
 }
 
+// A client asks with `mg N`, stores with `ms`, and reads each key once: none has earned the main queue.
+void vivified() {
+    Config config = config_of(PolicyKind::s3fifo);
+    config.lease.enabled = false;  // a leased item would go there
+    Cache cache(config);
+    const std::string value(700, 'v');
+    for (int i = 0; i < 20'000; i++) {
+        const std::string key = "key" + std::to_string(i);
+        protocol::GetOp op;
+        op.key = cache.node.key(key);
+        op.vivify = at_start + 30;
+        const auto sink = [](const protocol::ItemMeta&) -> char* { return nullptr; };
+        if (!cache.node.get(op, at_start, sink).vivified) fault("mg N found a new key");
+        cache.set(key, value);
+        cache.get(key);
+    }
+    const Stats stats = cache.node.stats(at_start);
+    tap::ok(stats.items > 4000 && stats.queues[0] <= stats.items / 100 + 2,
+            "s3fifo: a value that replaces one of another class is new");
+    tap::ok(stats.queues[2] < stats.items / 20, "and not used twice if it is read once");
+}
+
 // Compares all counters of the node's items with the items themselves.
 void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
@@ -341,8 +368,10 @@ int main() {
     lifetime();
     ghosts();
     recently_evicted();
+    no_memory_for_evicted();
     popularity();
     without_leases();
+    vivified();
     for (size_t i = 0; i < policy_names.size(); i++) changed_where_it_lies(PolicyKind(i));
     for (size_t i = 0; i < policy_names.size(); i++) {
         const std::string name(name_of(PolicyKind(i)));
