@@ -81,9 +81,13 @@ void Fencer::attend(Peers peers, Peers leaving, const NodeSet& set) {
         out_ |= seen_[i].state == FenceState::out;
         peers[i]->follow(seen_[i]);
         if (seen_[i].rejoined) shared_.nodes.log().rejoined(peers[i]->node(), shared_.nodes.fences().shown(*seen_[i].fence));
+    }
+    for (size_t i = 0; i < seen_.size(); i++) {  // all peers have their states
+        if (seen_[i].ends) peers[i]->own()->drop(proxy::LinkDown::replaced);
         if (seen_[i].kill.what != Kill::What::none) begin(*peers[i], std::move(seen_[i].kill), set.options, epoch_now(set.epoch));
     }
     follow_moving(peers);
+    unsettled_ = unsettled_ || shared_.links_changed;  // one was dropped
     if (attended.changed) wake_others();
 }
 

@@ -15,23 +15,23 @@ class FollowedFence {
   public:
     static constexpr uint64_t two_processes_ns = 100'000'000;  // until requests fail, and the log has it
 
-    // True: the state has changed, or the connection is to be ended.
+    // True: the state has changed.
     bool follow(const Fences::Seen& seen, uint64_t now_ns) {
         takes_guests_ = seen.takes_guests;
         moves_ = (seen.deletes && !seen.lost) || seen.state == FenceState::moving;
         loses_moved_ = seen.deletes && seen.lost;
         is_former_ = seen.former;
-        ends_ = seen.ends;
         is_elsewhere_ = seen.elsewhere;
         if (!seen.two) two_until_ns_ = 0;
         if (seen.two && two_until_ns_ == 0) two_until_ns_ = now_ns + two_processes_ns;
         is_two_ = seen.two && now_ns >= two_until_ns_;
-        return std::exchange(state_, seen.state) != seen.state || ends_;
+        return std::exchange(state_, seen.state) != seen.state;
     }
     // The own link has come up, to a process that this worker has not shown to the others yet. Requests of keys wait until the next
     // follow(): at the end of this tick (Fences, F9). True: the state has changed.
     bool hold() {
         is_elsewhere_ = true;
+        is_former_ = false;
         if (!is_used()) return false;
         state_ = FenceState::joining;
         return true;
@@ -51,8 +51,6 @@ class FollowedFence {
     bool loses_moved() const { return loses_moved_; }
     // The connection is to another process than home, or to one that is not shown yet (F9).
     bool is_elsewhere() const { return is_elsewhere_; }
-    // The connection is to be ended (Fences::Seen::ends).
-    bool ends() const { return ends_; }
     // True, once: workers have had connections to two processes for two_processes_ns, and this one to that which is not home.
     bool report_two_processes() {
         if (!is_two_) is_reported_ = false;
@@ -63,7 +61,7 @@ class FollowedFence {
     FenceState state_ = FenceState::in_use;
     bool takes_guests_ = true;
     bool moves_ = false, loses_moved_ = false;
-    bool is_former_ = false, ends_ = false, is_elsewhere_ = false;
+    bool is_former_ = false, is_elsewhere_ = false;
     uint64_t two_until_ns_ = 0;  // from then on is_two_; 0: there is one process
     bool is_two_ = false, is_reported_ = false;
 };

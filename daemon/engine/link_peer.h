@@ -60,6 +60,7 @@ class LinkPeer {
     void follow(const Fences::Seen& seen) {
         if (fence_.follow(seen, shared_.now()) && own() != nullptr) own()->follow(fence_.state());
         if (fence_.report_two_processes()) shared_.nodes.log().two_processes(*node_);
+        if (seen.back) shared_.nodes.log().is_back(*node_);
     }
     // The own link has come up (FollowedFence).
     void hold() {

@@ -302,15 +302,15 @@ void Links::serve(std::unique_ptr<Letter> letter) {
     OwnLink* link = lent_link(*letter);
     if (link == nullptr && take_newer()) link = lent_link(*letter);
     if (link == nullptr) link = leaving_.newest_link(letter->node);
-    if (link == nullptr || !link->takes_letters()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
+    if (link == nullptr) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     if (letter->request.options.deadline_ns <= now()) return courier.refuse(std::move(letter), proxy::AskFailure::timed_out);
+    if (!link->take_letter()) return courier.refuse(std::move(letter), proxy::AskFailure::node_down);
     OwnedRequest& request = letter->request;
     try {
         request.options.ticket = courier.keep(letter);
     } catch (const std::bad_alloc&) {
         return courier.refuse(std::move(letter), proxy::AskFailure::no_memory);
     }
-    link->count_borrowed();
     std::visit([&](auto& op) { link->ask(op, std::move(request.options), courier.sink()); }, request.op);
 }
 

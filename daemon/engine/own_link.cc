@@ -85,7 +85,6 @@ PostponedRequests::List OwnLink::withdraw() noexcept {
 
 void OwnLink::follow(FenceState next) {
     postponed_.follow(next);
-    if (peer_.fence().ends()) link_.drop(proxy::LinkDown::replaced, shared_.now());
     peer_.touch();
 }
 
@@ -100,7 +99,7 @@ bool OwnLink::with_memory(Do&& body) noexcept {
         body();
         return true;
     } catch (const std::bad_alloc&) {
-        link_.drop(proxy::LinkDown::no_memory, shared_.now());
+        drop(proxy::LinkDown::no_memory);
         return false;
     }
 }

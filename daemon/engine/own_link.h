@@ -54,9 +54,11 @@ class OwnLink final : private proxy::LinkEvents {
     bool is_quiet() const { return link_.quiet_ns(shared_.now()) > quiet_ns_; }
     // While up.
     const protocol::Welcome& welcome() const { return link_.welcome(); }
-    // Requests that borrowers chose it for.
-    bool takes_letters() const {
-        return reachable() && postponed_.fence() != FenceState::leaving && postponed_.fence() != FenceState::out;
+    // Requests that borrowers chose it for. They are counted.
+    bool take_letter() {
+        if (!reachable() || postponed_.fence() == FenceState::leaving || postponed_.fence() == FenceState::out) return false;
+        link_.count_borrowed();
+        return true;
     }
     bool has_answered() { return postponed_.empty() && link_.requests().under_way() == 0; }
     // When tick() is due, on boottime_ns(); UINT64_MAX: never.
@@ -70,6 +72,8 @@ class OwnLink final : private proxy::LinkEvents {
     PostponedRequests::List withdraw() noexcept;
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
+    // Ends the connection. Its requests fail, also those that wait.
+    void drop(proxy::LinkDown why) noexcept { link_.drop(why, shared_.now()); }
     // LinkShared::moving has changed. lost: the former home of some of the keys whose requests wait has no connection.
     void follow_moving(bool lost);
 
@@ -87,8 +91,6 @@ class OwnLink final : private proxy::LinkEvents {
     // Of the fence: not behind postponed requests. False: not accepted, and the sink is not called.
     template <class Op>
     bool ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept;
-    // Counts a request of another worker.
-    void count_borrowed() { link_.count_borrowed(); }
     // Sends what was submitted, and postponed requests while there is room.
     void flush();
     // looks: may the answer be `reads`? To find that out is slower.

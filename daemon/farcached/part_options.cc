@@ -199,6 +199,7 @@ node::Config node_config(const conf::MemorySettings& memory, uint32_t threads, n
     config.growth_factor = memory.growth_factor;
     config.chunk_bytes_min = memory.chunk_bytes_min;
     config.evict = memory.evict;
+    config.policy = PolicyKind::s3fifo;
     config.cas = memory.cas;
     config.huge_pages = memory.huge_pages;
     config.offered = false;

@@ -477,7 +477,8 @@ void Fences::note_process(uint32_t worker, Seen& seen) noexcept {
     }
     seen.elsewhere = met == Met::elsewhere;
     if (fence.is_used() && !(seen.elsewhere && fence.shown.state == FenceState::joining)) enter(fence, FenceState::joining);
-    if (met == Met::moved) delete_all(fence);
+    seen.back = met == Met::back;
+    if (met == Met::moved || met == Met::back) delete_all(fence);
 }
 
 }  // namespace farcached::daemon

@@ -47,7 +47,8 @@
 //     - Any other one becomes home once no connection to home is up, and first deletes all items. It may have had the keys once,
 //       and others had them since. While there are connections to both, the node is not in use.
 //     When home is another process, requests wait until every worker has attended. The later one of two connections to an address
-//     shows the process there. A worker with the other one ends it.
+//     shows the process there. A worker with the other one ends it, and its requests fail. So a former process that answers late,
+//     at the address of one that has restarted, costs the node its items.
 #pragma once
 
 #include <algorithm>
@@ -232,6 +233,7 @@ class Fences {
         bool elsewhere = false;              // the connection is to another process than home (F9)
         bool ends = false;                   // the connection is to be ended: its address leads to another process by now (F9)
         bool two = false;                    // there are connections to two processes (F9)
+        bool back = false;                   // a process that was home before is home again, by this call (F9)
         Kill kill = {};                      // to be done by this worker; killed() ends it
     };
     struct Attended {

@@ -36,8 +36,7 @@ void NodeHome::move_to(const Contact& own, const Workers& workers) {
 
 // May the process at home's address be home, restarted? One that was home before is not: others had its keys since.
 bool NodeHome::may_be_restarted(const Contact& own, const Workers& workers) const {
-    const bool was_home = std::ranges::find(former_, own.process) != former_.end();
-    if (own.at != home_.at || !alone_ || was_home) return false;
+    if (own.at != home_.at || !alone_ || was_home(own.process)) return false;
     return !any(workers, [&](const Contact& contact) { return contact.process == own.process && contact.at != own.at; });
 }
 
@@ -65,8 +64,9 @@ NodeHome::Met NodeHome::attend(uint32_t worker, uint64_t process, const Workers&
         return is_home(contact) && (contact.at != own.at || contact.number > own.number);
     });
     if (home_is_up) return Met::elsewhere;
+    const bool is_back = was_home(own.process);
     move_to(own, workers);
-    return Met::moved;
+    return is_back ? Met::back : Met::moved;
 }
 
 }  // namespace farcached::daemon

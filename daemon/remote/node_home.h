@@ -26,6 +26,7 @@ class NodeHome {
         home,       // it is to home
         in_place,   // a process that was never home is at home's address: it is home now
         moved,      // another process is home now; it is to delete its items
+        back,       // the same, and it was home before
         elsewhere,  // it is to another process while home has connections
         ended,      // a later connection to its address leads to home
     };
@@ -70,6 +71,7 @@ class NodeHome {
         return !is_home(contact) && contact.at == home_.at && contact.number < home_.number;
     }
     bool is_other(const Contact& contact) const { return contact.process != 0 && !is_home(contact) && !has_ended(contact); }
+    bool was_home(uint64_t process) const { return std::ranges::find(former_, process) != former_.end(); }
     bool may_be_restarted(const Contact& own, const Workers& workers) const;
     void follow(const Workers& workers);
     void move_to(const Contact& own, const Workers& workers);

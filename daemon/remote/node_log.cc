@@ -115,6 +115,16 @@ void NodeLog::two_processes(OneNode& node) const noexcept {
     });
 }
 
+void NodeLog::is_back(OneNode& node) const noexcept {
+    const SharedFound found = node.addresses.found();
+    tell_if_memory([&] {
+        node.lines.say(process::Level::warning,
+                       "node " + node.name + ": a farnode that was in use before answers again at " + found->text +
+                           "; all its items are deleted; let the host have one farnode's addresses",
+                       {{"node", node.name}});
+    });
+}
+
 void NodeLog::read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const noexcept {
     tell_event([&] { return read_failed_line(place_of(node), why, by_index, key); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeLog: what the log and watchers of proxyevents learn of the nodes.
+// NodeLog: lines about nodes, for the log and for watchers of proxyevents.
 //
 // Owner: Nodes. Any thread. Without memory a line is lost, with no other effect.
 #pragma once
@@ -43,6 +43,8 @@ class NodeLog {
     void fence_failed(OneNode& node) const noexcept;
     // A worker has a connection to another process than others, for some time now (Fences, F9).
     void two_processes(OneNode& node) const noexcept;
+    // A farnode that was in use before is in use again, without its items (F9).
+    void is_back(OneNode& node) const noexcept;
     // A one-sided read of a key failed; why: proxy::ReadEvents.
     void read_failed(const OneNode& node, std::string_view key, bool by_index, std::string_view why) const noexcept;
 

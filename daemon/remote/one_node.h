@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OneNode: a node behind this process, as all workers share it: what it is, whether it is up, and its fence.
+// OneNode: a node behind this process, as all workers share it: its name and addresses, its state, and its fence.
 //
 // Owner: Nodes; the sets and the workers that have it share it. Atomics and parts with locks of their own: any thread. The rest of
 // the public fields does not change.

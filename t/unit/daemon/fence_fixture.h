@@ -47,7 +47,7 @@ struct Worker {
     uint64_t incarnation = 0, renewal = 0;  // of the link to a
     uint64_t again_at_ns = 0;
     bool held = false;       // a connection came up since it attended
-    bool elsewhere = false, ends = false, two = false, former = false;
+    bool elsewhere = false, ends = false, two = false, back = false;
     bool counts = false;     // its link, as it is up
 
     std::string_view attend() {
@@ -63,7 +63,7 @@ struct Worker {
         elsewhere = seen[0].elsewhere;
         ends = seen[0].ends;
         two = seen[0].two;
-        former = seen[0].former;
+        back = seen[0].back;
         counts = seen[0].up;
         a = seen[0].state;
         b = seen[1].state;
