@@ -235,14 +235,19 @@ void two_farnodes() {
     tap::ok(!two.attend(), "which answers");
 }
 
-void prefers_the_address_in_use() {
-    Found found({here, nowhere});
-    Party one{found, 0}, two{found, 1};
+// One has a connection to process 7 at the first address. The other one's attempt leads to the second.
+void tries_the_second(Party& one, Party& two) {
     one.attempt();
     two.attempt();
     two.attempt();
     one.come_up(7);
     one.attend();
+}
+
+void prefers_the_address_in_use() {
+    Found found({here, nowhere});
+    Party one{found, 0}, two{found, 1};
+    tries_the_second(one, two);
     two.come_up(7);
     tap::ok(!two.attend() && !one.attend(), "one process at two addresses");
     const uint64_t renewal = found.renewal();
@@ -291,11 +296,7 @@ void tries_home_first() {
 void attempts_at_an_address_that_has_gone() {
     Found found({here, there});
     Party one{found, 0}, two{found, 1};
-    one.attempt();
-    two.attempt();
-    two.attempt();
-    one.come_up(7);
-    one.attend();
+    tries_the_second(one, two);
     two.end();
     two.attend();
     const uint64_t renewal = found.renewal();
