@@ -76,6 +76,7 @@ node_libnode_a_SOURCES = \
 	node/store/copy_closes.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
+	node/store/cas_uniques.h \
 	node/store/draining.cc \
 	node/store/draining.h \
 	node/store/eviction_order.cc \
@@ -88,6 +89,8 @@ node_libnode_a_SOURCES = \
 	node/store/impl.h \
 	node/store/index.cc \
 	node/store/index.h \
+	node/store/item_counts.cc \
+	node/store/item_counts.h \
 	node/store/items.cc \
 	node/store/items.h \
 	node/store/key_changes.h \

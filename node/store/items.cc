@@ -16,40 +16,20 @@ void Items::attach(fabric::Region& region, const Config& config, uint16_t number
     PartsOfItems::operator=(parts);
     index_.attach(region, *arena_, number);
     hash_seed_ = region.view().hash_seed;
-    number_ = number;
-    partition_count_ = partition_count;
-    cas_ = config.cas;
-    cas_by_clock_ = config.cas_by_clock;
-    cas_issued_ = config.cas_above / partition_count;
+    uniques_.attach(config, number, partition_count);
+    counts_.attach(*arena_);
 }
 
 void Items::keep(uint64_t* generation_ceiling, uint64_t* cas_ceiling) {
-    constexpr uint64_t step = UINT64_C(1) << 20;
     writer_.keep(generation_ceiling);
-    cas_ceiling_.keep_in(cas_ceiling, step, cas_issued_ * partition_count_ + number_);
-}
-
-uint64_t Items::next_cas() {
-    if (!cas_) return 0;
-    if (cas_by_clock_ && !broken::s20_forget_clock) cas_issued_ = std::max(cas_issued_, realtime_us() / partition_count_);
-    const uint64_t cas = ++cas_issued_ * partition_count_ + number_;
-    cas_ceiling_.cover(cas);
-    return cas;
-}
-
-void Items::cas_seen(uint64_t cas) {
-    // A client may have chosen it. No run of a node begins so much later than another one.
-    constexpr uint64_t ahead_max = UINT64_C(1) << 46;
-    if (!cas_ || cas > cas_issued_ * partition_count_ + ahead_max) return;
-    cas_issued_ = std::max(cas_issued_, cas / partition_count_);
-    cas_ceiling_.cover(cas_issued_ * partition_count_ + number_);
+    uniques_.keep(cas_ceiling);
 }
 
 protocol::ItemMeta Items::meta(Ref ref) const {
     const layout::ItemHeader& header = arena_->header(ref);
     const Descriptor& item = arena_->descriptor(ref);
     protocol::ItemMeta meta;
-    meta.cas = cas_ ? header.cas : 0;
+    meta.cas = uniques_.on() ? header.cas : 0;
     meta.value_len = is_stub(*arena_, ref) ? stub_of(*arena_, ref).value_len : header.value_len;
     meta.flags = header.flags;
     meta.item_bytes = uint32_t(layout::item_bytes(header.key_len, meta.value_len));
@@ -93,13 +73,6 @@ bool Items::is_lost_stub(Ref ref) const {
     return is_stub(*arena_, ref) && !tiers_.alive(stub_of(*arena_, ref).place);
 }
 
-// An item of that format is in the slot, or leaves it.
-void Items::count_kind(Ref ref, uint16_t format, bool gone) {
-    const uint64_t bytes = gone ? -arena_->capacity(ref) : arena_->capacity(ref);
-    if ((format & layout::format_stub) != 0) stub_bytes_[size_class_of(*arena_, ref)] += bytes;
-    if ((format & layout::format_spilled) != 0) foreign_bytes_ += bytes;
-}
-
 void Items::forget_value(Ref ref) {
     if (is_stub(*arena_, ref)) tiers_.forget(stub_of(*arena_, ref).place);
 }
@@ -112,18 +85,14 @@ void Items::end_life(Ref ref, uint64_t* place, Gone why, uint64_t key_hash, Node
     broken::step();
     if (place != nullptr) index_.erase(place);
     broken::step();
-    count_gone(ref, why, now);
-    count_kind(ref, arena_->header(ref).format, /* gone= */ true);
+    counts_.gone(ref, why, now);
+    if (why == Gone::evicted && observer_ != nullptr) observer_->evicted(key_of(*arena_, ref), meta(ref), now);
     if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
-    const uint64_t bytes = bytes_of(*arena_, ref);
     if (why == Gone::evicted)
         order_->evict(ref, key_hash, now);
     else
         order_->remove(ref, now);
-    tally(ref).requested -= bytes;
-    items_--;
-    bytes_ -= bytes;
     if (!leases_->runs(ref, now) || broken::s2_free_leased)
         part(ref);
     else
@@ -135,32 +104,8 @@ void Items::evict_or_reclaim(Ref ref, NodeSeconds now) {
     const Index::Place place = place_of(ref, hash);
     if (lost(ref)) return kill(ref, place.slot, Gone::met, now);  // its tier has counted it
     if (!dead(ref, now)) return evict(place, hash, now);
-    tally(ref).reclaimed++;
+    counts_.reclaimed(ref);
     kill(ref, place.slot, Gone::reclaimed, now);
-}
-
-void Items::count_gone(Ref ref, Gone why, NodeSeconds now) {
-    Tally& mine = tally(ref);
-    const Descriptor& item = arena_->descriptor(ref);
-    ReadCounters* counters = arena_->read_counters();
-    const bool unseen = counters != nullptr && counters->take(arena_->offset(ref)) != 0;
-    const bool fetched = unseen || (item.flags & item_fetched) != 0;
-    if (why == Gone::crawled) mine.crawler_reclaimed++;
-    if (why == Gone::reclaimed || why == Gone::crawled)
-        if (!fetched) mine.expired_unfetched++;
-    if (why != Gone::evicted) return;
-    mine.evicted++;
-    evictions_++;
-    mine.evicted_age_s = seconds_since(item.last_access, now);
-    if (item.exptime != never_expires) mine.evicted_nonzero++;
-    if (!fetched) mine.evicted_unfetched++;
-    if ((item.flags & item_referenced) != 0) mine.evicted_active++;
-    if (observer_ != nullptr) observer_->evicted(key_of(*arena_, ref), meta(ref), now);
-}
-
-void Items::count_evicted(uint8_t size_class) {
-    tally_[size_class].evicted++;
-    evictions_++;
 }
 
 // The slot's content is needed only by its holders.
@@ -218,11 +163,7 @@ void Items::put(Ref ref, const NewItem& item, NodeSeconds now, Index::Place old)
         order_->add(ref, item.key.hash, now);
     else
         order_->replace(ref, arena_->descriptor(old.ref), item.same_item, now);
-    tally(ref).requested += item.bytes();
-    count_kind(ref, item.format, /* gone= */ false);
-    items_++;
-    if (item.counts_as_new) items_total_++;
-    bytes_ += item.bytes();
+    counts_.born(ref, item);
     const layout::Slot word = slot_word(ref, item.key.hash);
     if (old.slot != nullptr) return replace(ref, generation, revived, word, old, now);
     writer_.bring_to_life(ref, generation);
@@ -262,7 +203,7 @@ void Items::evict_of_chain(uint64_t hash, NodeSeconds now) {
         oldest_age = age;
     });
     CHECK(oldest.slot != nullptr);
-    overflow_evictions_++;
+    counts_.overflowed();
     evict(oldest, hash_of(oldest.ref), now);
 }
 
@@ -271,11 +212,9 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
     Descriptor& descriptor = arena_->descriptor(ref);
     CHECK(descriptor.state == SlotState::live);
     order_->see_reads(ref, now);  // they were reads of the old item
-    const uint64_t bytes_before = bytes_of(*arena_, ref), bytes = item.bytes();
-    count_kind(ref, arena_->header(ref).format, /* gone= */ true);
-    count_kind(ref, item.format, /* gone= */ false);
+    counts_.overwritten(ref, item);
     const bool leased = leases_->begin_write(ref, now);
-    if (broken::s1_receive_live && bytes <= layout::page_bytes) writer_.receive_live(ref, item);
+    if (broken::s1_receive_live && item.bytes() <= layout::page_bytes) writer_.receive_live(ref, item);
     writer_.halfway();
     broken::lie(arena_->header(ref).value_len);
     const uint64_t generation = writer_.write(ref, item);
@@ -286,9 +225,6 @@ void Items::write_over(Ref ref, const NewItem& item, NodeSeconds now) {
     writer_.bring_to_life(ref, generation);
     if (broken::s3_clear_lease) descriptor.lease_end = 0;
     leases_->end_write(ref, leased, now);
-    tally(ref).requested += bytes - bytes_before;
-    bytes_ += bytes - bytes_before;
-    if (item.counts_as_new) items_total_++;
     if (!item.same_item) order_->bump(ref, now);
 }
 
@@ -312,28 +248,9 @@ bool Items::keep_moved(Ref ref, NodeSeconds now) {
 }
 
 void Items::add_stats(Stats& sum) const {
-    sum.items += items_;
-    sum.items_total += items_total_;
-    sum.bytes += bytes_;
-    sum.overflow_evictions += overflow_evictions_;
-    sum.foreign_bytes += foreign_bytes_;
+    counts_.add_stats(sum);
     sum.index_buckets += index_.bucket_count();
     sum.index_bytes += index_.buckets_used() * sizeof(layout::Bucket);
-    for (uint8_t i = 1; i < class_numbers; i++) {
-        ClassStats& of_class = sum.classes[i];
-        const Tally& mine = tally_[i];
-        of_class.bytes_requested += mine.requested;
-        of_class.evicted += mine.evicted;
-        of_class.evicted_nonzero += mine.evicted_nonzero;
-        of_class.evicted_unfetched += mine.evicted_unfetched;
-        of_class.evicted_active += mine.evicted_active;
-        of_class.evicted_age_s = std::max(of_class.evicted_age_s, mine.evicted_age_s);
-        of_class.out_of_memory += mine.out_of_memory;
-        of_class.reclaimed += mine.reclaimed;
-        of_class.expired_unfetched += mine.expired_unfetched;
-        of_class.crawler_reclaimed += mine.crawler_reclaimed;
-        of_class.crawler_checked += mine.crawler_checked;
-    }
 }
 
 }  // namespace farcached::node

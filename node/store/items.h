@@ -12,7 +12,6 @@
 // I5  A hidden item is not found, leased, renewed, moved or copied: it can only be killed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -21,10 +20,12 @@
 #include "fabric/region.h"
 #include "node/memory/arena.h"
 #include "node/policy/item_list.h"
+#include "node/store/cas_uniques.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
 #include "node/store/index.h"
+#include "node/store/item_counts.h"
 #include "node/store/leases.h"
 #include "node/store/node.h"
 #include "node/store/slots.h"
@@ -32,10 +33,6 @@
 #include "node/store/tiers.h"
 
 namespace farcached::node {
-
-// reclaimed: expired or flushed when its memory was needed, or when next to go; crawled: by a sweep; met: by a request for its
-// key.
-enum class Gone : uint8_t { replaced, deleted, evicted, reclaimed, crawled, met };
 
 // The parts that Items calls; they outlive it.
 struct PartsOfItems {
@@ -73,12 +70,9 @@ class Items : private PartsOfItems {
     // Hidden, expired or lost.
     bool dead(Ref ref, NodeSeconds now) const { return hidden(ref) || expired(*arena_, ref, now) || lost(ref); }
     protocol::ItemMeta meta(Ref ref) const;
-    // In a fleet it is above the time of day. Until then another node may have been the first of the key, and may have issued
-    // uniques that no copy had. Clocks of nodes differ by less than it takes to change the list, and no partition has more than a
-    // million mutations a second, divided by the number of partitions, for long.
-    uint64_t next_cas();
-    // The item of another node has this one: later ones here are larger.
-    void cas_seen(uint64_t cas);
+    CasUniques& uniques() { return uniques_; }
+    ItemCounts& counts() { return counts_; }
+    const ItemCounts& counts() const { return counts_; }
 
     // Whether put() may write the item over the one in that slot.
     bool fits_in_place(Ref ref, const NewItem& item, NodeSeconds now) const;
@@ -109,25 +103,9 @@ class Items : private PartsOfItems {
 
     ItemWriter& writer() { return writer_; }
     void observe(Observer* observer) { observer_ = observer; }
-    Turnover turnover() const { return {items_, evictions_}; }
-    // Counts a store that found no memory, and an item that a sweep looked at.
-    void count_no_memory(uint64_t bytes) { tally_[arena_->classes().of(bytes)].out_of_memory++; }
-    // Counts an item that left its slot to move elsewhere, and found no room there.
-    void count_evicted(uint8_t size_class);
-    uint64_t stub_bytes(uint8_t size_class) const { return stub_bytes_[size_class]; }  // of slots, as below
-    uint64_t foreign_bytes() const { return foreign_bytes_; }  // of items of other nodes (protocol/spilled.h)
-    void count_checked(uint8_t size_class) { tally_[size_class].crawler_checked++; }
     void add_stats(Stats& sum) const;
 
   private:
-    struct Tally {
-        uint64_t requested = 0;
-        uint64_t evicted = 0, evicted_nonzero = 0, evicted_unfetched = 0, evicted_active = 0;
-        uint64_t evicted_age_s = 0, out_of_memory = 0, reclaimed = 0, expired_unfetched = 0;
-        uint64_t crawler_reclaimed = 0, crawler_checked = 0;
-    };
-
-    Tally& tally(Ref ref) { return tally_[size_class_of(*arena_, ref)]; }
     layout::Slot slot_word(Ref ref, uint64_t hash) const;
     void describe(Ref ref, const NewItem& item, NodeSeconds now);
     void write_over(Ref ref, const NewItem& item, NodeSeconds now);
@@ -137,26 +115,15 @@ class Items : private PartsOfItems {
     bool is_lost_stub(Ref ref) const;
     uint64_t hash_of(Ref ref) const { return hash_key(key_of(*arena_, ref), hash_seed_); }
     Index::Place place_of(Ref ref, uint64_t key_hash) const;
-    void count_gone(Ref ref, Gone why, NodeSeconds now);
     void part(Ref ref);
     void forget_value(Ref ref);
-    void count_kind(Ref ref, uint16_t format, bool gone);
 
     Observer* observer_ = nullptr;
     Index index_;
     ItemWriter writer_;
     uint64_t hash_seed_ = 0;
-    uint16_t number_ = 0;  // of the partition
-    uint32_t partition_count_ = 1;
-    bool cas_ = true;
-    bool cas_by_clock_ = false;
-    uint64_t cas_issued_ = 0;
-    Ceiling cas_ceiling_;
-    std::array<Tally, class_numbers> tally_;
-    uint64_t items_ = 0, items_total_ = 0, bytes_ = 0;
-    uint64_t evictions_ = 0, overflow_evictions_ = 0;
-    std::array<uint64_t, class_numbers> stub_bytes_{};  // by size class
-    uint64_t foreign_bytes_ = 0;
+    CasUniques uniques_;
+    ItemCounts counts_;
 };
 
 }  // namespace farcached::node

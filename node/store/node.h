@@ -58,7 +58,7 @@ struct Config {
     bool evict = true;                           // false: -M, a full cache answers no_memory
     bool cas = true;                             // false: -C, every cas reads 0
     uint64_t cas_above = 0;                      // every cas is above this
-    bool cas_by_clock = false;                   // and above the time of day in microseconds (Items::next_cas())
+    bool cas_by_clock = false;                   // and above the time of day in microseconds (CasUniques::next())
     bool huge_pages = false;                     // -L: try for huge pages
     bool offered = true;                         // other processes may map the memory
     uint32_t partitions = 0;                     // power of two; 0: chosen from workers and memory

@@ -96,7 +96,7 @@ Ref Partition::room_for(const NewItem& item, Index::Place old, NodeSeconds now, 
 bool Partition::has_room_for_foreign(uint64_t bytes, double share, NodeSeconds now) {
     constexpr uint32_t evictions_max = 8;
     const uint64_t most = uint64_t(double(arena_->pool().limit_bytes()) * share) / partition_count_;
-    for (uint32_t i = 0; items_.foreign_bytes() + bytes > most; i++)
+    for (uint32_t i = 0; items_.counts().foreign_bytes() + bytes > most; i++)
         if (i == evictions_max || bytes > most || !room_.evict_foreign(arena_->classes().of(bytes), now)) return false;
     return true;
 }
@@ -195,7 +195,7 @@ protocol::LeaseDenial Partition::lengthen(Index::Place& at, NodeSeconds now, Lea
     items_.reclaim_dead(now);
     if (!leases_.pages().can_add()) return LeaseDenial::no_room_;
     uint32_t term_ms = 0;
-    const LeaseDenial why = leases_.judge(at.ref, now, report != nullptr, items_.turnover(), term_ms);
+    const LeaseDenial why = leases_.judge(at.ref, now, report != nullptr, items_.counts().turnover(), term_ms);
     if (why != LeaseDenial::none) return why;
     const bool moves = leases_.must_move(at.ref, now);
     if (moves && (report != nullptr || !zone_.move_here(at, now))) return LeaseDenial::no_room_;
@@ -304,7 +304,7 @@ Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     if (!slots_.owns(page)) return swept;
     slots_.for_live(page, [&](Ref ref) {
         swept.checked++;
-        items_.count_checked(arena_->page(page).size_class);
+        items_.counts().checked(arena_->page(page).size_class);
         if (!items_.dead(ref, now)) return spill_.take_idle(ref, now);
         if (keeps_moved(ref, now) || items_.keep_moved(ref, now)) return;
         const Gone why = hidden_.hides_by_prefix(ref) ? Gone::deleted : items_.lost(ref) ? Gone::met : Gone::crawled;

@@ -100,7 +100,7 @@ uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
         if (i == except || slots_->pages(i) == 0 || order_->next_to_go(i) == nil) continue;
         order_->see_reads(order_->next_to_go(i), now);
         Ref tail = order_->next_to_go(i);
-        const bool has_stubs = is_stub(*arena_, tail) || items_->stub_bytes(i) > slots_->pages(i) * layout::page_bytes / 8;
+        const bool has_stubs = is_stub(*arena_, tail) || items_->counts().stub_bytes(i) > slots_->pages(i) * layout::page_bytes / 8;
         if (has_stubs && !items_->lost(tail)) continue;
         uint32_t tail_age = seconds_since(arena_->descriptor(tail).last_access, now);
         if (coldest != 0 && tail_age <= age) continue;
@@ -113,7 +113,7 @@ uint8_t Room::coldest_class(uint8_t except, NodeSeconds now, uint32_t& age) {
 // Whether the class deserves a page: it evicts recently used items while another class keeps older ones.
 bool Room::should_move_page(uint8_t to, NodeSeconds now) {
     if (order_->next_to_go(to) == nil) return true;
-    if (items_->turnover().evictions % balance_every != 0) return false;
+    if (items_->counts().turnover().evictions % balance_every != 0) return false;
     uint32_t other_age = 0;
     if (coldest_class(to, now, other_age) == 0) return false;
     uint32_t age = seconds_since(arena_->descriptor(order_->next_to_go(to)).last_access, now);

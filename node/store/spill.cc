@@ -37,7 +37,7 @@ bool Spill::returned(Ref ref) {
     constexpr uint64_t ghosts_min = 64;
     const uint64_t hash = hash_key(key_of(*arena_, ref), region_->view().hash_seed);
     const bool known = dropped_.take(hash) != 0;
-    dropped_.add(hash, 1, std::max(ghosts_min, items_->turnover().items));
+    dropped_.add(hash, 1, std::max(ghosts_min, items_->counts().turnover().items));
     return known;
 }
 
@@ -126,7 +126,7 @@ bool Spill::has_share() const {
     uint64_t pages = 0, stub_bytes = 0;
     for (uint8_t i = 1; i < class_numbers; i++) {
         pages += slots_->pages(i);
-        stub_bytes += items_->stub_bytes(i);
+        stub_bytes += items_->counts().stub_bytes(i);
     }
     return stub_bytes < pages * layout::page_bytes / 2;
 }
@@ -247,7 +247,7 @@ void Spill::insert(const Moved& moved, Ref keep, NodeSeconds now) {
     const Ref to = slot_for_stub(size_class, keep, now);
     if (to == nil) {  // another partition took the page
         tiers_.forget(moved.stub.place);
-        return items_->count_evicted(moved.left_class);
+        return items_->counts().evicted(moved.left_class);
     }
     NewItem item;
     item.key = {moved.key, hash_key(moved.key, region_->view().hash_seed)};

@@ -81,11 +81,11 @@ bool vivify(Partition& partition, const GetOp& op, NodeSeconds now, Reservation&
     if (op.key_binary) item.format |= layout::format_key_binary;
     Ref ref = partition.room_for(item, {}, now, reserved, need_pages);
     if (ref == nil) {
-        if (need_pages == 0) partition.items().count_no_memory(item.bytes());
+        if (need_pages == 0) partition.items().counts().no_memory(item.bytes());
         return false;
     }
     item.cas = op.cas_set.value_or(0);
-    if (!op.cas_set.has_value()) item.cas = partition.items().next_cas();
+    if (!op.cas_set.has_value()) item.cas = partition.items().uniques().next();
     partition.items().put(ref, item, now, {});
     reply.status = GetReply::Status::hit;
     reply.why = protocol::Miss::none;
@@ -394,11 +394,11 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
         else
             ref = partition.room_for(item, found.place, now, reserved, need_pages, keeps);
         if (ref == nil) {
-            if (need_pages == 0) partition.items().count_no_memory(item.bytes());
+            if (need_pages == 0) partition.items().counts().no_memory(item.bytes());
             return false;
         }
-        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().next_cas();
-        if (op.cas_set.has_value() && protocol::is_mark(op.cas_compare.value_or(0))) partition.items().cas_seen(*op.cas_set);
+        item.cas = op.cas_set.has_value() ? *op.cas_set : partition.items().uniques().next();
+        if (op.cas_set.has_value() && protocol::is_mark(op.cas_compare.value_or(0))) partition.items().uniques().seen(*op.cas_set);
         if (upload != nullptr && ref == upload->place_->ref) upload->publish();
         partition.items().put(ref, item, now, found.place);
         reply = stored_reply(partition, ref);
@@ -447,7 +447,7 @@ DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     if (op.invalidate) {
         item.descriptor_flags = uint8_t((item.descriptor_flags | item_stale) & ~item_win_sent);
         item.format |= layout::format_tokens;
-        if (!op.cas_set.has_value()) item.cas = partition.items().next_cas();
+        if (!op.cas_set.has_value()) item.cas = partition.items().uniques().next();
     }
     if (op.cas_set.has_value()) item.cas = *op.cas_set;
     if (partition.rewrite(found.place, item, now).slot != nullptr) return reply;
@@ -524,7 +524,7 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
         // memcached writes a number that did not grow in place of the old one, and pads it.
         std::string padding;
         if (exists && reply.meta.value_len >= item.value.size()) {
-            if (!pad(padding, reply.meta.value_len - item.value.size())) return items.count_no_memory(item.bytes()), false;
+            if (!pad(padding, reply.meta.value_len - item.value.size())) return items.counts().no_memory(item.bytes()), false;
             item.value_tail = padding;
             item.counts_as_new = false;
         } else if (exists) {
@@ -532,16 +532,16 @@ ArithReply Node::arith(const ArithOp& op, NodeSeconds now) {
             item.format &= layout::format_key_binary;
         }
         item.exptime = (exists ? op.touch : op.vivify).value_or(item.exptime);
-        item.cas = op.cas_set.has_value() ? *op.cas_set : items.next_cas();
+        item.cas = op.cas_set.has_value() ? *op.cas_set : items.uniques().next();
         Index::Place at = found.place;
         // A run of pages visible to readers never gets other bytes: a longer number goes to another slot.
         if (exists && item.bytes() <= std::min<uint64_t>(reply.meta.item_bytes, layout::page_bytes)) {
             at = partition.rewrite(at, item, now);
-            if (at.slot == nullptr) return items.count_no_memory(item.bytes()), false;
+            if (at.slot == nullptr) return items.counts().no_memory(item.bytes()), false;
         } else {
             at.ref = partition.room_for(item, found.place, now, reserved, need_pages, exists);
             if (at.ref == nil) {
-                if (need_pages == 0) items.count_no_memory(item.bytes());
+                if (need_pages == 0) items.counts().no_memory(item.bytes());
                 return false;
             }
             items.put(at.ref, item, now, found.place);

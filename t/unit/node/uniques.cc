@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cas uniques of nodes in a fleet (Items::next_cas()): what a node issues is above all that another one has issued before.
+// The cas uniques of nodes in a fleet (CasUniques::next()): what a node issues is above all that another one has issued before.
 // Built again with S20_UNIQUES broken (t/faulty/broken_rules.py), it must see that they are not.
 #include <algorithm>
 #include <cstdint>
