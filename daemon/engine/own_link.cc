@@ -88,6 +88,11 @@ void OwnLink::follow(FenceState next) {
     peer_.touch();
 }
 
+void OwnLink::drop(proxy::LinkDown why) noexcept {
+    link_.drop(why, shared_.now());
+    peer_.touch();
+}
+
 void OwnLink::follow_moving(bool lost) {
     postponed_.follow_moving(lost);
     peer_.touch();

@@ -54,7 +54,7 @@ class OwnLink final : private proxy::LinkEvents {
     bool is_quiet() const { return link_.quiet_ns(shared_.now()) > quiet_ns_; }
     // While up.
     const protocol::Welcome& welcome() const { return link_.welcome(); }
-    // Requests that borrowers chose it for. They are counted.
+    // A request that a borrower chose it for. It is counted. False: the caller refuses it.
     bool take_letter() {
         if (!reachable() || postponed_.fence() == FenceState::leaving || postponed_.fence() == FenceState::out) return false;
         link_.count_borrowed();
@@ -73,7 +73,7 @@ class OwnLink final : private proxy::LinkEvents {
     // A new state of the rejoin fence: postponed requests fail when the node leaves, and wait while it joins.
     void follow(FenceState next);
     // Ends the connection. Its requests fail, also those that wait.
-    void drop(proxy::LinkDown why) noexcept { link_.drop(why, shared_.now()); }
+    void drop(proxy::LinkDown why) noexcept;
     // LinkShared::moving has changed. lost: the former home of some of the keys whose requests wait has no connection.
     void follow_moving(bool lost);
 

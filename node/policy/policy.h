@@ -176,6 +176,7 @@ class OneList {
 //     Zipf 0.99, scans    0.700    0.683    0.684                 0.650
 class ClockLru : public OneList {
   public:
+    static bool stays(const Descriptor& item) { return (item.flags & item_referenced) != 0; }
     void accessed(const Moment& at, uint8_t, Ref ref, uint32_t) { at.items[ref].flags |= item_referenced; }
     Ref victim(const Moment& at, uint8_t size_class, const Candidates& candidates);
 };
@@ -369,6 +370,7 @@ class S3Fifo {
     static constexpr uint32_t frequency_max = 3;
     static constexpr size_t remembered_min = 64;
 
+    static bool stays(const Descriptor& item) { return frequency(item) > (list_of(item) == in_newest ? 1 : 0); }
     void inserted(const Moment& at, uint8_t size_class, Ref ref, uint64_t hash);
     void replaced(const Moment& at, uint8_t size_class, Ref ref, bool touched);
     void accessed(const Moment& at, uint8_t size_class, Ref ref, uint32_t times);

@@ -57,7 +57,7 @@ void Node::joined(uint64_t revision, NodeSeconds now) {
     impl_->each_partition([&](Partition& partition) {
         const NodeSeconds latest = partition.latest(now);
         partition.changes().joined(touched_bits(*impl_), revision, latest, latest + moved_kept_s);
-        partition.forget_moves();
+        partition.hidden().forget_moves();
     });
 }
 
@@ -72,7 +72,7 @@ protocol::GetReply Node::get_moved(const protocol::GetOp& op, NodeSeconds now, V
     now = partition.latest(now);
     const Index::Place at = partition.items().locate(op.key);
     const bool is_to_go = impl_->flush_announced.load();  // the key's node may not know of that flush
-    if (at.slot == nullptr || is_to_go || !partition.has_moved_since(at.ref, *op.moved_since)) return reply;
+    if (at.slot == nullptr || is_to_go || !partition.hidden().has_moved_since(at.ref, *op.moved_since)) return reply;
     if (expired(impl_->arena, at.ref, now) || is_stub(impl_->arena, at.ref) || is_foreign(impl_->arena, at.ref)) return reply;
     const protocol::ItemMeta meta = partition.items().meta(at.ref);
     if (meta.stale || meta.win_sent) return reply;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace farcached::node {
 
 void EvictionOrder::attach(Arena& arena, PolicyKind kind, uint64_t private_seed) {
@@ -25,6 +24,15 @@ void EvictionOrder::replace(Ref ref, const Descriptor& before, bool same_item, N
     descriptor.queue = before.queue;
     descriptor.flags |= before.flags & item_read;
     std::visit([&](auto& policy) { policy.replaced(moment(now), size_class, ref, !same_item); }, policy_);
+}
+
+bool EvictionOrder::stays(Ref ref) const {
+    return std::visit(
+        [&](const auto& policy) {
+            if constexpr (requires(const Descriptor& item) { policy.stays(item); }) return policy.stays(arena_->descriptor(ref));
+            return false;
+        },
+        policy_);
 }
 
 void EvictionOrder::remove(Ref ref, NodeSeconds now) {

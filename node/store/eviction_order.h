@@ -30,7 +30,7 @@ class EvictionOrder {
     // `ref` replaces `before`, whose history it continues. same_item: otherwise `before` counts as touched.
     void replace(Ref ref, const Descriptor& before, bool same_item, NodeSeconds now);
     void remove(Ref ref, NodeSeconds now);
-    // The same for an eviction. key_hash: of the item.
+    // The same for an eviction. key_hash: of the item's key.
     void evict(Ref ref, uint64_t key_hash, NodeSeconds now);
     // A new item in the order is an earlier one, which had that history.
     struct History {
@@ -51,6 +51,8 @@ class EvictionOrder {
     Ref next_to_go(uint8_t size_class) const;
     bool walk(uint8_t size_class, uint32_t depth, NodeSeconds now, FunctionRef<bool(Ref)> stop);
     Ref victim(uint8_t size_class, NodeSeconds now, FunctionRef<bool(Ref)> may_go);
+    // Does an eviction pass over it, because of an access since it was passed over before? False if the policy has only order.
+    bool stays(Ref ref) const;
 
     void add_stats(Stats& sum, NodeSeconds now) const;
     // Of add_stats(). Any thread, without the lock.

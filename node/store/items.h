@@ -88,7 +88,7 @@ class Items : private PartsOfItems {
         CHECK(why != Gone::evicted);
         end_life(ref, place, why, /* key_hash= */ 0, now);
     }
-    // The same for an eviction. key_hash: of the item.
+    // The same for an eviction. key_hash: of the item's key.
     void evict(const Index::Place& at, uint64_t key_hash, NodeSeconds now) {
         end_life(at.ref, at.slot, Gone::evicted, key_hash, now);
     }

@@ -332,7 +332,7 @@ void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term
         changed = impl_->lease;
     }
     const LeaseTerms terms(impl_->config.policy, changed);
-    impl_->each_partition([&](Partition& partition) { partition.set_lease_terms(terms); });
+    impl_->each_partition([&](Partition& partition) { partition.leases().set_terms(terms); });
 }
 
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
@@ -350,7 +350,7 @@ void Node::observe(Observer* observer) {
 
 void Node::announce_flush(NodeSeconds when) {
     impl_->flush_announced.store(true);
-    impl_->each_partition([&](Partition& partition) { partition.end_leases_before(when); });
+    impl_->each_partition([&](Partition& partition) { partition.leases().end_before(when); });
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, when, __ATOMIC_RELEASE);
 }
 
@@ -433,12 +433,12 @@ void Node::prefixes_swept(uint64_t order) {
     impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
         std::optional<uint64_t> sum = 0;
         impl_->each_partition([&](Partition& partition) {
-            const std::optional<uint64_t> part = partition.removed_by_prefix(prefix);
+            const std::optional<uint64_t> part = partition.hidden().removed(prefix);
             sum = part && sum ? std::optional<uint64_t>(*sum + *part) : std::nullopt;
         });
         return sum;
     });
-    impl_->each_partition([&](Partition& partition) { partition.prefixes_swept(order); });
+    impl_->each_partition([&](Partition& partition) { partition.hidden().swept(order); });
     if (impl_->config.file != nullptr) {
         std::lock_guard one_at_a_time(impl_->prefix_lock);
         for (Notes::Prefix& noted : impl_->config.file->notes().prefixes)

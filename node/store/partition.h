@@ -93,14 +93,10 @@ class alignas(64) Partition {
     // changes. Without a grant: no lease runs, or a report did not extend it.
     Granted grant(Index::Place& at, NodeSeconds now, Asker asker, LeaseCost* report = nullptr);
     Renewal renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max);
-    void end_leases_before(NodeSeconds when) { leases_.end_before(when); }
-    void set_lease_terms(const LeaseTerms& terms) { leases_.set_terms(terms); }
+    Leases& leases() { return leases_; }
+    HiddenItems& hidden() { return hidden_; }
     Subleases& subleases() { return subleases_; }
     KeyChanges& changes() { return changes_; }
-    // Has the key's item moved away, at that epoch or later, and not before?
-    bool has_moved_since(Ref ref, uint64_t epoch) const { return hidden_.has_moved_since(ref, epoch); }
-    void forget_moves() { hidden_.forget_moves(); }
-    bool lease_runs(Ref ref, NodeSeconds now) const { return leases_.runs(ref, now); }
 
     void record(const Access& access, NodeSeconds now);
     void flush(NodeSeconds now);
@@ -110,10 +106,6 @@ class alignas(64) Partition {
     uint64_t hide(const Node::PartialFlush& what, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
     void kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now);
-    // Of a hidden prefix, before it is reported as swept, as HiddenItems has it.
-    std::optional<uint64_t> removed_by_prefix(std::string_view prefix) const { return hidden_.removed(prefix); }
-    // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
-    void prefixes_swept(uint64_t order) { hidden_.swept(order); }
 
     // Removes every item of a page of this partition; the page returns to the pool.
     void empty_page(uint64_t page, NodeSeconds now) { room_.empty_page(page, nil, now); }

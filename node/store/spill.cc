@@ -169,8 +169,7 @@ void Spill::next_to_move(Ref victim, Ref keep, NodeSeconds now, std::vector<Ref>
     for (const bool spares_read : {true, false}) {  // those read since they were passed over come last
         order_->walk(size_class_of(*arena_, victim), 4 * items, now, [&](Ref ref) {
             if (here.size() + elsewhere.size() >= items) return true;
-            const bool read = (arena_->descriptor(ref).flags & item_referenced) != 0;
-            if (ref == victim || read == spares_read || ref == keep || !may_go(ref, now)) return false;
+            if (ref == victim || order_->stays(ref) == spares_read || ref == keep || !may_go(ref, now)) return false;
             (page_of(ref) == page ? here : elsewhere).push_back(ref);
             return false;
         });

@@ -34,7 +34,7 @@ Index::Place touch(Node::Impl& impl, Partition& partition, Index::Place at, cons
     Descriptor& descriptor = impl.arena.descriptor(at.ref);
     const bool lengthens = exptime == never_expires ||
                            (header.exptime != never_expires && exptime >= header.exptime);
-    if (exptime == header.exptime || (lengthens && !partition.lease_runs(at.ref, now))) {
+    if (exptime == header.exptime || (lengthens && !partition.leases().runs(at.ref, now))) {
         broken::step();
         descriptor.exptime = exptime;
         broken::step();

@@ -46,7 +46,7 @@ inline std::string count_page(Node& node, uint64_t number, NodeSeconds now, bool
         if (!alive) return "what is live is dead";
         const std::string_view key = key_of(impl.arena, ref);
         if (owner.items().locate(node.key(key)).ref != ref) return "an item is not in the index";
-        if (!owner.lease_runs(ref, now)) continue;
+        if (!owner.leases().runs(ref, now)) continue;
         sum.leased_bytes += impl.arena.capacity(ref);
         sum.slack_bytes += impl.arena.capacity(ref) - bytes_of(impl.arena, ref);
         if (page.listed == 0) return "a lease runs in a page that is not listed";

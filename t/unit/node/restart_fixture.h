@@ -41,6 +41,7 @@ inline Config small() {
     config.item_bytes_max = 4 << 20;
     config.grows = false;
     config.partitions = 4;
+    config.policy = PolicyKind::s3fifo;  // as in the daemons
     config.offered = false;
     return config;
 }
