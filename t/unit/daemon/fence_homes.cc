@@ -168,7 +168,7 @@ void address_of_two() {
     pair.attend();
     pair.one.come_up(7, first);
     pair.one.attend();
-    tap::ok(pair.none_uses() && deletes_all(pair.one) && pair.one.back, "the former one is back, not restarted: it deletes its items");
+    tap::ok(pair.none_uses() && deletes_all(pair.one) && pair.one.back, "the former one is back: it deletes its items");
     pair.settle();
     tap::ok(pair.one.uses(), "then it is used");
 

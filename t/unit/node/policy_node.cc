@@ -299,6 +299,27 @@ void vivified() {
     tap::ok(stats.queues[2] < stats.items / 20, "and not used twice if it is read once");
 }
 
+// Which items an eviction passes over.
+void stays() {
+    for (const PolicyKind kind : {PolicyKind::clock, PolicyKind::s3fifo, PolicyKind::pdla}) {
+        const bool passes_over = kind != PolicyKind::pdla;
+        const std::string name = std::string(name_of(kind)) + ": ";
+        Config config = config_of(kind);
+        config.lease.enabled = false;
+        config.partitions = 1;
+        Cache cache(config);
+        const auto stay = [&](const std::string& key) {
+            return cache.node.impl().partitions[0].order().stays(cache.ref(key));
+        };
+        for (int i = 0; i < 1000; i++) cache.set("key" + std::to_string(i), "value");
+        tap::ok(!stay("key0") && !stay("key999"), name + "an item that was not read does not stay");
+        cache.get("key0");
+        cache.get("key999");
+        cache.get("key999");
+        tap::is(stay("key0") && stay("key999"), passes_over, name + "one that was read does, if reads do not move it");
+    }
+}
+
 // Compares all counters of the node's items with the items themselves.
 void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
@@ -372,6 +393,7 @@ int main() {
     popularity();
     without_leases();
     vivified();
+    stays();
     for (size_t i = 0; i < policy_names.size(); i++) changed_where_it_lies(PolicyKind(i));
     for (size_t i = 0; i < policy_names.size(); i++) {
         const std::string name(name_of(PolicyKind(i)));
