@@ -212,7 +212,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
     empty_since_ = 0;
-    has_list_since_ = false;
+    has_list_since_ = has_looked_back_ = false;
     registered_ = true;
     renew_right();
     history_.registered(*found);
@@ -280,12 +280,16 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     say_weight(former);
 }
 
-// M9. 0: nothing. If no other member has had keys, farcached keep their last list. Members may have lost their keys since. If etcd
-// does not answer, the next look asks again.
+// M9. 0: nothing. If no other member has keys, farcached keep their last list. Members may have lost their keys since the record has
+// weight 0. If etcd does not answer, the next look asks again.
 uint64_t EtcdRegistration::refused_before() {
     if (empty_since_ == 0) return 0;
-    for (const int64_t revision : {empty_since_, int64_t(0)})
-        if (!has_list_since_) has_list_since_ = others_have_keys(revision).value_or(false);
+    if (!has_list_since_ && !has_looked_back_) {  // later that revision may be compacted
+        const std::optional<bool> had = others_have_keys(empty_since_);
+        has_looked_back_ = had.has_value();
+        has_list_since_ = had.value_or(false);
+    }
+    if (!has_list_since_) has_list_since_ = others_have_keys(0).value_or(false);
     return has_list_since_ ? uint64_t(empty_since_) : 0;
 }
 
@@ -307,7 +311,7 @@ std::optional<bool> EtcdRegistration::others_have_keys(int64_t revision) {
 // Returns the former weight.
 uint32_t EtcdRegistration::set_weight(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
-    has_list_since_ = false;
+    has_list_since_ = has_looked_back_ = false;
     return std::exchange(member_.weight, weight);
 }
 

@@ -18,8 +18,8 @@
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
 //     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
-//     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member has had keys since. Then no
-//     farcached can have used such a list.
+//     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor at any look
+//     since: no farcached has a newer list that can be used.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ class EtcdRegistration {
         uint64_t former_incarnation = 0;  // of the run that they came from; 0: none
         std::function<bool()> drop;       // returns whether there were any; none is stored by a request that began before (M8)
         // etcd has this revision, and was asked after the last call. empty_since: the record has weight 0 since that one; 0: it has
-        // another weight, or no other member has had keys since.
+        // another weight, or no other member was seen with keys since.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
         bool strict = false;  // RegistrationRight, R6
     };
@@ -112,7 +112,8 @@ class EtcdRegistration {
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t record_revision_ = 0;  // at which this process registered
     int64_t empty_since_ = 0;      // Items::looked
-    bool has_list_since_ = false;  // another member has had keys since then
+    bool has_list_since_ = false;  // another member had keys then, or at a look since
+    bool has_looked_back_ = false;
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -105,16 +105,16 @@ def without_keys(etcd):
 
 def last_two(etcd):
     """The last two nodes get weight 0 at once: b's is in etcd when a looks whether others have keys. There was a list between."""
+    ttl = 12  # seconds; a node looks at the records every 4
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
-        relays, table = {name: stack.enter_context(Relay(etcd.port)) for name in ("daemon", "a")}, Table()
+        relays, table = {name: stack.enter_context(Relay(etcd.port)) for name in ("daemon", "a", "b")}, Table()
         stack.callback(table.unlink)
-        urls = {"a": "etcd://127.0.0.1:%d/last" % relays["a"].port, "b": etcd.source(prefix="/last")}
+        urls = {name: "etcd://127.0.0.1:%d/last" % relay.port for name, relay in relays.items()}
         nodes = {name: stack.enter_context(Farnode("--config", write_weight(folder, name, 1), "--tcp", "127.0.0.1:0", "-m", "16",
-                                                   "-t", "1", "--name", name, "--discover", urls[name], "--member-ttl", TTL))
+                                                   "-t", "1", "--name", name, "--discover", urls[name], "--member-ttl", ttl))
                  for name in "ab"}
-        daemon = stack.enter_context(Daemon("--discover", "etcd://127.0.0.1:%d/last" % relays["daemon"].port, "-o",
-                                            table.options(), threads=1))
+        daemon = stack.enter_context(Daemon("--discover", urls["daemon"], "-o", table.options(), threads=1))
         until(lambda: nodes_shown(daemon), lambda shown: len(shown) == 2 and all_up(shown))
         client = stack.enter_context(daemon.client())
         keys = {name: [key for key in KEYS if daemon.stats("route " + key)["node"] == name] for name in "ab"}
@@ -133,6 +133,11 @@ def last_two(etcd):
         tap.is_(answers(client, keys["a"][:5], "second"), {"SERVER_ERROR"},
                 "the first one executes no change by the last list: a farcached may have had the list between")
         tap.is_({client.get(key) for key in keys["b"]}, {b"first"}, "the other one goes on to serve its keys")
+        etcd.put("/other", "a newer revision")
+        etcd.compact()
+        before = relays["b"].requests.count(RANGE)
+        until(lambda: relays["b"].requests.count(RANGE), lambda now: now >= before + 4)  # two looks, of two requests each
+        tap.is_(answers(client, keys["b"][:5], "second"), {"STORED"}, "also after etcd has forgotten the list of that time")
 
 
 def check_members(fleet):
