@@ -390,7 +390,7 @@ constexpr Option peer_key_option(Section section) {
             .section = section, .exit_status = exit_usage, .help = "key of --peer-cert, PEM, without a password"};
 }
 // Access to etcd, of both daemons.
-constexpr auto in_discovery = in<&Settings::proxy, &ProxySettings::discovery>;
+inline constexpr auto in_discovery = in<&Settings::proxy, &ProxySettings::discovery>;
 inline bool is_absolute_path(std::string_view path) { return path.starts_with('/'); }
 constexpr std::string_view absolute_path_allowed = "a path that begins with /";
 constexpr Option discover_ca_option(Section section) {

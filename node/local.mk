@@ -72,11 +72,11 @@ node_libnode_a_SOURCES = \
 	node/service/values.h \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
+	node/store/cas_uniques.h \
 	node/store/copies.cc \
 	node/store/copy_closes.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
-	node/store/cas_uniques.h \
 	node/store/draining.cc \
 	node/store/draining.h \
 	node/store/eviction_order.cc \

@@ -21,7 +21,7 @@ void ItemCounts::overwritten(Ref ref, const NewItem& item) {
     if (item.counts_as_new) items_total_++;
 }
 
-void ItemCounts::gone(Ref ref, Gone why, NodeSeconds now) {
+void ItemCounts::gone(Ref ref, Gone why, bool stays, NodeSeconds now) {
     const uint64_t bytes = bytes_of(*arena_, ref);
     count_kind(ref, arena_->header(ref).format, /* gone= */ true);
     items_--;
@@ -41,7 +41,7 @@ void ItemCounts::gone(Ref ref, Gone why, NodeSeconds now) {
     mine.evicted_age_s = seconds_since(item.last_access, now);
     if (item.exptime != never_expires) mine.evicted_nonzero++;
     if (!fetched) mine.evicted_unfetched++;
-    if ((item.flags & item_referenced) != 0) mine.evicted_active++;
+    if (stays) mine.evicted_active++;
 }
 
 void ItemCounts::add_stats(Stats& sum) const {

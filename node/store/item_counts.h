@@ -32,8 +32,8 @@ class ItemCounts {
     }
     // Before `item` is written over the item in that slot.
     void overwritten(Ref ref, const NewItem& item);
-    // The item is still in its slot.
-    void gone(Ref ref, Gone why, NodeSeconds now);
+    // The item is still in its slot. stays: an eviction would pass over it (EvictionOrder::stays()).
+    void gone(Ref ref, Gone why, bool stays, NodeSeconds now);
     void reclaimed(Ref ref) { tally(ref).reclaimed++; }
     // Its bucket chain is full.
     void overflowed() { overflow_evictions_++; }

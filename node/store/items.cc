@@ -85,7 +85,7 @@ void Items::end_life(Ref ref, uint64_t* place, Gone why, uint64_t key_hash, Node
     broken::step();
     if (place != nullptr) index_.erase(place);
     broken::step();
-    counts_.gone(ref, why, now);
+    counts_.gone(ref, why, why == Gone::evicted && order_->stays(ref), now);
     if (why == Gone::evicted && observer_ != nullptr) observer_->evicted(key_of(*arena_, ref), meta(ref), now);
     if (why != Gone::replaced) forget_value(ref);  // else put() did
     hidden_->count_removed(ref, now);
