@@ -23,20 +23,21 @@ HIDDEN = ("abort", "bus")  # crashes without --crash-request
 
 
 def threads_of(pid):
-    """{name: thread}; for a name of several threads, one of them."""
+    """{name: [threads]}"""
     found = {}
     for thread in os.listdir("/proc/%d/task" % pid):
-        # The thread that logs the start ends then.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError), open("/proc/%d/task/%s/comm" % (pid, thread)) as f:
-            found[f.read().strip()] = int(thread)
+            found.setdefault(f.read().strip(), []).append(int(thread))
     return found
 
 
 def end_by(daemon, number, thread=None):
     """Sends the signal to the daemon, or to one thread of it; returns its stderr."""
     if thread is None:
-        # While the first thread starts others it blocks signals, and a new thread would take this one.
-        until(lambda: threads_of(daemon.pid), lambda names: {"watch", "accept"} <= set(names))
+        # While the first thread starts others it blocks signals, and a new thread would take this one. The thread that logs the
+        # start has the name of the first one, and ends then.
+        until(lambda: threads_of(daemon.pid),
+              lambda found: {"watch", "accept"} <= set(found) and [daemon.pid] in found.values())
         daemon.signal(number)
     else:
         ctypes.CDLL(None).syscall(SYS_TGKILL, daemon.pid, thread, int(number))
@@ -87,7 +88,7 @@ def test_worker():
             wanted = {"farcached", "worker 0", "worker 1", "accept", "crawler", "watch"}
             names = until(lambda: threads_of(d.pid), lambda found: wanted <= set(found))
             tap.ok(wanted <= set(names), "threads have names", names)
-            said = end_by(d, number, names["worker 0"])
+            said = end_by(d, number, names["worker 0"][0])
         check_report(said, "farcached: crash: " + NAMES[number] + sent(), "worker 0", "a worker")
         events = re.findall(r"^    (\d+) us ago: (.*)$", said, re.M)
         ages = [int(age) for age, _ in events]
@@ -96,7 +97,7 @@ def test_worker():
         with d.client() as c:
             for i in range(50):
                 c.set("k", "v")
-            said = end_by(d, number, threads_of(d.pid)["worker 0"])
+            said = end_by(d, number, threads_of(d.pid)["worker 0"][0])
         events = re.findall(r"^    \d+ us ago: (.*)$", said, re.M)
         tap.is_(len(events), 32, "32 events are kept")
         # The client may get its reply before the event is recorded.
@@ -110,7 +111,7 @@ def test_farnode():
         with n.node_client() as proxy:
             proxy.greet()
             proxy.set(b"k", b"v")
-            thread = until(lambda: threads_of(n.pid).get("loop"), bool)
+            thread = until(lambda: threads_of(n.pid).get("loop", [None])[0], bool)
             said = end_by(n, number, thread)
         check_report(said, "farcached: crash: " + NAMES[number] + sent(), "loop", "farnode")
         tap.like(said, "us ago: turn of connection|    turn of connection", "its last events")

@@ -63,7 +63,6 @@ inline Config node_with(DiskStore& disk, uint64_t memory_bytes) {
     config.grows = false;
     config.offered = false;
     config.partitions = 1;
-    config.policy = PolicyKind::s3fifo;  // as in the daemons
     config.disk = &disk;
     config.spill.recache_rate = 1;
     config.spill.drop_unread = false;
