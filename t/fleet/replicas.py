@@ -75,6 +75,8 @@ class Fleet:
         for daemon in self.daemons.values():
             shown = until(lambda: nodes_shown(daemon), lambda shown: set(shown) == set(names) and all_up(shown))
             assert set(shown) == set(names), shown
+        for client in self.clients.values():
+            client.get("none")  # after this tick its worker has the list, too
 
     def stored(self, name, key, value):
         """What is said in the end: a node registers, or a link begins."""
