@@ -81,7 +81,10 @@ class History {
         if (what < 2) return change_list();
         if (what < 5) return end_process();
         if (what < 13) return begin_process(1 + pick(addresses));
-        if (what < 15) return leave_address(1 + pick(addresses), /* breaks= */ pick(4) != 0);
+        if (what < 15) {
+            const uint64_t at = 1 + pick(addresses);
+            return leave_address(at, /* breaks= */ pick(4) != 0);
+        }
         if (what < 17) return end(link);
         if (what < 35) return link.state == State::none ? connect(link) : come_up(link);
         if (what < 60) return attend(link, /* old= */ pick(8) == 0);
@@ -98,7 +101,7 @@ class History {
             for (Link& link : links_) link.tried = 0;
             world_.fences.renew(world_.a);
         }
-        world_.fences.readdress(world_.a, [next](uint64_t at) { return ((next >> at) & 1) != 0; });
+        world_.fences.readdress(world_.a, [next](uint64_t at) { return at <= addresses && ((next >> at) & 1) != 0; });
         listed_ = next;
     }
     void take(Link& link) {

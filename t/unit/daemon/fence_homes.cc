@@ -357,7 +357,7 @@ void histories() {
         const Histories all = run_histories(failover);
         tap::is(all.first_old, 0u, title + "no history has a read of an old item");
         tap::is(all.first_stuck, 0u, title + "each ends with the node in use, once it is one process");
-        tap::ok(all.hits > 1000 && all.kept > (failover ? 1 : 100) && all.deletes > 1000,
+        tap::ok(all.hits > 1000 && all.kept > (failover ? 0 : 100) && all.deletes > 1000,
                 title + "items are read, kept by restarts and deleted");
         tap::note("%llu hits, %llu of restarted processes, %llu deletes", (unsigned long long)all.hits,
                   (unsigned long long)all.kept, (unsigned long long)all.deletes);
