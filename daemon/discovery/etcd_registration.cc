@@ -280,7 +280,7 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     say_weight(former);
 }
 
-// M9. 0: nothing. If no other member has keys, farcached keep their last list. Members may have lost their keys since the record has
+// M9. 0: nothing. If no other member has keys, farcached keep their last list. Members may have lost theirs since the record has
 // weight 0. If etcd does not answer, the next look asks again.
 uint64_t EtcdRegistration::refused_before() {
     if (empty_since_ == 0) return 0;
