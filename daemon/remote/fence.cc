@@ -112,13 +112,15 @@ void Fences::change() noexcept {
 }
 
 bool Fences::all_took(uint64_t generation) const {
-    return std::ranges::all_of(taken_, [&](uint64_t taken) { return taken == 0 || taken >= generation; });
+    for (size_t i = 0; i < taken_.size(); i++)
+        if (workers_.test(i) && taken_[i] < generation) return false;
+    return true;
 }
 
 bool Fences::wants_out(const Fence& fence, bool drained) const {
     if (drained) return true;
     for (size_t i = 0; i < taken_.size(); i++)
-        if (taken_[i] != 0 && fence.links[i] == Fence::Link::down) return true;
+        if (workers_.test(i) && fence.links[i] == Fence::Link::down) return true;
     return false;
 }
 
@@ -139,9 +141,7 @@ bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) con
     if (fence.waits()) return !fence.stale.empty();
     if (fence.shown.state == FenceState::out) {
         if (wants_out(fence, seen.drained) || fence.stale.empty() || fence.first_kills == 0) return false;
-        for (size_t i = 0; i < taken_.size(); i++)
-            if (taken_[i] != 0 && fence.busy[i]) return false;
-        return true;
+        return (fence.busy & workers_).none();
     }
     if (fence.shown.state != FenceState::in_use || !fence.tainted || fence.guests.empty()) return false;
     if (!all_took(fence.tainted_since) || fence.guests_under_way.load(std::memory_order_acquire) != 0) return false;
@@ -150,9 +150,7 @@ bool Fences::may_kill(const Fence& fence, const Seen& seen, uint64_t now_ns) con
 
 bool Fences::advance_out(Fence& fence, const Seen& seen, uint64_t now_ns) {
     if (!seen.up || fence.killing || wants_out(fence, seen.drained) || now_ns < fence.retry_at_ns) return false;
-    if (fence.home.has_other(workers_)) return false;
-    for (size_t i = 0; i < taken_.size(); i++)
-        if (taken_[i] != 0 && fence.busy[i]) return false;
+    if (fence.home.has_other(workers_) || (fence.busy & workers_).any()) return false;
     if constexpr (broken::build)
         if (broken::s19_skip_fence) fence.stale.clear();
     return (fence.stale.empty() || fence.first_kills == 0) && enter(fence, FenceState::joining);
@@ -296,7 +294,6 @@ Fences::Attended Fences::attend(uint32_t worker, std::span<Seen> nodes, bool fai
 
 void Fences::leave(uint32_t worker) noexcept {
     std::lock_guard hold(lock_);
-    taken_[worker] = 0;
     workers_.reset(worker);
     generation_.fetch_add(1, std::memory_order_release);
 }

@@ -209,7 +209,7 @@ class Fence {
     size_t first_kills = SIZE_MAX;  // while out: stale keys still to delete before it joins; SIZE_MAX: not begun
     uint64_t retry_at_ns = 0;
     std::array<Link, limits::workers_max> links{};
-    std::bitset<limits::workers_max> busy;  // workers with requests under way there
+    NodeHome::Workers busy;  // with requests under way there
 };
 
 class Fences {
@@ -310,7 +310,7 @@ class Fences {
     std::atomic<uint64_t> seed_{0};  // of hashes of keys; 0: the set of nodes was never replaced (F6)
     mutable std::mutex lock_;
     NodeHome::Workers workers_;                          // that take part
-    std::array<uint64_t, limits::workers_max> taken_{};  // by worker: the generation it follows; 0: it does not take part
+    std::array<uint64_t, limits::workers_max> taken_{};  // by worker that takes part: the generation it follows
 };
 
 }  // namespace farcached::daemon
