@@ -414,8 +414,7 @@ Ref S3Fifo::victim(const Moment& at, uint8_t size_class, const Candidates& candi
         const Descriptor& item = at.items[ref];
         const List list = list_of(item);
         const uint32_t has = frequency(item);
-        const bool stays = has > (list == in_newest ? 1 : 0);
-        if (!stays && candidates.may_go(ref)) return ref;
+        if (!stays(item) && candidates.may_go(ref)) return ref;
         take(at, of, ref);
         put_main(at, of, ref, list == in_main && has != 0 ? has - 1 : 0);
         of.kept++;
