@@ -212,7 +212,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
     empty_since_ = 0;
-    has_list_since_ = has_looked_back_ = false;
+    others_had_keys_.reset();
     registered_ = true;
     renew_right();
     history_.registered(*found);
@@ -284,13 +284,9 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
 // weight 0. If etcd does not answer, the next look asks again.
 uint64_t EtcdRegistration::refused_before() {
     if (empty_since_ == 0) return 0;
-    if (!has_list_since_ && !has_looked_back_) {  // later that revision may be compacted
-        const std::optional<bool> had = others_have_keys(empty_since_);
-        has_looked_back_ = had.has_value();
-        has_list_since_ = had.value_or(false);
-    }
-    if (!has_list_since_) has_list_since_ = others_have_keys(0).value_or(false);
-    return has_list_since_ ? uint64_t(empty_since_) : 0;
+    if (!others_had_keys_.has_value()) others_had_keys_ = others_have_keys(empty_since_);  // later it may be compacted
+    if (!others_had_keys_.value_or(false) && others_have_keys(0).value_or(false)) others_had_keys_ = true;
+    return others_had_keys_.value_or(false) ? uint64_t(empty_since_) : 0;
 }
 
 // At that revision; 0: now. If etcd has forgotten it they may have had. Nothing: etcd does not answer.
@@ -311,7 +307,7 @@ std::optional<bool> EtcdRegistration::others_have_keys(int64_t revision) {
 // Returns the former weight.
 uint32_t EtcdRegistration::set_weight(uint32_t weight, int64_t revision) {
     empty_since_ = weight == 0 ? revision : 0;
-    has_list_since_ = has_looked_back_ = false;
+    others_had_keys_.reset();
     return std::exchange(member_.weight, weight);
 }
 
