@@ -22,6 +22,12 @@ void tell_if_memory(Tell&& tell) noexcept {
     }
 }
 
+// text: a function, behind "node NAME". It may throw std::bad_alloc.
+template <class Text>
+void say(OneNode& node, process::Level level, Text&& text) noexcept {
+    tell_if_memory([&] { node.lines.say(level, "node " + node.name + text(), {{"node", node.name}}); });
+}
+
 // Of a node that is down.
 std::string consequence(bool failover, uint64_t retry_s) {
     const std::string keys = failover ? "its keys go to the next node" : "its keys miss and cannot be changed";
@@ -41,19 +47,13 @@ void NodeLog::connected(const OneNode& node, uint32_t links_up) const noexcept {
 
 void NodeLog::is_good(OneNode& node) const noexcept {
     tell_event([&] { return backend_good_line(place_of(node)); });
-    tell_if_memory([&] {
-        node.lines.say(process::Level::notice, "node " + node.name + " is up again", {{"node", node.name}});
-    });
+    say(node, process::Level::notice, [] { return " is up again"; });
 }
 
 void NodeLog::is_older(OneNode& node, uint32_t protocol_version) const noexcept {
-    tell_if_memory([&] {
-        node.lines.say(process::Level::notice,
-                       "node " + node.name + " is of an older version (it speaks protocol version " +
-                           std::to_string(protocol_version) + ", this farcached " +
-                           std::to_string(protocol::protocol_version) +
-                           "): every GET is an RPC until its farnode is updated",
-                       {{"node", node.name}});
+    say(node, process::Level::notice, [&] {
+        return " is of an older version (it speaks protocol version " + std::to_string(protocol_version) + ", this farcached " +
+               std::to_string(protocol::protocol_version) + "): every GET is an RPC until its farnode is updated";
     });
 }
 
@@ -71,11 +71,8 @@ void NodeLog::is_bad(OneNode& node, const LinkLoss& loss, bool failover) const n
 }
 
 void NodeLog::unmapped(OneNode& node, std::string_view why) const noexcept {
-    tell_if_memory([&] {
-        node.lines.say(process::Level::notice,
-                       "node " + node.name + " is not read in mapped memory: " + std::string(why) + "; it is reached at " +
-                           node.address,
-                       {{"node", node.name}});
+    say(node, process::Level::notice, [&] {
+        return " is not read in mapped memory: " + std::string(why) + "; it is reached at " + node.address;
     });
 }
 
@@ -97,31 +94,21 @@ void NodeLog::rejoined(const OneNode& node, const FenceShown& fence) const noexc
 }
 
 void NodeLog::fence_failed(OneNode& node) const noexcept {
-    tell_if_memory([&] {
-        node.lines.say(process::Level::warning,
-                       "node " + node.name +
-                           " did not acknowledge the deletes of old items; it is not used until it has; retrying",
-                       {{"node", node.name}});
-    });
+    say(node, process::Level::warning,
+        [] { return " did not acknowledge the deletes of old items; it is not used until it has; retrying"; });
 }
 
 void NodeLog::two_processes(OneNode& node) const noexcept {
-    const SharedFound found = node.addresses.found();
-    tell_if_memory([&] {
-        node.lines.say(process::Level::warning,
-                       "node " + node.name + ": two farnodes answer at " + found->text +
-                           "; its keys miss and cannot be changed while both do; let the host have one farnode's addresses",
-                       {{"node", node.name}});
+    say(node, process::Level::warning, [&] {
+        return ": two farnodes answer at " + node.addresses.found()->text +
+               "; its keys miss and cannot be changed while both do; let the host have one farnode's addresses";
     });
 }
 
 void NodeLog::is_back(OneNode& node) const noexcept {
-    const SharedFound found = node.addresses.found();
-    tell_if_memory([&] {
-        node.lines.say(process::Level::warning,
-                       "node " + node.name + ": a farnode that was in use before answers again at " + found->text +
-                           "; all its items are deleted; let the host have one farnode's addresses",
-                       {{"node", node.name}});
+    say(node, process::Level::warning, [&] {
+        return ": a farnode that was in use before answers again at " + node.addresses.found()->text +
+               "; all its items are deleted; let the host have one farnode's addresses";
     });
 }
 
