@@ -28,8 +28,8 @@ inline protocol::ReplyOptions reply_to(uint32_t tag) {
 
 struct Execution::Turn {
     // The requests execute at the time `at`. All references outlive this.
-    Turn(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t sequence, const NodeReading& at)
-        : Turn(connection, in_flight, sent, sequence, at.seconds, connection.told(at)) {}
+    Turn(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t number, const NodeReading& at)
+        : Turn(connection, in_flight, sent, number, at.seconds, connection.told(at)) {}
 
     // The reply to a get, with its value. The value goes into the outgoing frame, or to its own buffer if it is too large for one.
     struct Hit {
