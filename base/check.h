@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CHECK: for our own bugs, always on. Errors of clients, peers and the system are a Result or a status, never this.
+//
+// Threads: any. Each has its own FailedCheck, since the handler of its SIGABRT reads it.
 #pragma once
 
 #include <cstdio>

@@ -4,6 +4,8 @@
 //
 // Modules declare their counters once, in an X-macro table (name, help) that makes the struct of counters and its rows
 // (base/stat_row.h); everything else iterates over the rows.
+//
+// Owner: the module that counts. Threads: any may read; the comment of each class names the writers.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FunctionRef: a borrowed callable, valid until the call it is passed to returns. Never stored.
+// Owner: none; it refers to an object of the caller. The thread of that call.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The host's boot and its processes, as /proc tells of them: for memory that outlives its process.
+// The host's boot and its processes, as /proc shows them: for memory that outlives its process.
 //
 // Owner: none. Any thread.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Limits that more than one folder relies on, each with its reason.
+// Constants.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LoadedLibrary: a shared library, loaded on first use. A process that never uses it saves its memory and that of its
 // dependencies. It stays loaded for the life of the process.
+//
+// Owner: the code that calls the library, as a static object. Threads: one makes it and finds the functions; any calls these.
 #pragma once
 
 #include <string>

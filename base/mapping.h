@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mapping: an owned memory mapping, reserved at once and backed by the kernel page by page on first touch.
+//
+// Owner: the holder of the memory; the destructor unmaps it. Threads: one makes and ends it; it does not change in between, but the
+// holder decides who uses the bytes.
 #pragma once
 
 #include <sys/types.h>

@@ -4,6 +4,7 @@
 // A family is a name with a help text and one kind; its samples differ by labels. Both formats require that each family is
 // printed with all of its samples; families keep the order of their first calls.
 //
+// Owner: the caller, for one page. One thread.
 // T1  Callers pass names without the program's prefix and without `_total`. The first call for a family sets its help text.
 // T2  stat() takes a statistic's own name and converts it to Prometheus' conventions: base units, also in the help text, and the
 //     unit last.

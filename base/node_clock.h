@@ -18,7 +18,7 @@ inline uint64_t boottime_ns() {
     return uint64_t(at.tv_sec) * 1'000'000'000 + uint64_t(at.tv_nsec);
 }
 
-// Since 1970, as the host's clock says.
+// Since 1970, by the host's clock.
 inline uint64_t realtime_us() {
     timespec at{};
     clock_gettime(CLOCK_REALTIME, &at);

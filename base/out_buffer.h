@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OutBuffer: the bytes of one tick's replies to one client, so that one system call sends them. It has own bytes, and large
-// values between them that are sent from their place.
+// OutBuffer: bytes that leave together, such as one tick's replies to one client, so that one system call sends them. It has own
+// bytes, and large values between them that are sent from their place.
 //
-// Owner: a worker; protocol engines borrow it for the duration of a call.
+// Owner: a worker, or a channel, for frames. One thread. Protocol engines and writers of frames borrow it for a call.
 // I1  size() own bytes from data(), and pieces() between them, will be sent; reserved bytes without a commit will not.
 // I2  truncate() removes bytes that a failed lock-free read has begun to write.
 // Pointers from reserve() are valid until the next reserve().

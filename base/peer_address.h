@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PeerAddress: the address of a client's connection, in 8 bytes, since every session has one. IPv6 allocates more memory.
-// Owner: the session. A signal handler can read it.
+// Owner: the session. It does not change while the session is in the table of connections. So any thread can read it under the
+// table's lock, and a signal handler in the worker at any time.
 #pragma once
 
 #include <array>

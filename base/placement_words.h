@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The methods that map a key to a node, and their names: configuration and placement share one list.
+// Constants; any thread.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The names of a node's eviction policies, for its configuration (conf/) and for the node (node/policy/policy.h).
+// Constants; any thread.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hints to the CPU: memory that is soon used, and a thread that polls.
+// No state; any thread.
 #pragma once
 
 namespace farcached {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random numbers from the kernel, for seeds and identities: unpredictable from outside.
+// No state; any thread.
 #pragma once
 
 #include <sys/random.h>

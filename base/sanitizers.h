@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which sanitizers this program is built with. GCC has macros for them, clang has __has_feature().
+// Constants.
 #pragma once
 
 #if defined(__has_feature)
