@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the commands of farbench share: their descriptions, exit statuses, interrupts, options, files and charts of results.
+//
+// No state but `interrupted`: the handler of a signal sets it, and any thread reads it.
 #pragma once
 
 #include <algorithm>

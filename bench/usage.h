@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Resource usage of processes, from /proc.
+// No state; any thread.
 #pragma once
 
 #include <sys/types.h>

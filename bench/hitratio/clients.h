@@ -2,6 +2,8 @@
 // A point of `farbench hitratio --servers`: the steps of the simulation (sim.h), run in real time against
 // running farcached daemons. Each daemon acts as one host; its operator chose nodes, policy and leases.
 //
+// Owner: the command; one thread, which has all clients.
+//
 // R1  The steps are the simulation's, from the same trace. Client n % clients takes step n, on server n % clients %
 //     servers, not before the time n / rate.
 // R2  A client has one connection and one request on it; due steps wait in their order. After a GET that missed, its

@@ -7,6 +7,8 @@
 // unlimited (proxy/pointer_table.h has a fixed number of entries). A READ takes no time, so it falls before or after a
 // mutation, never within one. A report arrives when it is sent.
 //
+// Threads: several may simulate at once; their points share nothing that changes.
+//
 // V1  The time of an operation is its number divided by the rate; leases and reports use that clock only.
 // V2  The same point, scale and seed give the same numbers.
 // V3  A pointer is used while its lease runs by its host's clock (S3). The daemons' own validation judges a READ

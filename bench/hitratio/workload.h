@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The requests of `farbench hitratio`: keys by popularity, GETs and SETs, and disturbances of the cache.
 //
+// Threads: a Popularity does not change, and serves all. A Trace belongs to one.
+//
 // W1  Keys 0 .. keys-1 have a popularity; numbers from `keys` up are requested once only.
 // W2  A Trace has the same steps for the same workload, scale and seed, for any cache.
 // W3  of_most_popular() uses the exact probabilities of the draws.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The options of `farbench load`: one table, the source of parsing and help.
+// Constants, and functions without state. Owner of LoadOptions: the command; it does not change while workers run.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ struct RnicWorkload {
     uint32_t active = 0;         // queue pairs with work at once; 0: all
     uint32_t post_messages = 1;  // WRITEs of one doorbell
     uint32_t message_bytes = 64;
-    uint32_t regions = 0;  // memory regions used in turn; 0: one for each queue pair
+    uint32_t regions = 0;  // memory regions used one after the other; 0: one for each queue pair
     RingOrder order = RingOrder::cyclic;
     // Beyond 0: so many workers share the queue pairs evenly (W1). Else an idle queue pair follows each completion.
     uint32_t workers = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `farbench transport` compares the transports to a node. It runs one trial of each point per round, so that changes on the
 // machine affect all points. Here: its options; one table is the source of parsing and help.
+//
+// Constants, and functions without state. Owner of TransportOptions: the command; it does not change during a trial.
 #pragma once
 
 #include <cstdint>
