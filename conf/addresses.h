@@ -2,6 +2,8 @@
 // Parses the addresses of the configuration: the list of nodes, from the command line (--node NAME=ADDRESS[,KEY=VALUE]...) and
 // from a file's [[node]] tables, where one table describes the keys of a node for both and for their help; and those to listen
 // on, from -l, -p and -B.
+//
+// Pure functions; any thread.
 #pragma once
 
 #include <optional>

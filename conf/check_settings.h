@@ -3,6 +3,8 @@
 // running settings with those that the command line and files now yield; and the resources that a daemon needs with them.
 // No side effects.
 //
+// Owner: none. Threads: any.
+//
 // R1  Normal work stays below the limits with items of any size, because the kernel kills a process that exceeds them. They
 //     bound the memory and the threads that a bug or an intruder can take.
 // R2  The sum has a term for each kind of memory; docs/capacity.md lists them.

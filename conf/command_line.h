@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parses the command line. getopt_long and getsubopt split it, because scripts rely on their rules: abbreviated long flags,
 // -vv, -p11211, options after arguments.
+//
+// Threads: main's alone, at the start and at a reload: the state of getopt is the process's.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads a TOML file of settings. Its keys are the rows of an option table marked in_file, with the same names and bounds; a dot
 // in a name denotes a table.
+//
+// No state; any thread. Main calls it.
 #pragma once
 
 #include <cstddef>

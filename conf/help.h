@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Generates texts from an option table: --help, the options of the man page, the sample of the file of --config, and the
 // completion of bash and zsh; also versions and licenses.
+//
+// Pure functions; any thread.
 #pragma once
 
 #include <span>

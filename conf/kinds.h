@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The kinds of option values: how each is parsed, checked and shown. The templates bind a kind to one field of Settings:
 // number<&Settings::session, &SessionSettings::threads>(1, 1024).
+//
+// Constants, and functions without state; any thread.
 #pragma once
 
 #include <algorithm>

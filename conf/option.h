@@ -2,6 +2,8 @@
 // Option: one row of the option table, the only description of an option. The table generates the parser, the defaults, --help,
 // the man page and `stats settings`.
 //
+// Constants, and functions without state; any thread.
+//
 // I1  The table is in the order of `stats settings`; help and man page group its rows by section.
 // I2  The default is always accepted, even outside the range: some zeros mean "not given".
 // I3  A row with neither flag nor suboption exists for `stats settings` alone.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Program: the properties of one daemon's command line, except its option table.
+// Constants; any thread.
 #pragma once
 
 #include <map>

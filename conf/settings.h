@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Settings: all values of the command line, one small struct for each module that reads it.
 //
+// Owner: main, in its thread. A value: a module copies what it needs later.
+//
 // I1  Members hold no defaults: the option tables (conf/*option_table.cc) have them, and conf::defaults() applies them. Any
 //     other Settings is all zeros until defaults() or parse_command_line() fills it.
 // I2  A module gets its own struct, or values that main derives from it, never all of Settings.
@@ -164,7 +166,7 @@ enum class NodeChannel : uint8_t { shm, tcp, verbs };
 // The Unix socket of --shm of a node that etcd lists.
 struct NodeSocket {
     std::string path;          // empty: none, or not on this host
-    std::string identity;      // as socket_identity() says (base/host.h)
+    std::string identity;      // by socket_identity() (base/host.h)
     uint64_t incarnation = 0;  // of the node's memory
 
     bool operator==(const NodeSocket&) const = default;
