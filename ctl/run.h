@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farctl, from its command line to its exit status.
+// Owner: main; one thread.
 #pragma once
 
 namespace farcached::ctl {
