@@ -125,7 +125,7 @@ constexpr bool binary_takes_value(BinaryVerb verb) {
 }
 
 constexpr bool binary_authenticates(BinaryVerb verb) { return verb >= BinaryVerb::sasl_list; }
-// Can a request with a password begin anywhere in the input? Some values say yes, too.
+// Can a request with a password begin anywhere in the input? True for some values, too.
 bool binary_may_authenticate(std::string_view input);
 // May a client send it before it has authenticated? Also of a request with an impossible header.
 constexpr bool binary_precedes_authentication(uint8_t opcode) {

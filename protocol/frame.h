@@ -35,6 +35,8 @@
 // each straight into its place; other frames may come between. A node executes a request whose value follows when the
 // last byte has arrived. A proxy that needs an order between it and another request waits for its reply.
 //
+// Pure: bytes to fields, and fields to bytes of the caller's OutBuffer. Any thread.
+//
 // F1  Every length is compared with the bytes present before it is used (S10).
 // F2  The same bytes give the same frames however they arrive.
 // F3  The header alone rejects an impossible frame: the parser does not wait for its body.

@@ -7,6 +7,8 @@
 //   request  | RequestHeader | fixed part of the operation | optionals | key | value |
 //   replies  | FrameHeader | ClockRecord | RightRecord | reply | reply | ...   |
 //   reply    | ReplyHeader | record of the kind | GrantRecord | incarnation | value |
+//
+// Types and constants; any thread.
 #pragma once
 
 #include <algorithm>
@@ -404,7 +406,7 @@ struct HelloNonce {
 };
 static_assert(sizeof(HelloNonce) == 40);
 
-// hello of a proxy that says on how many nodes it keeps an item, from version_with_moved on: | ... | HelloCopies |
+// hello of a proxy with the number of nodes that it keeps an item on, from version_with_moved on: | ... | HelloCopies |
 struct HelloCopies {
     uint64_t magic;
     uint32_t copies;

@@ -7,6 +7,8 @@
 // t >= r the node's clock has not passed c + 1 + (t - s), rounded up (S13). If the frame has the fraction, c includes it,
 // and a microsecond replaces the 1.
 //
+// Pure. Owner: of a ReplyReader the caller; one thread.
+//
 // Q1  next() returns consistent replies: a value is as long as its item, and a grant describes a possible item.
 // Q2  The reader does not know the regions: call grant_fits() before keeping a pointer (S9).
 #pragma once

@@ -4,6 +4,8 @@
 // The key's hash is not sent: a parsed request has hash 0, and the node hashes with its own seed. Times are on the node's
 // clock.
 //
+// Pure. Owner: of a RequestReader the caller; one thread.
+//
 // R1  next() returns requests that a node can rely on: keys of 1 to key_bytes_max bytes, a cas with a number to compare
 //     with, a known mode, only the flags of the operation.
 // R2  value_bytes announces a value that follows in chunks; `value` of its StoreOp is empty until then.

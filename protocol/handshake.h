@@ -64,7 +64,7 @@ struct Hello {
     uint32_t frame_bytes_max = frame_bytes_default;  // wanted; header and body
     uint32_t credits = credits_default;              // wanted: frames of requests in flight
     std::optional<AuthNonce> nonce;                  // the proxy has a key, and demands a proof of the node (S16)
-    uint32_t copies = 0;                             // nodes that it keeps an item on: 1 or 2; 0: it does not say
+    uint32_t copies = 0;                             // nodes that it keeps an item on: 1 or 2; 0: not sent
 };
 
 enum class RegionAccess : uint32_t {

@@ -5,6 +5,9 @@
 //   region   | header | partition table | page table | buckets ...           | arena (pages of 64 KiB) |
 //
 // Every word that can change while it is readable is read and written whole, by atomics (protocol/words.h).
+//
+// Types, constants and pure functions; any thread. Only the node writes its memory,
+// and the kernel the owner word (fabric/owner.h).
 #pragma once
 
 #include <cstddef>
@@ -125,7 +128,7 @@ constexpr uint32_t bucket_of(uint64_t hash, uint32_t count) {
 // ---- partition table --------------------------------------------------------------------------------
 struct alignas(64) PartitionEntry {
     uint64_t bucket_count;    // in use, at least 1; grows by one
-    uint64_t flush_floor;     // items of a lower generation may be flushed (S11): only their node can tell
+    uint64_t flush_floor;     // items of a lower generation may be flushed (S11): only their node knows
     uint64_t buckets_offset;  // bytes from the region's start; fixed
     uint64_t overflow_offset; // bytes from the region's start; fixed
     uint64_t buckets_max;     // fixed

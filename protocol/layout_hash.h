@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // layout_hash: one number for all of protocol/layout.h. A proxy and a node with different layouts notice by it, even if
 // layout_version was not raised. The greeting has it; t/unit/protocol/handshake pins it together with the version.
+// A constant.
 #pragma once
 
 #include <cstddef>

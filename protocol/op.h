@@ -4,6 +4,8 @@
 //
 // Times are NodeSeconds (base/node_clock.h), from to_node_seconds(). Keys and values are borrowed until the call that takes
 // them returns.
+//
+// Value types and pure functions; any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OwnedKeys: the keys whose home is one node, by one list of nodes, as a proxy tells them to the node when the list changes.
+// OwnedKeys: the keys whose home is one node, by one list of nodes, as a proxy sends them to the node when the list changes.
 //
 // Pure; a value. Any thread.
 // O1  Its size does not grow with the number of nodes: the node's arcs of the ring, or its remainder.
@@ -49,7 +49,7 @@ struct KeptKeys {
     uint64_t next = 0;  // the first one of the new list
 
     bool first = false;  // from version_with_first_list on
-    // With `unmoved`: a hash of the node's keys and of their nodes by the new list, the same from all proxies. 0: not told.
+    // With `unmoved`: a hash of the node's keys and of their nodes by the new list, the same from all proxies. 0: not sent.
     uint64_t identity = 0;
 
     bool keeps(std::string_view key) const;

@@ -2,6 +2,8 @@
 // Copies between shared memory, which others may read or write, and private memory, by word-sized relaxed atomics. A plain
 // memcpy that races is undefined in C++. A race of atomics only tears the copy, and the caller detects that (S5). Shared
 // addresses are 8-byte aligned words.
+//
+// No state; any thread.
 #pragma once
 
 #include <cstddef>
