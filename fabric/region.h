@@ -3,7 +3,9 @@
 // outlives it; the same view serves the node's own process and one that maps it read-only.
 //
 // Region: one node's readable memory in the layout of protocol/layout.h: header, partition table, page table, index,
-// arena, in one mapping. Owner: the node. Initially all zero, except the header and the fixed fields of the tables.
+// arena, in one mapping. Initially all zero, except the header and the fixed fields of the tables.
+//
+// Owner: of a Region the node, which writes it under its partitions' locks. Threads: any may read by a RegionView.
 #pragma once
 
 #include <array>

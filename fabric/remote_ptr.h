@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RemotePtr: a slot in the memory of one run of a node, and the oldest generation that a reader accepts there. A plain
-// value. It gives no right to use the bytes: that takes a lease (LeasedPtr) and validation (S4).
+// value; any thread. It gives no right to use the bytes: that takes a lease (LeasedPtr) and validation (S4).
 //
 // R1  It names the node by incarnation: after a restart no node matches an old pointer (S9).
 // R2  A slot under a lease stays with its key (S1). Its generations only grow; each one not older than the pointer's is of

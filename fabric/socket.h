@@ -77,7 +77,7 @@ Descriptor reserve_descriptor();
 // needed, and adds to turned_away the connections that it closed.
 Descriptor accept_one(int listener, Descriptor& reserve, SocketAddress* from, uint64_t& turned_away);
 
-// An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno says why.
+// An epoll descriptor that watches `fd` for `events` (EPOLLIN, ...); none: errno has the cause.
 Descriptor poller_of(int fd, unsigned events);
 
 // Of a channel without a descriptor, for the cause in errno.

@@ -5,6 +5,8 @@
 // fd() is an epoll descriptor of the channel's own, so that the channel chooses its wake-ups: unconsumed input does not
 // wake the owner, room for unsent bytes does.
 //
+// Owner and threads: as of any channel (fabric/channel.h). Input lands in a buffer that the channels of a thread share.
+//
 // T1  A channel notes its end first and reports it as the last act of ready() or flush(): after ended() it touches no
 //     member.
 // T2  Between two calls of its owner the channel watches for every event that it waits for: no wake-up is lost.

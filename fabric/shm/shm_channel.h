@@ -7,6 +7,8 @@
 //
 // revoke() does nothing here: a region that the proxy has mapped stays mapped, until the proxy ends or unmaps it. So only
 // processes of users that refuse_peer() admits get it. Containers and rings are memory of the connection alone, there at once.
+//
+// Owner and threads: as of any channel and listener (fabric/channel.h).
 #pragma once
 
 #include <cstdint>

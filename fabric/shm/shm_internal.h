@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ShmChannel: both sides of a connection over shared memory; made by connect_shm() and ShmListener.
 //
+// Owner and threads: as of any channel (fabric/channel.h).
+//
 // K1  Until start(), the poller holds the socket alone; from then on also the eventfd that wakes this side.
 // K2  armed_ is the sleep word that this side has published, with armed_bit, and 0 while it is awake. Between two calls of
 //     its owner it is armed, or its own eventfd is set (T2).

@@ -10,6 +10,8 @@
 //  4096    the bytes of to_node (ring_bytes), then those of to_proxy
 //  ...     the node's container, then the proxy's (container_bytes each; not in version 1; not used by version 2)
 //
+// Owner: a ShmChannel at each end, in its thread. The process at the other end reads and writes this memory at any time.
+//
 // G1  A position counts all bytes ever written or read; the byte at position p lies at p modulo ring_bytes.
 // G2  Each side uses its own private positions and only publishes them. It takes the other side's position if it is
 //     possible, and ends the connection if not: no value there can lead outside a ring (S10).

@@ -52,7 +52,7 @@ class ReplyReads {
         unjudged_ = true;
     }
     bool anything_landed() const { return unjudged_; }
-    // Copies the reader's next message if the READs brought it: the caller takes it, and tells the plan.
+    // Copies the reader's next message if the READs brought it: the caller takes it, and reports it to the plan.
     bool look(SlotReader& reader, uint64_t now_ns);
     // Two READs in a row found no reply: the node shall send its replies. True once.
     bool take_demand() { return std::exchange(demand_, false); }

@@ -7,7 +7,7 @@
 // H1  While replies are due, FetchPlan::next_ns() is finite: a reply in a slot is always READ.
 // H2  A plain request that was not seen is followed by wakes: the first one is enough, since it arrives after the request. They
 //     repeat NodeAwake::wakes_max times.
-// H3  The proxy counts the node's awake time from before it posted the request whose reply told it (S3). The node counts it from
+// H3  The proxy counts the node's awake time from before it posted the request whose reply had it (S3). The node counts it from
 //     the reply, and looks for LookWindow::margin_ns longer.
 #pragma once
 
@@ -212,7 +212,7 @@ class LookWindow {
     uint64_t gap_ns_ = 0, took_ns_ = 0, until_ns_ = 0;
 };
 
-// Which of the three ways the requests of one link take. Automatic: it measures all three in turn, then uses the fastest.
+// Which of the three ways the requests of one link take. Automatic: it measures one after the other, then uses the fastest.
 class RpcChoice {
   public:
     // last: the last of the modes that are possible here.

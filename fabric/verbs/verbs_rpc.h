@@ -7,7 +7,7 @@
 // X1  The slots of a connection are memory of their own, registered for it alone (S6): request slots for the proxy's WRITEs,
 //     reply slots for its READs, or for WRITEs of the node. Where the device has memory windows of type 2, no other key
 //     reaches them.
-// X2  Both ends begin with SENDs without a head, which count as messages 1, 2, ... A proxy uses slots after it heard from the
+// X2  Both ends begin with SENDs without a head, which count as messages 1, 2, ... A proxy uses slots after a message from the
 //     node (B2), a node after it got a message with a head.
 // X3  Only replies are left in slots to be READ: the proxy READs while it awaits any (Channel::expect_replies()). All else is
 //     sent (Channel::send_at_once()).
@@ -75,7 +75,7 @@ class VerbsRpc {
         : config_(config), out_(config.messages_before), in_(config.messages_before) {}
 
     // ---- the greeting ---------------------------------------------------------------------------------
-    // A node's start: makes slots for requests and for replies, as many as the configuration says.
+    // A node's start: makes slots for requests and for replies, as many as are configured.
     void offer(const VerbsDevice& device);
     // Both are parts of a node's welcome; no slots: it offers none.
     SlotPlace requests() const { return node_.has_value() ? node_->requests->place() : SlotPlace(); }

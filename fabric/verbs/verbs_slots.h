@@ -220,7 +220,7 @@ class SlotReader {
     uint64_t next_;
     uint64_t incomplete_since_ns_ = 0;
     std::unique_ptr<char[]> copy_;
-    uint32_t from_ = 0, end_ = 0;  // bytes of the copy that nobody has consumed
+    uint32_t from_ = 0, end_ = 0;  // bytes of the copy that were not consumed yet
 };
 
 }  // namespace farcached::fabric

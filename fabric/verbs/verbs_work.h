@@ -344,7 +344,7 @@ class VerbsSends {
     std::vector<uint64_t> reads_done_;
 };
 
-// The receives: those with bytes that nobody has pulled yet, in order, and those that are to be posted again. Each emptied
+// The receives: those with bytes that were not pulled yet, in order, and those that are to be posted again. Each emptied
 // receive is owed as a credit (VerbsCredits). A receive is posted, or in the inbox, or waits for posting.
 class VerbsInbox {
   public:
