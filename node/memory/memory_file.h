@@ -45,7 +45,7 @@ struct RunClock {
     int64_t unix_s = 0;
 };
 
-// What the region does not tell about its items. Words that change while the node serves are written by atomics.
+// The part of the items' state that is not in the region. Words that change while the node serves are written by atomics.
 struct alignas(64) Notes {
     static constexpr uint64_t magic_word = UINT64_C(0x736465746f6e6366);  // "fcnoteds" in memory order
     // Since 2 items may be stubs, since 3 their keys may have moved to other nodes (item_moved).

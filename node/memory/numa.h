@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NUMA: reads the host's memory nodes from the kernel's files, and binds memory to them by system call. Tests replace both.
+//
+// Owner: none. Threads: the one that makes the Node, before others use its memory.
 #pragma once
 
 #include <cstddef>

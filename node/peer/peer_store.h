@@ -7,7 +7,7 @@
 //
 // Owner: the program. The node, its PeerReads and the link borrow it. Threads: any; one lock, a leaf.
 //
-// V1  put() and forget() wait for nobody. While the peer is not connected, or too many bytes are on their way, put() drops the
+// V1  put() and forget() never wait. While the peer is not connected, or too many bytes are on their way, put() drops the
 //     value.
 // V2  A value has a number that never returns, and no other process knows: a random tag of this run precedes it in its key at the
 //     peer. So what is read there under a number is that value, or nothing.
@@ -69,7 +69,7 @@ struct PeerInbox {
         fabric::LeasedPtr leased{};     // to the record; valid_until_ns 0: no lease
     };
     std::mutex lock;
-    int fd = -1;             // -1: nobody reads any more
+    int fd = -1;             // -1: no thread reads any more
     std::vector<Done> done;  // has room for all that is under way
 
     // Without memory for the bytes they count as lost.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ItemList: items in order of arrival, linked through their descriptors; QueueSet: several such lists by rank.
-// Building blocks of the policies (node/policy/policy.h). All calls under the partition's lock.
+// Building blocks of the policies (node/policy/policy.h).
+//
+// Owner: a policy. All calls under the partition's lock.
 #pragma once
 
 #include <array>

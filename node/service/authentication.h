@@ -2,8 +2,8 @@
 // Authentication of a proxy's connection (S16; protocol/auth.h draws the greeting), and the keys that a node accepts.
 //
 // KeyRing: any thread; one lock. Authentication: owned by a Greeting (greeting.h), in the connection's thread.
-// Z1  Between hello and proof the node holds the two frames' bytes, and tells nothing but a nonce.
-// Z2  An unknown name, a wrong proof and a wrong role get the same answer, after the same work. Only counters tell them apart.
+// Z1  Between hello and proof the node holds the two frames' bytes, and sends nothing but a nonce.
+// Z2  An unknown name, a wrong proof and a wrong role get the same answer, after the same work. Only counters distinguish them.
 #pragma once
 
 #include <array>

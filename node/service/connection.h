@@ -114,7 +114,7 @@ struct Connection {
     protocol::RegionAccess access = protocol::RegionAccess::none;
     protocol::FrameLimits limits = {};  // as agreed
     bool stopping = false;              // no new request is executed
-    uint64_t epoch = 0;                 // of the proxy's list of nodes, as last told (ListEpoch)
+    uint64_t epoch = 0;                 // of the proxy's list of nodes, by its last frame (ListEpoch)
     uint64_t named_epoch = 0;           // the newest one that the node has named to it; 0: none
 
     protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates

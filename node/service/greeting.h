@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Greeting: the node's side of the greeting. It checks a proxy's hello, demands the proof of a key (authentication.h), and
-// welcomes or refuses the proxy. It owns what the proxy said and proved, and the connection's entry in the ProxyBook.
+// welcomes or refuses the proxy. It owns what the proxy sent and proved, and the connection's entry in the ProxyBook.
 //
 // Owner: a NodeService (service.h), in the connection's thread.
 //

@@ -104,7 +104,7 @@ class ListEpoch {
     }
 
   private:
-    // Several proxies tell the node of a change.
+    // Several proxies send a change to the node.
     static constexpr size_t changes_max = 64;
     struct Change {
         uint64_t last, epoch;  // the former list's last epoch, and one of the new list. In between its proxy knows no list
@@ -128,7 +128,7 @@ class ListEpoch {
         return keys.unmoved.has_value() && (keys.lists.size() == 1 || *keys.unmoved != keys.lists.front());
     }
     void take_own(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
-        // A proxy tells "none" of any keys that take too long to describe.
+        // A proxy sends "none" for any keys that take too long to describe.
         const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
         if (same && epoch > other_) began_ = std::min(began_, epoch);
         const bool is_before = epoch < known_ && (keys == nullptr || !is_last(*keys));

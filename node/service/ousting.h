@@ -27,7 +27,8 @@
 //   - At the attacker's own address the oldest unused seat goes first. A newcomer there is safe after its first request. It has
 //     time for that until the attacker has greeted as often as there are seats.
 //
-// Any thread. One lock, taken when a connection arrives, greets, is first used, and ends.
+// Owner: the ServiceShared of all connections. Any thread. One lock, taken when a connection arrives, greets, is first used, and
+// ends.
 // T1  A seat is in the list of its address and stage; a seat that is away or ousted is in no list.
 // T2  at_door() <= door_max. seated() does not grow beyond the number passed to sit().
 #pragma once
@@ -57,7 +58,8 @@ namespace farcached::node {
 // does not shorten it. A proxy whose frames complete holds few bytes for a short time. A value of 1 MB in 10 ms weighs as much
 // as half a frame of 10 KB in a second.
 //
-// Any thread. One lock, taken for large values, their pieces, and frames that a receive split.
+// Owner: the ServiceShared of all connections. Any thread. One lock, taken for large values, their pieces, and frames that a
+// receive split.
 // B1  bytes() <= bytes_max * 5/4: bytes of ousted accounts do not count against others, up to a quarter.
 // B2  An ousted account gets no more bytes.
 // B3  Accounts are ousted only for bytes that then fit, and only if they weigh no less than the requesting account.

@@ -2,7 +2,7 @@
 // ReportQuota: the byte-seconds that one proxy's reports may lease. A renewed lease costs the item's bytes times the seconds
 // added to its end. A share of B bytes, for leases of up to S seconds, earns B byte-seconds per second, and saves up to B * S.
 //
-// Any thread; all connections of a proxy share one.
+// Owner: of a ReportQuotas the ServiceShared of all connections. The connections of a proxy share a ReportQuota. Threads: any.
 // U1  In any t seconds, reports cost at most B * (t + S), plus one lease for each thread. With terms of S, they lease at most 2
 //     B bytes at once, and B in the long run.
 // U2  A proxy that reconnects under a name finds the rest of its quota, so reconnecting gains nothing. The lease zone bounds a

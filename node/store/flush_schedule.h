@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FlushSchedule: immediate and delayed flushes of a node, for all its connections. Any thread may call.
+// FlushSchedule: immediate and delayed flushes of a node, for all its connections.
+//
+// Owner: the FarnodeServer. Threads: any.
 //
 // F1  At most one flush is scheduled; a later order, an immediate flush included, replaces it, as in memcached.
 // F2  After schedule(), no lease is granted that outlives the flush (S3).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HiddenItems: which items of a partition a flush or a delete by prefix hides, and the word that tells readers.
+// HiddenItems: the items of a partition that a flush or a delete by prefix hides, and the word that shows this to readers.
 //
 // Owner: a Partition, under its lock.
 //

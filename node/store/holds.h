@@ -108,7 +108,7 @@ class Holds {
     }
 
     std::unordered_map<uint64_t, Key> keys_;  // by the hash of the key, which two keys may share
-    // A hold says nothing to another node or another run.
+    // A hold has no meaning for another node or another run.
     uint64_t last_ = random_word() >> 3;
     NodeSeconds closed_until_ = 0, spoiled_until_ = 0, dropped_at_ = 0;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node::Impl: the parts of a Node, for node/*/*.cc and for tests that stop writers midway.
 //
+// Owner: the Node. Threads: any, by the locks that the fields name.
+//
 // Lock order: reserve_lock, or CopyCloses' lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's
 // pool. No two partitions' locks at once.
 #pragma once

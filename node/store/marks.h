@@ -7,7 +7,7 @@
 // M1  Equal marks of a key mean: no mutation of the key, no flush, no delete by prefix, and no change of the list of nodes (`keep`)
 //     was executed in between.
 // M2  A mark has its top bit set, as no cas unique has. So a node of an earlier version, which has no marks, stores no such value.
-//     It says nothing to another node or another run: each begins at a random number.
+//     It has no meaning for another node or another run: each begins at a random number.
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 //
 // Owner: the program's main thread, which calls everything. It outlives the node.
 //
-// R1  Whatever is wrong with the file is told once, and the node starts without the items, or without keeping any.
+// R1  An error in the file is logged once, and the node starts without the items, or without keeping any.
 // R2  An item returns if it was live, whole and not hidden when the process ended (FormerRun::items()). Its value, flags, cas
 //     unique, expiry and tokens are as before. Leases and slots are new.
 // R3  The former file gives each page back to the system once its items are stored. So the two runs together need little more

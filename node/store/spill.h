@@ -63,7 +63,7 @@ class Spill : private PartsOfRoom {
     bool take(Ref ref, Ref keep, NodeSeconds now);
     // The same, while the item's page is being emptied: it takes no other page for it.
     bool take_from_page(Ref ref, Ref keep, NodeSeconds now);
-    // For sweeps: if nobody read the item for SpillRules::idle_s, and there is room.
+    // For sweeps: if the item was not read for SpillRules::idle_s, and there is room.
     void take_idle(Ref ref, NodeSeconds now);
 
   private:
