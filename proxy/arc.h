@@ -12,7 +12,7 @@
 // A scan passes through t1 and leaves t2 alone. The target is the share of the capacity that t1 should have; it grows
 // when b1's ghosts are accessed and shrinks when b2's are.
 //
-// Owner: the AccessNotes of one connection. No clock; memory is allocated at the start only.
+// Owner: the AccessNotes of one connection, on its thread. No clock; memory is allocated at the start only.
 // A1  |t1| + |b1| <= capacity; |t1| + |t2| <= capacity; all four <= 2 capacity; target <= capacity.
 // A2  The cost of an access or of forget() does not grow with the capacity if hashes are as good as random. They are
 //     keyed by the node, so clients cannot choose them.

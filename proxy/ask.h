@@ -3,6 +3,8 @@
 //
 // Times in operations and answers are this process's NodeSeconds; links convert them. A time before this process
 // started becomes its start.
+//
+// Owner: of a ReplySink the part that asks. Threads: the link's.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a NodeLink is made of beside its requests: the greeting, the signs of life, the reports of accesses, and the way
-// down. Each is told what happened, and decides nothing for the others.
-// Owner: a NodeLink; of the greeting and the signs of life its LinkConnection.
+// down. Each gets the events, and decides nothing for the others.
+// Owner: a NodeLink; of the greeting and the signs of life its LinkConnection. The link's thread.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct Shortcut {
     bool leads_to(const protocol::Welcome& welcome) const { return welcome.name == name && welcome.incarnation == incarnation; }
 };
 
-// Greeting: what this side says first, and what the node answers.
+// Greeting: the first frames of a connection: this side's, and the node's answer.
 //
 // W1  Each connection first speaks the newest version, since the node may have been replaced. A node of the version
 //     before refuses it; greeted once more as by an older proxy, it serves us two-sided (S18).

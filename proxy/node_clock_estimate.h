@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeClockEstimate: an estimate of a node's clock (base/node_clock.h), and the end of its serving right, from the greeting and
 // from the readings in every frame of replies and pong. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
-// Owner: a NodeLink.
+// Owner: a NodeLink, on its worker's thread.
 //
 // A reading `c` answers a message sent at `s` and arrives at `r`: at some moment between s and r the node's clock stood
 // between c and c + 1. If the reading has a fraction, the width is a microsecond instead of a second. Clock rates may
@@ -18,7 +18,7 @@
 // N4  A reading that two running clocks cannot produce means that one clock stopped, for example in a halted guest. The
 //     estimate restarts from this reading as from a greeting.
 // N5  The right of a reading counts from before the message left that it answers, less clock_rate_error (S17). Of several the
-//     one that ends last counts, until the node tells that it has none.
+//     one that ends last counts, until the node reports that it has none.
 #pragma once
 
 #include <cstdint>

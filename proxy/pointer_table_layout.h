@@ -7,6 +7,8 @@
 // An entry is eight words. Any process may load or store each word whole, in any order, at any time. The word `check`,
 // a keyed hash of the six words before it, ties an entry together. Interleaved or unfinished writes leave an entry
 // whose check does not match: not a pointer.
+//
+// Types, constants and functions without state. Any thread of any process that has mapped the table.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The board of a host's reports in shared memory: its layout, and its use.
-// Owner: the mapping's owner. Other processes write the memory at the same time.
+// Owner: of ReportBoards the PointerTable. Any thread; other processes write the memory at the same time.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Requests: the requests of one link to its node, from ask() or get() to the answer. It chooses the way of each: one-sided
 // where a remote pointer or the index allows it, two-sided otherwise.
 //
-// Owner: a NodeLink, which tells it when a connection is up (open()), takes no more (end_asking()) and is gone
+// Owner: a NodeLink, which reports when a connection is up (open()), takes no more (end_asking()) and is gone
 // (fail_all()). Its thread.
 //
 // K1  Every accepted request is answered exactly once, from within the link's ready(), flush(), tick() or stop(), and
