@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the parts of the binary engine: binary_engine.cc (the loop), binary_get.cc, binary_store.cc and binary_auth.cc. And
 // by Datagrams, for their errors.
+//
+// Owner: none. A Call lives for one call of the engine; it borrows the worker's Context and the session's state. Threads: the
+// worker's that serves the session or the datagram.
 #pragma once
 
 #include <cstdint>

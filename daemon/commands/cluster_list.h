@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The list of the cluster as the engines find it (daemon/remote/cluster_view.h): by `config get`, or, for clients of ElastiCache
 // before 1.4.14, by a get of a certain key. Without a list both are memcached's: an unknown command, and an item's key.
-// Threads: any.
+// Owner: none. Threads: any.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // KeyPasses: finds the keys whose pair of items may be incomplete after a change of the list of nodes (Replicas, C5). One worker
-// asks each node in turn for its keys, a portion at a time (node/service/key_pass.h). It asks for the next portion when all keys of
-// the last one are completed, after a pause that grows with their bytes. The pause leaves room for clients' requests.
+// asks one node after the other for its keys, a portion at a time (node/service/key_pass.h). It asks for the next portion when
+// all keys of the last one are completed, after a pause that grows with their bytes. The pause leaves room for clients'
+// requests.
 //
 // Owner: a PairCompletion; its thread alone.
 // P1  One portion at most is under way: asked_, then keys_left_ != 0, then portion_at_ns_.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the meta commands only: meta_engine.cc (ms, md, ma) and meta_get.cc (mg, me).
+//
+// Owner and threads: as of the text engine (daemon/commands/text_engine.h). A MetaCall lives for one command.
 #pragma once
 
 #include <cstddef>

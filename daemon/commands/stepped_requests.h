@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SteppedRequests: requests that take several steps, of which one may have to wait for another process. The base of WarmUp,
-// Replicas and MovedItems, which say what the steps are.
+// Replicas and MovedItems, which have the steps.
 //
 // Owner: a Worker; its thread alone.
 //
@@ -91,7 +91,7 @@ class SteppedRequests {
     // The request as the client sent it, whose answer goes to the client.
     void pass_on(Request& request);
     void answer(Request& request, const protocol::ReplyOp& reply, std::string_view value = {});
-    // With the item that was found, and is now stored here as `stored` says.
+    // With the item that was found, and is now stored here, with the result `stored`.
     void answer_found(Request& request, const protocol::StoreReply& stored);
     void fail(Request& request, std::string_view why) noexcept;
     void finish(Request& request) noexcept;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shared by the parts of the text engine only: text_engine.cc (the loop), text_get.cc, text_store.cc,
 // text_admin.cc and meta_engine.cc.
+//
+// Owner: none. A Call lives for one call of the engine; it borrows the worker's Context and the session's state. Threads: the
+// worker's that serves the session or the datagram.
 #pragma once
 
 #include <cstdint>

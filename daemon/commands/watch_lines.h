@@ -2,6 +2,8 @@
 // The engines' watch lines. For the engines only.
 //
 // Every call first checks for watchers; without any that is its only cost.
+//
+// No state. Threads: the worker's that executes the request.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ class EtcdClient {
     void watch(const std::string& body);
     void end_watch();
     enum class Event : uint8_t { line, ended, timeout, interrupted };
-    // Waits for the next line of the watch, until nudge() at most. ended: why() says the reason.
+    // Waits for the next line of the watch, until nudge() at most. ended: why() has the reason.
     Event next(std::string& line, uint32_t wait_ms);
     const std::string& why() const { return why_; }
 

@@ -113,7 +113,7 @@ class EtcdRegistration {
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t record_revision_ = 0;  // at which this process registered
     int64_t empty_since_ = 0;      // Items::looked
-    std::optional<bool> others_had_keys_;  // then, or at a look since; nothing: etcd has not told of that time
+    std::optional<bool> others_had_keys_;  // then, or at a look since; nothing: etcd's answers do not cover that time
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

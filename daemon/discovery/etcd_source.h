@@ -7,7 +7,7 @@
 // H1  However a watch ends (a lost connection, history that etcd has compacted, an unreadable line), the next step is a range: no
 //     change is lost.
 // H2  While etcd is away, or answers nothing usable, the last list stays. A question every few seconds shows that etcd still has
-//     a leader, and that the watch has told all changes, deletions too. The next one comes sooner if a node refused a request
+//     a leader, and that the watch has reported all changes, deletions too. The next one comes sooner if a node refused a request
 //     because of its older list, or named a newer epoch.
 // H3  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 #pragma once

@@ -29,13 +29,13 @@ struct Member {
     std::string zone;            // empty: none
     uint64_t incarnation = 0;    // of the node's memory
     std::string version;         // of farnode
-    uint32_t ttl_s = 0;          // of its lease; 0: not said
+    uint32_t ttl_s = 0;          // of its lease; 0: not given
 
     bool operator==(const Member&) const = default;
 };
 
 std::string member_text(const Member& member);
-// name: as the key says, which the member must repeat. The error is the end of a sentence: "has no name".
+// name: from the key; the member must repeat it. The error is the end of a sentence: "has no name".
 Result<Member, std::string> parse_member(std::string_view name, std::string_view text);
 // 1 to Member::word_bytes_max characters, as of a node's name.
 bool is_zone_name(std::string_view text);

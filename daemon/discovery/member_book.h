@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MemberBook: the members that etcd lists, as its answers and the events of a watch tell, and the lists made of them.
+// MemberBook: the members that etcd lists, by its answers and the events of a watch, and the lists made of them.
 //
 // Pure, with the caller's clock (CLOCK_BOOTTIME). Owner: the source's thread.
 // B1  The book shows what etcd has: a value that is no member is not in it, also if it replaced one that was.
@@ -45,18 +45,18 @@ class MemberBook {
     Complaints left_out();
     // When the next held member leaves; nothing: none does.
     std::optional<uint64_t> next_ns() const;
-    // Of etcd, as last told; 0: nothing yet.
+    // Of etcd, by its last answer; 0: nothing yet.
     int64_t revision() const { return revision_; }
-    // No key of etcd changed after it, as last told.
+    // No key of etcd changed after it, by its last answer.
     int64_t newest() const { return newest_; }
-    // The revision of the last change of a key that is known here: of those that etcd has, and of deletions that a watch told, or a
+    // The revision of the last change of a key that is known here: of those that etcd has, and of deletions that a watch had, or a
     // range showed. It does not fall while etcd keeps its data.
     int64_t last_change() const { return last_change_; }
     // Of the list (Found::epoch): the book has all changes up to that revision of etcd.
     uint64_t epoch() const;
     // It has all up to this one.
     void is_complete(int64_t revision) { complete_ = std::max(complete_, revision); }
-    // Of the keys that etcd has, as last told; those of skipped members, too.
+    // Of the keys that etcd has, by its last answer; those of skipped members, too.
     int64_t keys() const { return keys_; }
     uint64_t skipped() const { return skipped_; }
     bool is_empty() const { return members_.empty(); }

@@ -4,6 +4,9 @@
 // A session receives bytes and passes all unconsumed input to the engine of its protocol. It sends the engine's output, `out`,
 // and keeps the rest of the input. Engines hold no state between calls but SessionState.
 //
+// Owner: of a Context the Worker, of a SessionState the session or datagram. Threads: the worker's. Admin, EngineOptions and
+// WatchLog serve all workers, in any of their threads.
+//
 // E1  An engine consumes whole requests only, except while `swallow` counts down, inside a GetLine, and in a PendingSet.
 // E2  It never blocks and never touches the socket.
 // E3  It stops with Next::yield after `budget` requests, or as soon as `out` holds out_bytes_max.

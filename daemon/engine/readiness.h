@@ -4,7 +4,7 @@
 //
 // Owner: the descriptor's owner; used by the worker's thread once the worker runs. Waits outlives it.
 //
-// A1  While the descriptor is awaited and ready, the callback runs once per turn. It runs in no other call.
+// A1  While the descriptor is awaited and ready, the callback runs once per tick. It runs in no other call.
 // A2  The callback may await, stop, make and end any other Readiness, and await or stop its own.
 // A3  Only make_readiness() allocates: awaiting cannot fail.
 // A4  AwaitedDescriptor awaits one descriptor at a time, always for reading.

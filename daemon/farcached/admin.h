@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AdminImpl: the daemon's part of the commands (daemon/engine/engine.h, Admin): statistics, tuning, delayed flushes, shutdown.
 //
-// Any worker may call at any time. No call does I/O; locks are held for copies only. `stats sizes` and `stats cachedump`
-// walk the cache's pages in the calling worker.
+// Owner: main (daemon/farcached/run.cc). Threads: any worker's, at any time; change() belongs to main's. No call does I/O, but
+// refresh_certs reads files. `stats sizes` and `stats cachedump` walk the cache's pages in the calling worker.
 //
 // With nodes, statistics of items and their memory come from the nodes.
 #pragma once
@@ -74,12 +74,11 @@ class PrefixStats {
     std::unordered_map<std::string, Counts, Hash, std::equal_to<>> prefixes_;
 };
 
-// PointerSurvey: the contents of the pointer table, for `stats pointers`. A million entries take too long for one turn of a
-// worker, so they are counted in steps, one per turn of a requesting session.
+// PointerSurvey: the contents of the pointer table, for `stats pointers`. A million entries take too long for one step of a
+// session, so they are counted in parts, one in each step of a session that requests them.
 //
 // Any thread may call. Simultaneous requests share one count, and a result is valid for fresh_ns: the table is scanned once a
 // second at most.
-
 class PointerSurvey {
   public:
     static constexpr uint64_t entries_per_step = 1 << 14;  // some 0.4 ms

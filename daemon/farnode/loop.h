@@ -5,7 +5,8 @@
 // L1  Only the loop's thread uses a Loop, except for inbox(), start(), join(), make_service() and the counters.
 // L2  A connection that wants another step waits until all other ready connections had theirs.
 // L3  The loop polls (lingers) while exactly one connection is active, and those whose channel looks for input (looking_).
-// L4  Each pass serves all ready connections, and each that wants a step, and one of those that look, in turn.
+// L4  Each pass serves all ready connections, each that wants a step, and one of those that look. The next pass begins behind that
+//     one.
 #pragma once
 
 #include <event2/event.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farnode, from its start to its end.
+// Owner: main. Threads: main's alone; the parts that run() makes start all others.
 #pragma once
 
 namespace farcached::node {

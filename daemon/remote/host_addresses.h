@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // HostAddresses: the addresses of a node's host, looked up at the start, and again when it cannot be reached.
 //
-// Any thread may call. Lookups may be slow, and no serving thread may wait for one:
+// Owner: OneNode, or FoundAddresses of a node that DNS finds. Any thread may call. Lookups may be slow, and no serving thread may
+// wait for one:
 // A1  refresh() looks up in a thread of its own, one at a time. The thread owns its data, and no thread waits for it, not even
 //     at exit.
 // A2  A lookup's result replaces the known addresses; one that fails, also for lack of memory, changes nothing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeSet: the nodes of this process at one moment, with their weights, options and placement of keys.
 //
-// Owner: shared by Nodes and the workers. It does not change once it is in use (Nodes, D1).
+// Owner: shared by Nodes and the workers. Threads: any; it does not change once it is in use (Nodes, D1).
 #pragma once
 
 #include <algorithm>

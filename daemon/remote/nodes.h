@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Nodes: the nodes behind this process, shared by all workers: names, addresses, key placement and state.
 //
-// Owner: main. Created before the process forks; its pointers are opened after, as the final user.
+// Owner: main. Created before the process forks; its pointers are opened after, as the final user. Threads: any, but for what
+// starts it and for a reload, which are main's.
 // D1  The configuration is a NodeSet, which does not change. A reload replaces it; each worker takes the new one between two
 //     requests. Draining a node sets one atomic that every worker reads.
 // D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that

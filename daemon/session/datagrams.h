@@ -5,7 +5,7 @@
 //   taken --> step --all is executed and answered--> sent, and free
 //             ^  |budget used up, or replies are missing
 //             |  v
-//            kept: for its turn, or for replies of nodes or the disk
+//            kept: for its next step, or for replies of nodes or the disk
 //                |its reply is too long, or memory is lacking
 //                v
 //             refused: an error is sent; free once its last answer has come
@@ -77,7 +77,7 @@ struct Datagram {
     bool binary = false;
     bool whole = false;            // nothing of it is left to execute
     bool refused = false;          // its reply is sent; only the places of its answers are kept
-    bool queued = false;           // for its turn
+    bool queued = false;           // for its next step
     bool holds = false;            // Next::hold: continues once earlier requests are answered
     uint32_t held_slots = 0;       // unanswered ones when that came
     protocol::BinaryRequest first;  // for errors: its opcode and opaque
@@ -106,7 +106,7 @@ class Datagrams {
     void start() { await(true); }
     // Replies for a kept datagram have arrived.
     void deliver(Datagram& datagram);
-    // Some wait for their turn: the worker must not sleep.
+    // Some wait for their next step: the worker must not sleep.
     bool waiting() const { return !turn_.empty(); }
     void take_turns();
     // Serves what the sockets have received, and no more.

@@ -2,7 +2,7 @@
 // RoomKeeper: when memory is short, decides which sessions end, frees their memory, and sends their clients the reason.
 //
 // A session ends for buffers (read_buf_mem_limit), or for a large value whose slot cannot be pinned. If another worker's session
-// holds twice as much, that worker ends it at its next turn (daemon/engine/session_memory.h), and this request is refused.
+// holds twice as much, that worker ends it in its next tick (daemon/engine/session_memory.h), and this request is refused.
 //
 // Owner: a worker's Sessions. One thread.
 // K1  A session that is being worked on (AtHand), dumps or is doomed does not end.

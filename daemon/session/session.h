@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread; other threads read only
-// `shown` and `last_command`.
+// Session: one client's connection. SessionList: all of a worker. Owner of both: the worker's thread. Other threads read only
+// `shown`, `last_command`, `address`, `state.fd` and `state.own`, under the lock of the table of connections. The last three do not
+// change while the session is there. `place` is the table's.
 //
 // N1  An idle session holds no buffer, and no Unfinished but for TLS or a SASL exchange: all whole requests are answered, all
 //     answers sent.

@@ -61,7 +61,7 @@ class Sessions final : public SocketEvents {
     void end_idle();
     // Ends sessions whose TLS handshakes have lasted for tls_handshake_timeout_s.
     void end_slow_handshakes();
-    // Continues handshakes whose step another thread has computed, in the sessions' turns.
+    // Continues handshakes whose step another thread has computed, in the next steps of their sessions.
     void continue_handshakes();
     // Ends sessions that hold the memory that other workers want, and those that are doomed.
     void end_as_asked() {

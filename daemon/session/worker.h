@@ -50,7 +50,7 @@ namespace farcached::daemon {
 // I2  A request to stop stays in the mail.
 class Inbox {
   public:
-    // By a reload: takes effect at the worker's next turn, with the current nodes; `done` is called there.
+    // By a reload: takes effect in the worker's next tick, with the current nodes; `done` is called there.
     struct Change {
         WorkerLive live;
         std::function<void()> done;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The line formats of item lists (lru_crawler metadump and mgdump, stats cachedump), and the walk that streams the first two.
 //
+// Owner: of a DumpWalk the session that sends it, in its worker's thread. The functions have no state. Those that visit items take
+// the lock of one page's partition at a time.
+//
 // I1  No byte of a key can end a line or a word: keys are URI-encoded or sent as base64, or the item is omitted, as the format
 //     allows.
 #pragma once
@@ -41,7 +44,7 @@ void append_cachedump(OutBuffer& out, node::Node& node, uint8_t size_class, uint
 uint64_t parse_crawl_classes(std::string_view text);
 
 // A metadump or mgdump under way: the session calls more() whenever it can send more. Includes every item that stays in place
-// throughout; copies under one page's lock at a time.
+// throughout.
 class DumpWalk {
   public:
     // classes: bit per 1-based class, ~0 for all.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rows of `stats members`: the nodes of the list in use, with what its source says of them, and the farcached that clients may
+// The rows of `stats members`: the nodes of the list in use, with their fields in its source, and the farcached that clients may
 // choose from.
 //
 // Owner: none; it is called while the statistics are made. Threads: any. Pure.

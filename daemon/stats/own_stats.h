@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of our own statistics groups that no counter table elsewhere declares. The statistics (daemon/stats/stats.cc) and
 // the man page (man/counters_man.cc) use them.
+// Constants; any thread.
 #pragma once
 
 #include <cstdint>

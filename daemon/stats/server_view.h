@@ -2,7 +2,9 @@
 // ServerView: the interface of the admin commands to the server and its workers. The server implements it
 // (daemon/farcached/server.h), AdminImpl reads it (daemon/farcached/admin.h), tests fake it.
 //
-// V1  Every call is safe from any worker thread and blocks on short locks only.
+// Owner: as of the Server. Threads: any.
+//
+// V1  Every call is safe from any thread and blocks on short locks only.
 // V2  Counters start with the process and never fall; gauges are marked. AdminImpl implements `stats reset`, not the server.
 #pragma once
 

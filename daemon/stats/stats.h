@@ -3,6 +3,8 @@
 // numbers without a counterpart here are zero.
 //
 // One writer for text and binary: a group passes names and values to StatWriter.
+//
+// Owner: none, but of a SettingsTable the AdminImpl. Threads: any; a StatWriter is its caller's.
 #pragma once
 
 #include <array>

@@ -2,6 +2,8 @@
 // Sample: every number that `stats` prints, at one moment, summed over workers; and the arithmetic of `stats reset`.
 //
 // Counters never fall. A reset keeps a sample, and later ones are shown minus that one; gauges are shown as they are.
+//
+// Owner: of a Sample its holder, a value; of Embedded main. Threads: any may call take_sample(); the rest is pure.
 #pragma once
 
 #include <array>

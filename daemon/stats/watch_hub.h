@@ -4,6 +4,8 @@
 // Writers append a formatted line to one bounded buffer, under a lock held for a copy. The hub's thread takes the buffer, adds
 // time and number, and writes to the watchers' sockets.
 //
+// Owner: main. Threads: any may write, adopt and read numbers; main starts and stops it.
+//
 // W1  A writer never waits for a watcher: when the buffer is full, or there is no memory, the line is dropped and counted.
 // W2  A watcher that does not read loses lines, never its connection: they are counted, and `skipped=n` precedes its next line.
 // W3  A watcher gets only lines written after it was adopted.
