@@ -238,6 +238,16 @@ def check_lines(texts):
     report(tabs, "no tabs in C++ and Python")
 
 
+def check_opening_comments(texts):
+    """Nothing else shows who may call a type, and in which thread."""
+    names = re.compile(r"\bOwners?\b|\b[Oo]wned by\b|[Tt]hread|\b[Pp]ure\b|\b[Cc]onstants?\b")
+    openings = {path: re.match(r"(?://.*\n)*", text).group() for path, text in texts.items()
+                if path.endswith(".h") and not path.startswith("t/")}
+    tap.ok(len(openings) > 10, "headers of the product were found")
+    report([path for path, opening in openings.items() if not names.search(opening)],
+           "the opening comment of every header names the owner or the threads")
+
+
 def check_promises(texts):
     word = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
     found = ["%s:%d: %s" % (path, number, line.strip()) for path, text in texts.items()
@@ -306,6 +316,7 @@ def main():
     check_functions(texts, sources)
     check_file_lengths(texts)
     check_lines(texts)
+    check_opening_comments(texts)
     check_promises(texts)
     check_build_lists(texts)
     check_faulty_build(sources)
