@@ -28,8 +28,10 @@
 
 namespace farcached::protocol {
 
-// For forget and flush: done.
-struct DoneReply {};
+// For forget and flush.
+struct DoneReply {
+    bool done = true;  // false: the node in this process could not delete by prefix; others reply RefusedReply
+};
 
 // The text is the value.
 struct StatsReply {};

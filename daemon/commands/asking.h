@@ -25,6 +25,7 @@
 #include <functional>
 #include <new>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include "base/broken.h"
@@ -92,28 +93,16 @@ class Completing {
 
 namespace asking {
 
-inline protocol::StoreReply execute(const Submitter& asker, LocalPeer& peer, const protocol::StoreOp& op) {
-    if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::set);
-    note_local(asker.context, op.key.bytes);
-    return peer.node().store(op, asker.context.now, asker.upload);
-}
-inline protocol::DeleteReply execute(const Submitter& asker, LocalPeer& peer, const protocol::DeleteOp& op) {
-    broken::fail_if_named(op.key.bytes);
-    return peer.node().remove(op, asker.context.now);
-}
-inline protocol::ArithReply execute(const Submitter& asker, LocalPeer& peer, const protocol::ArithOp& op) {
-    return peer.node().arith(op, asker.context.now);
-}
-inline protocol::DoneReply execute(const Submitter& asker, LocalPeer& peer, const protocol::ForgetOp& op) {
-    peer.node().forget(op.key, asker.context.now);
-    return {};
-}
-inline protocol::DoneReply execute(const Submitter& asker, LocalPeer& peer, const protocol::FlushOp& op) {
-    if (op.at.has_value())
-        asker.context.admin.flush_at(*op.at);
-    else
-        peer.node().flush_all(asker.context.now);
-    return {};
+// A mutation or a flush, at the embedded node.
+template <class Op>
+auto execute(const Submitter& asker, LocalPeer& peer, const Op& op) {
+    if constexpr (std::is_same_v<Op, protocol::StoreOp>) {
+        if (asker.context.latencies != nullptr) asker.context.latencies->at_once(Verb::set);
+        note_local(asker.context, op.key.bytes);
+        return peer.execute(op, asker.context.now, asker.upload);
+    } else {
+        return peer.execute(op, asker.context.now);
+    }
 }
 
 template <class Op>
@@ -282,8 +271,8 @@ bool try_value(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& o
     };
     // Parked replies hold no borrowed bytes.
     const bool lends = asker.session.replies == nullptr || asker.session.replies->empty();
-    got.reply = peer.node().get(op, asker.context.now, sink, lends ? &got.lent : nullptr,
-                                asker.context.disk != nullptr ? &got.away : nullptr);
+    got.reply = peer.execute(op, asker.context.now, sink, lends ? &got.lent : nullptr,
+                             asker.context.disk != nullptr ? &got.away : nullptr);
     return has_room;
 }
 
@@ -338,7 +327,7 @@ bool get_locked(const Submitter& asker, LocalPeer& peer, const protocol::GetOp& 
         if (completion.wants_value()) return get_value(asker, peer, op, completion, request);
     }
     auto sink = [&](const protocol::ItemMeta& meta) { return completion.value_at(meta); };
-    protocol::GetReply reply = peer.node().get(op, asker.context.now, sink);
+    protocol::GetReply reply = peer.execute(op, asker.context.now, sink);
     completion.done(reply);
     if (!op.touch.has_value()) measure_get(asker.context);
     return true;

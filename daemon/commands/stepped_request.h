@@ -9,12 +9,18 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "daemon/engine/owned_request.h"
 #include "daemon/engine/reply_queue.h"
 
 namespace farcached::daemon {
+
+// Operations that clients ask for, except for statistics.
+template <class Op>
+constexpr bool is_clients = !std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::HoldOp> &&
+                            !std::is_same_v<Op, protocol::CopiesOp>;
 
 struct SteppedRequest {
     // Linked by `next`.

@@ -20,11 +20,6 @@ namespace {
 
 constexpr uint64_t bytes_crowded = 1 << 20;  // of values here, above which clients wait
 
-// Operations that clients ask for, except for statistics.
-template <class Op>
-constexpr bool is_clients = !std::is_same_v<Op, protocol::StatsOp> && !std::is_same_v<Op, protocol::HoldOp> &&
-                            !std::is_same_v<Op, protocol::CopiesOp>;
-
 }  // namespace
 
 SteppedRequests::~SteppedRequests() { CHECK(queues_.empty()); }

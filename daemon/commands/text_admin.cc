@@ -86,7 +86,9 @@ void reload(Call& call, const TextRequest& request) {
 class PrefixCompletion : Completing<NoRecord> {
   public:
     using Completing::Completing;
-    void done(const protocol::DoneReply&) { say(to_.out, "OK"); }
+    void done(const protocol::DoneReply& reply) {
+        say(to_.out, reply.done ? "OK" : "SERVER_ERROR too many prefixes wait to be swept; try again later");
+    }
     void unavailable() {
         to_.context.counters.mutations_unavailable.add(1);
         say(to_.out, "SERVER_ERROR not every node has confirmed: one is down, too old, or has too many prefixes to sweep; "
@@ -99,12 +101,7 @@ void delete_prefix(Call& call, const TextRequest& request) {
     const std::string_view prefix = request.args;
     if (prefix.empty() || prefix.find(' ') != prefix.npos || prefix.size() > limits::key_bytes_max)
         return say(call.out, "CLIENT_ERROR usage: delete_prefix PREFIX, which is one word of at most 250 bytes");
-    Context& context = call.context;
-    context.counters.cmd_delete_prefix.add(1);
-    if (LocalPeer* peer = context.router.local(); peer != nullptr && !asking::takes_steps(context)) {
-        const bool deleted = peer->node().delete_prefix(prefix, context.now);
-        return say(call.out, deleted ? "OK" : "SERVER_ERROR too many prefixes wait to be swept; try again later");
-    }
+    call.context.counters.cmd_delete_prefix.add(1);
     protocol::FlushOp op;
     op.prefix = prefix;
     ask<PrefixCompletion>(call, op, NoRecord{});

@@ -2,15 +2,15 @@
 #include "daemon/commands/warm_up.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "base/broken.h"
 #include "daemon/commands/disk_gets.h"
 
 namespace farcached::daemon {
 
-using protocol::ArithOp;
-using protocol::DeleteOp;
 using protocol::FlushOp;
 using protocol::ForgetOp;
 using protocol::GetOp;
@@ -66,7 +66,7 @@ void WarmUp::take_mark(Request& request) {
     const StoreOp op = request.mark_op();
     LocalPeer* const peer = context_.router.local();
     if (peer == nullptr) return ask_links(request, op, {}, step(&WarmUp::mark_answered));
-    marked(request, peer->node().store(op, context_.now));
+    marked(request, peer->execute(op, context_.now));
 }
 
 void WarmUp::mark_answered(Request& request, ReplySlot& slot) {
@@ -120,7 +120,7 @@ void WarmUp::fetched(Request& request, bool ok, const SourceReply& reply) {
     if (!protocol::is_mark(request.mark) || !fits) return filled(request, StoreReply());
     LocalPeer* const peer = context_.router.local();
     if (peer == nullptr) return ask_links(request, op, {}, step(&WarmUp::fill_answered));
-    filled(request, peer->node().store(op, context_.now));
+    filled(request, peer->execute(op, context_.now));
 }
 
 void WarmUp::fill_answered(Request& request, ReplySlot& slot) {
@@ -150,8 +150,8 @@ bool WarmUp::get_here(Request& request, const GetOp& op, bool misses_answer) {
         return value.data();
     };
     context_.router.record_accesses(context_.now);
-    const GetReply reply =
-        context_.router.local()->node().get(op, context_.now, sink, nullptr, context_.disk != nullptr ? &away : nullptr);
+    const GetReply reply = context_.router.local()->execute(op, context_.now, sink, /* lent= */ nullptr,
+                                                            context_.disk != nullptr ? &away : nullptr);
     if (reply.status == GetReply::Status::miss && !misses_answer) return false;
     if (away != node::Place{} && request.wanted.value) {
         context_.disk->get(request.ticket, op.key.bytes, reply, away);
@@ -163,25 +163,21 @@ bool WarmUp::get_here(Request& request, const GetOp& op, bool misses_answer) {
 }
 
 void WarmUp::execute_here(Request& request) {
-    context_.router.record_accesses(context_.now);
-    node::Node& node = context_.router.local()->node();
-    const NodeSeconds now = context_.now;
-    const protocol::RequestOp& asked = request.asked.op;
-    if (const auto* get = std::get_if<GetOp>(&asked)) return void(get_here(request, *get, /* misses_answer= */ true));
-    if (const auto* store = std::get_if<StoreOp>(&asked)) return answer(request, node.store(*store, now, nullptr));
-    if (const auto* remove = std::get_if<DeleteOp>(&asked)) return answer(request, node.remove(*remove, now));
-    if (const auto* arith = std::get_if<ArithOp>(&asked)) return answer(request, node.arith(*arith, now));
-    if (const auto* forget = std::get_if<ForgetOp>(&asked)) node.forget(forget->key, now);
-    bool done = true;
-    if (const auto* flush = std::get_if<FlushOp>(&asked)) {
-        if (!flush->prefix.empty())
-            done = node.delete_prefix(flush->prefix, now);
-        else if (flush->at.has_value())
-            context_.admin.flush_at(*flush->at);
-        else
-            node.flush_all(now);
-    }
-    done ? answer(request, protocol::DoneReply()) : fail(request, "too many prefixes wait to be swept");
+    LocalPeer& peer = *context_.router.local();
+    peer.record_accesses(context_.now);
+    std::visit(
+        [&](const auto& op) {
+            using Op = std::decay_t<decltype(op)>;
+            if constexpr (std::is_same_v<Op, GetOp>) {
+                get_here(request, op, /* misses_answer= */ true);
+            } else if constexpr (is_clients<Op>) {
+                const auto reply = peer.execute(op, context_.now);
+                if constexpr (std::is_same_v<Op, FlushOp>)
+                    if (!reply.done) return fail(request, "too many prefixes wait to be swept");
+                answer(request, reply);
+            }
+        },
+        request.asked.op);
 }
 
 }  // namespace farcached::daemon

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 
 namespace farcached::daemon {
@@ -21,6 +22,15 @@ void LocalPeer::record_accesses(NodeSeconds now) {
         return node::Access{one.slot_word, one.guard_word, one.hash, one.times};
     });
     node_.record(std::span(accesses).first(seen.size()), now);
+}
+
+protocol::DoneReply LocalPeer::execute(const protocol::FlushOp& op, NodeSeconds now) {
+    if (!op.prefix.empty()) return {node_.delete_prefix(op.prefix, now)};
+    if (op.at.has_value())
+        admin_.flush_at(*op.at);
+    else
+        node_.flush_all(now);
+    return {};
 }
 
 bool Router::too_large(size_t key_bytes, uint64_t value_bytes) const {

@@ -10,19 +10,24 @@
 #include <span>
 #include <string_view>
 
+#include "base/broken.h"
 #include "base/node_clock.h"
 #include "node/store/node.h"
+#include "protocol/frame_reply.h"
+#include "protocol/frame_request.h"
 #include "protocol/op.h"
 #include "proxy/local_get.h"
 
 namespace farcached::daemon {
 
-// LocalPeer: the embedded node, as one worker sees it: a reader of its memory, and the node's own operations.
+class Admin;
+
+// LocalPeer: the embedded node, as one worker sees it: a reader of its memory, and the one place that executes operations there.
 //
-// Owner: a worker, whose thread alone uses it. The node is shared by all workers, and outlives it.
+// Owner: a worker, whose thread alone uses it. All workers share the node and admin, which outlive it.
 class LocalPeer {
   public:
-    explicit LocalPeer(node::Node& node) : node_(node), memory_(node.view()) {}
+    LocalPeer(node::Node& node, Admin& admin) : node_(node), memory_(node.view()), admin_(admin) {}
     LocalPeer(const LocalPeer&) = delete;
     LocalPeer& operator=(const LocalPeer&) = delete;
 
@@ -31,6 +36,24 @@ class LocalPeer {
     proxy::LocalGet& memory() { return memory_; }
     const proxy::LocalGetCounters& counters() const { return memory_.counters(); }
     protocol::Key key(std::string_view bytes) const { return {bytes, memory_.hash(bytes)}; }
+    // value, lent, away: as in Node::get(); upload: as in Node::store(). A flush with a delay is Admin's.
+    protocol::GetReply execute(const protocol::GetOp& op, NodeSeconds now, node::Node::ValueSink value,
+                               BorrowedBytes* lent = nullptr, node::Place* away = nullptr) {
+        return node_.get(op, now, value, lent, away);
+    }
+    protocol::StoreReply execute(const protocol::StoreOp& op, NodeSeconds now, node::Upload* upload = nullptr) {
+        return node_.store(op, now, upload);
+    }
+    protocol::DeleteReply execute(const protocol::DeleteOp& op, NodeSeconds now) {
+        broken::fail_if_named(op.key.bytes);
+        return node_.remove(op, now);
+    }
+    protocol::ArithReply execute(const protocol::ArithOp& op, NodeSeconds now) { return node_.arith(op, now); }
+    protocol::DoneReply execute(const protocol::ForgetOp& op, NodeSeconds now) {
+        node_.forget(op.key, now);
+        return {};
+    }
+    protocol::DoneReply execute(const protocol::FlushOp& op, NodeSeconds now);
     // Gets of these keys follow: prefetches all buckets, then all items.
     void expect(std::span<const protocol::Key> keys) const;
     // Hands the accesses that memory() recorded to the node.
@@ -39,6 +62,7 @@ class LocalPeer {
   private:
     node::Node& node_;
     proxy::LocalGet memory_;
+    Admin& admin_;
 };
 
 class Links;

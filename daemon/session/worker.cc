@@ -42,7 +42,7 @@ Worker::Worker(node::Node* node, Nodes* nodes, Mailroom* room, const EngineOptio
     take_permissions();
     measure();
     if (nodes != nullptr) links_ = std::make_unique<Links>(*nodes, *room, options.number, sessions_.io(), replies_);
-    if (node != nullptr) local_.emplace(*node);
+    if (node != nullptr) local_.emplace(*node, admin);
     context_.router = local_.has_value() ? Router(*local_) : Router(*links_);
     if (node != nullptr && node->config().disk != nullptr)
         disk_ = std::make_unique<DiskGets>(*node, sessions_.io(), replies_, context_);

@@ -261,6 +261,24 @@ void test_flush_of_the_past() {
             "flush_all of a moment that has passed is one of now");
 }
 
+void test_delayed_flush() {
+    Talk talk;
+    tap::is(talk.say("set a 0 0 1\r\nx\r\nflush_all 100\r\nget a\r\n"), "STORED\r\nOK\r\nVALUE a 0 1\r\nx\r\nEND\r\n",
+            "a flush with a delay");
+    tap::is(talk.admin.told, "flush_at1100", "is scheduled");
+}
+
+void test_delete_prefix() {
+    Talk talk;
+    talk.session.admin = true;
+    tap::is(talk.say("set pa 0 0 1\r\nx\r\nset qa 0 0 1\r\ny\r\ndelete_prefix p\r\nget pa qa\r\n"),
+            "STORED\r\nSTORED\r\nOK\r\nVALUE qa 0 1\r\ny\r\nEND\r\n", "delete_prefix");
+    std::string reply = "OK\r\n";
+    for (int i = 0; i < 5000 && reply == "OK\r\n"; i++) reply = talk.say("delete_prefix x" + std::to_string(i) + "\r\n");
+    tap::is(reply, "SERVER_ERROR too many prefixes wait to be swept; try again later\r\n", "until too many wait for a sweep");
+    tap::is(talk.counters->mutations_unavailable.get(), 0u, "which is an answer");
+}
+
 void test_watch_lines() {
     Talk talk;
     talk.watch.want(~0u);
@@ -438,6 +456,8 @@ int main() {
     test_options();
     test_watch_and_dump();
     test_flush_of_the_past();
+    test_delayed_flush();
+    test_delete_prefix();
     test_watch_lines();
     test_counters();
     test_too_large();

@@ -89,16 +89,16 @@ class OneClient {
     static constexpr int64_t started_unix = 1'700'000'000;
 
     explicit OneClient(const node::Config& config)
-        : node(config), local(node), counters(std::make_unique<daemon::WorkerCounters>()),
+        : node(config), local(node, admin), counters(std::make_unique<daemon::WorkerCounters>()),
           context{daemon::Router(local), *counters, options, admin, watch, start, started_unix} {
         session.fd = 7;
     }
 
     node::Node node;
+    AdminKind admin;
     daemon::LocalPeer local;
     std::unique_ptr<daemon::WorkerCounters> counters;
     daemon::EngineOptions options;
-    AdminKind admin;
     RecordingWatch watch;
     daemon::Context context;
     daemon::SessionState session;
