@@ -96,9 +96,6 @@ struct BinaryRequest {
     uint64_t delta = 0;
     uint64_t initial = 0;
     std::string_view key;
-
-    // The key lies elsewhere now. There is no other view.
-    void restore(std::string_view moved_key, std::string_view) { key = moved_key; }
 };
 
 struct BinaryParse {
@@ -113,8 +110,6 @@ struct BinaryParse {
     size_t head_bytes = 0;
     uint32_t value_bytes = 0;  // as announced, unchecked
     BinaryRequest request;
-
-    void restore(std::string_view moved_key, std::string_view words) { request.restore(moved_key, words); }
 };
 
 BinaryParse parse_binary(std::string_view input);

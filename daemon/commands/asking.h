@@ -18,7 +18,8 @@
 //     void refused();  // instead of done(): no memory for the value
 //
 // A Record is trivially copyable. It holds what the Completion needs of the request besides key and words. Views in it end with
-// the request: its restore(key, words) gives it new ones, which point into the slot.
+// the request. So each Record has a function, which gives it new ones that point into the slot; it does nothing without views:
+//     void restore(Record& record, const ReplySlot& slot);
 #pragma once
 
 #include <cstring>
@@ -71,6 +72,7 @@ struct Request {
 };
 
 struct NoRecord {};
+inline void restore(NoRecord&, const ReplySlot&) {}
 
 // A get answered here, where others may wait for the disk or take steps; without these Latencies counts them by itself.
 inline void measure_get(const Context& context) {
@@ -114,7 +116,7 @@ inline std::string_view key_bytes(const protocol::FlushOp&) { return {}; }
 template <class Record>
 Record& restored(ReplySlot& slot) {
     Record& record = slot.record<Record>();
-    if constexpr (requires { record.restore(slot.key(), slot.words()); }) record.restore(slot.key(), slot.words());
+    restore(record, slot);
     return record;
 }
 

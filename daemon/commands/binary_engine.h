@@ -15,6 +15,14 @@
 #include "daemon/engine/engine.h"
 #include "protocol/binary.h"
 
+namespace farcached::daemon {
+
+// Parsed requests are Records. The key is their only view.
+inline void restore(protocol::BinaryRequest& request, const ReplySlot& slot) { request.key = slot.key(); }
+inline void restore(protocol::BinaryParse& parse, const ReplySlot& slot) { restore(parse.request, slot); }
+
+}  // namespace farcached::daemon
+
 namespace farcached::daemon::binary {
 
 struct Call : Submitter {

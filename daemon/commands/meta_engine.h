@@ -47,8 +47,8 @@ struct MetaRecord {
     StoreShown shown;                  // ms
     std::optional<int64_t> old_ttl_s;  // mg, ma with t before T
     bool ttl_follows = false;          // an earlier answer leaves old_ttl_s in the carry
-    void restore(std::string_view, std::string_view words) { flags.words = words; }
 };
+inline void restore(MetaRecord& record, const ReplySlot& slot) { record.flags.words = slot.words(); }
 
 // A command under submission. `key` is decoded if it was base64.
 struct MetaCall {

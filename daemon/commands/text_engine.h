@@ -61,6 +61,7 @@ inline int64_t seconds_left(NodeSeconds exptime, NodeSeconds now) {
 struct NoReply {
     bool noreply;
 };
+inline void restore(NoReply&, const ReplySlot&) {}
 
 // The reply when the key's node does not answer.
 constexpr std::string_view unavailable_words = "SERVER_ERROR unavailable";

@@ -28,6 +28,7 @@ struct KeyRecord {
     bool touching;
     NodeSeconds touch;
 };
+void restore(KeyRecord&, const ReplySlot&) {}
 
 // A VALUE line under construction behind the end of `out`. Not committed before finish().
 class ValueLine {

@@ -49,6 +49,7 @@ struct StoreRecord {
     StoreShown shown;
     bool noreply;
 };
+void restore(StoreRecord&, const ReplySlot&) {}
 
 class StoreCompletion : Completing<StoreRecord> {
   public:
@@ -80,6 +81,7 @@ struct ArithRecord {
     bool decrement;
     bool noreply;
 };
+void restore(ArithRecord&, const ReplySlot&) {}
 
 class ArithCompletion : Completing<ArithRecord> {
   public:

@@ -16,9 +16,7 @@ using daemon::Ticket;
 
 namespace {
 
-struct Nothing {
-    void restore(std::string_view, std::string_view) {}
-};
+struct Nothing {};
 
 void write_value(ReplySlot& slot, const daemon::ReplyTarget& to) {
     to.out.append(slot.available() ? slot.value() : std::string_view("unavailable"));
