@@ -3,6 +3,7 @@
 folder_libraries += fabric/libfabric.a
 
 fabric_libfabric_a_SOURCES = \
+	fabric/access.h \
 	fabric/buffer_pool.cc \
 	fabric/buffer_pool.h \
 	fabric/channel.h \

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/stat_row.h"
+#include "fabric/access.h"
 #include "fabric/local_read.h"
 #include "protocol/op.h"
 
@@ -44,14 +45,6 @@ struct LocalGetCells {
     }
 };
 using LocalGetCounters = LocalGetCells<Counter>;
-
-// An access for node::Node::record(); it mirrors node::Access, which this folder cannot include.
-struct SeenAccess {
-    uint64_t slot_word;
-    uint64_t guard_word;
-    uint64_t hash;
-    uint32_t times;
-};
 
 // What a lock-free read shows of an item; the node alone knows the rest.
 inline protocol::ItemMeta item_meta(const fabric::ReadMeta& read) {
@@ -94,12 +87,16 @@ class LocalGet {
     // Collects the access of a hit, for the node in this process. The caller calls take_accesses() when accesses_full().
     void note_access(const fabric::Found& found, uint64_t hash) {
         CHECK(access_count_ < accesses_max);
-        accesses_[access_count_++] = {found.slot.word, found.guard.word, hash, 1};
+        fabric::Access& access = accesses_[access_count_++];  // whose generation_tag stays 0
+        access.slot_word = found.slot.word;
+        access.guard_word = found.guard.word;
+        access.hash = hash;
+        access.times = 1;
     }
 
     bool accesses_full() const { return access_count_ == accesses_max; }
-    std::span<SeenAccess> take_accesses() {
-        std::span<SeenAccess> taken(accesses_, access_count_);
+    std::span<const fabric::Access> take_accesses() {
+        std::span<const fabric::Access> taken(accesses_, access_count_);
         access_count_ = 0;
         return taken;
     }
@@ -111,7 +108,7 @@ class LocalGet {
     fabric::RegionView view_;
     LocalGetCounters counters_;
     uint32_t access_count_ = 0;
-    SeenAccess accesses_[accesses_max];
+    fabric::Access accesses_[accesses_max];
 };
 
 }  // namespace farcached::proxy

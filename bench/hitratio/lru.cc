@@ -98,17 +98,11 @@ class NodeCache {
         config.policy = policy;
         return config;
     }
-    void report() {
-        accesses_.clear();
-        for (const proxy::SeenAccess& seen : local_.take_accesses())
-            accesses_.push_back({seen.slot_word, seen.guard_word, seen.hash, seen.times});
-        node_.record(accesses_, now_);
-    }
+    void report() { node_.record(local_.take_accesses(), now_); }
 
     node::Node node_;
     proxy::LocalGet local_;
     std::string value_;
-    std::vector<node::Access> accesses_;
     uint64_t at_ = 0;
     NodeSeconds now_ = 2;
 };

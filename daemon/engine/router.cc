@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/engine/router.h"
 
-#include <algorithm>
-#include <array>
-
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 
@@ -15,13 +12,8 @@ void LocalPeer::expect(std::span<const protocol::Key> keys) const {
 }
 
 void LocalPeer::record_accesses(NodeSeconds now) {
-    std::span<proxy::SeenAccess> seen = memory_.take_accesses();
-    if (seen.empty()) return;
-    std::array<node::Access, proxy::LocalGet::accesses_max> accesses;
-    std::transform(seen.begin(), seen.end(), accesses.begin(), [](const proxy::SeenAccess& one) {
-        return node::Access{one.slot_word, one.guard_word, one.hash, one.times};
-    });
-    node_.record(std::span(accesses).first(seen.size()), now);
+    const std::span<const fabric::Access> seen = memory_.take_accesses();
+    if (!seen.empty()) node_.record(seen, now);
 }
 
 protocol::DoneReply LocalPeer::execute(const protocol::FlushOp& op, NodeSeconds now) {

@@ -24,6 +24,7 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "base/policy_kind.h"
+#include "fabric/access.h"
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
@@ -154,14 +155,7 @@ struct ItemView {
     protocol::ItemMeta meta;
 };
 
-// Reads of a live slot. They count for the slot's key in any generation; `mg h l` shows only reads of the current one.
-struct Access {
-    uint64_t slot_word;        // layout::Slot: location
-    uint64_t guard_word;       // layout::Guard as read; 0: only its generation_tag is known
-    uint64_t hash;             // of the key
-    uint32_t times;
-    uint16_t generation_tag = 0;  // layout::generation_tag() of the guard; only used if guard_word is 0
-};
+using fabric::Access;
 
 // The result of one record of a report.
 struct Renewal {
