@@ -46,6 +46,7 @@ class DiskReads {
     bool through_io_uring() const { return ring_; }
     // Whether Q3 permits one more read.
     bool has_room(const Place& place) const { return free_ != nullptr && (under_way_ == 0 || bytes_ + place.bytes <= bytes_max); }
+    // cookie: the caller's name of this read. It is not the ticket of a request, which may need several reads.
     // False: too many are under way, or memory is short; counted.
     bool get(const Place& place, uint64_t cookie);
     // Reports the complete reads, and returns their number. record: nullptr if the bytes are not what put() stored there. `done`

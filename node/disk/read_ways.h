@@ -27,7 +27,7 @@ struct DiskRead {
     enum class State : uint8_t { gone, copied, read };
 
     Place place{};
-    uint64_t cookie = 0;
+    uint64_t cookie = 0;  // as in DiskReads::get()
     std::unique_ptr<char[]> bytes;
     State state = State::read;
     uint64_t from = 0;  // in the file

@@ -62,7 +62,7 @@ struct LeavingValue {
 // The complete reads of a PeerReads. It outlives that: the link may still report to it.
 struct PeerInbox {
     struct Done {
-        uint64_t cookie;
+        uint64_t cookie;                // of PeerReads
         bool is_wait;                   // else a read
         std::unique_ptr<char[]> bytes;  // nullptr: the peer has it not
         size_t length = 0;
@@ -105,7 +105,7 @@ class PeerStore {
     struct Read {
         protocol::SpilledKey key;
         std::shared_ptr<PeerInbox> asker;
-        uint64_t cookie;
+        uint64_t cookie;  // of PeerReads
     };
     // V6
     struct Wait {
@@ -113,7 +113,7 @@ class PeerStore {
         Place place;  // not alive: the wait is for the time alone
         uint64_t until_ns;
         std::shared_ptr<PeerInbox> asker;
-        uint64_t cookie;
+        uint64_t cookie;  // of PeerReads
     };
     struct Work {
         std::deque<std::shared_ptr<const PeerRecord>> puts;
@@ -183,7 +183,7 @@ class PeerReads {
     PeerReads& operator=(const PeerReads&) = delete;
 
     bool has_room() const { return under_way_ < under_way_max; }
-    // Throws std::bad_alloc without effect.
+    // cookie: as in DiskReads::get(). Throws std::bad_alloc without effect.
     void get(const Place& place, uint64_t cookie);
     // V6. A place of zeros: only the time counts. Throws std::bad_alloc without effect.
     void await_end(const Place& place, uint64_t until_ns, uint64_t cookie);
