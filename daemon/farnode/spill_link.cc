@@ -169,7 +169,7 @@ void SpillLink::fail_work() {
 }
 
 template <class Op>
-SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Asked&& asked) {
+SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Request&& request) {
     const uint32_t ticket = requests_.next();
     const uint64_t now_ns = boottime_ns();
     options.ticket = proxy::Ticket(ticket);
@@ -183,7 +183,7 @@ SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Ask
         result = link_.requests().ask(op, options, *this);
     if (result == proxy::SubmitResult::down) return Submitted::down;
     if (result != proxy::SubmitResult::accepted) return Submitted::not_now;
-    requests_.add(std::move(asked));
+    requests_.add(std::move(request));
     return Submitted::yes;
 }
 
@@ -199,10 +199,10 @@ SpillLink::Submitted SpillLink::put(const std::shared_ptr<const PeerRecord>& rec
     if (record->cas != 0) op.cas_set = record->cas;
     proxy::AskOptions options;
     options.value = record;
-    Asked asked;
-    asked.what = Asked::What::put;
-    asked.record = record;
-    return ask(op, std::move(options), std::move(asked));
+    Request request;
+    request.what = Request::What::put;
+    request.record = record;
+    return ask(op, std::move(options), std::move(request));
 }
 
 SpillLink::Submitted SpillLink::read(const PeerStore::Read& read) {
@@ -211,31 +211,31 @@ SpillLink::Submitted SpillLink::read(const PeerStore::Read& read) {
     op.lease = table_ != nullptr;
     proxy::AskOptions options;
     options.one_sided = true;
-    Asked asked;
-    asked.what = Asked::What::read;
-    asked.read = read;
-    return ask(op, std::move(options), std::move(asked));
+    Request request;
+    request.what = Request::What::read;
+    request.read = read;
+    return ask(op, std::move(options), std::move(request));
 }
 
-SpillLink::Submitted SpillLink::remove(const protocol::SpilledKey& key, Asked&& asked) {
+SpillLink::Submitted SpillLink::remove(const protocol::SpilledKey& key, Request&& request) {
     protocol::DeleteOp op;
     op.key.bytes = protocol::view_of(key);
-    return ask(op, {}, std::move(asked));
+    return ask(op, {}, std::move(request));
 }
 
 SpillLink::Submitted SpillLink::forget(const protocol::SpilledKey& key) {
-    Asked asked;
-    asked.what = Asked::What::forget;
-    return remove(key, std::move(asked));
+    Request request;
+    request.what = Request::What::forget;
+    return remove(key, std::move(request));
 }
 
 // The record's death is certain with the reply.
 SpillLink::Submitted SpillLink::kill(const std::shared_ptr<SpillWaits::Wait>& wait) {
     if (!store_.alive(wait->place)) return Submitted::yes;  // perhaps it is on another node than this one
-    Asked asked;
-    asked.what = Asked::What::wait;
-    asked.wait = wait;
-    return remove(wait->key, std::move(asked));
+    Request request;
+    request.what = Request::What::wait;
+    request.wait = wait;
+    return remove(wait->key, std::move(request));
 }
 
 // valid_until_ns 0: none.
@@ -250,27 +250,27 @@ fabric::LeasedPtr SpillLink::lease_on(const protocol::SpilledKey& key) {
 // ---- replies ------------------------------------------------------------------------------------------
 
 void SpillLink::answered(proxy::Ticket ticket, proxy::Answer& answer) {
-    const Asked asked = requests_.take(uint32_t(ticket));
-    if (asked.what == Asked::What::put) {
+    const Request request = requests_.take(uint32_t(ticket));
+    if (request.what == Request::What::put) {
         const auto* const reply = std::get_if<protocol::StoreReply>(&answer.op);
         const bool stored = reply != nullptr && reply->status == protocol::StoreReply::Status::stored;
-        return stored ? store_.stored(*asked.record) : store_.refused(*asked.record);
+        return stored ? store_.stored(*request.record) : store_.refused(*request.record);
     }
-    if (asked.what == Asked::What::wait) return SpillWaits::end(*asked.wait);
-    if (asked.what != Asked::What::read) return;
+    if (request.what == Request::What::wait) return SpillWaits::end(*request.wait);
+    if (request.what != Request::What::read) return;
     const auto* const reply = std::get_if<protocol::GetReply>(&answer.op);
     if (reply != nullptr && reply->status == protocol::GetReply::Status::hit)
-        store_.found(asked.read, answer.value, lease_on(asked.read.key));
+        store_.found(request.read, answer.value, lease_on(request.read.key));
     else
-        store_.lost(asked.read);
+        store_.lost(request.read);
 }
 
 void SpillLink::failed(proxy::Ticket ticket, const proxy::Failed& failed) {
-    const Asked asked = requests_.take(uint32_t(ticket));
-    if (asked.what == Asked::What::read) return store_.lost(asked.read);
-    if (asked.what != Asked::What::put) return;
-    if (failed.why == proxy::AskFailure::refused) return store_.refused(*asked.record);
-    store_.stored(*asked.record);  // J4
+    const Request request = requests_.take(uint32_t(ticket));
+    if (request.what == Request::What::read) return store_.lost(request.read);
+    if (request.what != Request::What::put) return;
+    if (failed.why == proxy::AskFailure::refused) return store_.refused(*request.record);
+    store_.stored(*request.record);  // J4
 }
 
 // ---- the connection -----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     std::string describe() const { return peer_->name + "=" + peer_->address; }
 
   private:
-    using Asked = SpillRequests::Asked;
+    using Request = SpillRequests::Request;
     enum class Submitted : uint8_t { yes, not_now, down };
 
     SpillLink(PeerStore& store, std::unique_ptr<daemon::Nodes> nodes, uint64_t own_incarnation, bool has_disk,
@@ -66,10 +66,10 @@ class SpillLink final : private proxy::LinkEvents, private proxy::ReplySink {
     void step();
     void submit();
     template <class Op>
-    Submitted ask(const Op& op, proxy::AskOptions options, Asked&& asked);
+    Submitted ask(const Op& op, proxy::AskOptions options, Request&& request);
     Submitted put(const std::shared_ptr<const PeerRecord>& record);
     Submitted read(const PeerStore::Read& read);
-    Submitted remove(const protocol::SpilledKey& key, Asked&& asked);
+    Submitted remove(const protocol::SpilledKey& key, Request&& request);
     Submitted forget(const protocol::SpilledKey& key);
     Submitted kill(const std::shared_ptr<SpillWaits::Wait>& wait);
     fabric::LeasedPtr lease_on(const protocol::SpilledKey& key);

@@ -20,8 +20,7 @@ namespace farcached::node {
 
 class SpillRequests {
   public:
-    // What a request stands for.
-    struct Asked {
+    struct Request {
         enum class What : uint8_t { nothing, put, read, forget, wait } what = What::nothing;
         std::shared_ptr<const PeerRecord> record;
         PeerStore::Read read;
@@ -31,28 +30,28 @@ class SpillRequests {
     // The ticket of the next add(). Throws std::bad_alloc.
     uint32_t next() {
         if (free_.empty()) {
-            free_.reserve(asked_.size() + 1);
-            asked_.emplace_back();
-            free_.push_back(uint32_t(asked_.size() - 1));
+            free_.reserve(requests_.size() + 1);
+            requests_.emplace_back();
+            free_.push_back(uint32_t(requests_.size() - 1));
         }
         return free_.back();
     }
     // After next(): the link accepted the request.
-    void add(Asked&& asked) {
-        asked_[free_.back()] = std::move(asked);
+    void add(Request&& request) {
+        requests_[free_.back()] = std::move(request);
         free_.pop_back();
     }
     // It was answered, or has failed.
-    Asked take(uint32_t ticket) {
-        Asked asked = std::exchange(asked_[ticket], {});
-        CHECK(asked.what != Asked::What::nothing);
+    Request take(uint32_t ticket) {
+        Request request = std::exchange(requests_[ticket], {});
+        CHECK(request.what != Request::What::nothing);
         free_.push_back(ticket);
-        return asked;
+        return request;
     }
 
   private:
-    std::vector<Asked> asked_;    // by ticket
-    std::vector<uint32_t> free_;  // tickets; its memory suffices for all
+    std::vector<Request> requests_;  // by ticket
+    std::vector<uint32_t> free_;     // tickets; its memory suffices for all
 };
 
 }  // namespace farcached::node
