@@ -92,7 +92,7 @@ inline uint64_t put_off(uint64_t deadline_ns, uint64_t patience_ns, uint64_t pro
     return patience_ns == 0 ? deadline_ns : std::max(deadline_ns, progress_ns + patience_ns);
 }
 
-enum class SubmitResult : uint8_t {
+enum class AskResult : uint8_t {
     accepted,  // the answer follows
     busy,      // no room now; LinkEvents::room() signals when to try again
     ordered,   // as busy, but for this session only: its later requests wait behind this one

@@ -162,28 +162,28 @@ uint64_t Requests::bytes_under_way() const {
 }
 
 template <class Op>
-SubmitResult Requests::ask(const Op& op, const AskOptions& options, ReplySink& sink) {
+AskResult Requests::ask(const Op& op, const AskOptions& options, ReplySink& sink) {
     uint64_t key_hash = 0;
     if constexpr (requires { op.key; }) key_hash = hash_key(op.key.bytes, hash_seed_);
     return ask(op, key_hash, options, sink);
 }
 
-template SubmitResult Requests::ask(const GetOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const StoreOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const DeleteOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const ArithOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const ForgetOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const FlushOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const HoldOp&, const AskOptions&, ReplySink&);
-template SubmitResult Requests::ask(const CopiesOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const GetOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const StoreOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const DeleteOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const ArithOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const ForgetOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const FlushOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const StatsOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const HoldOp&, const AskOptions&, ReplySink&);
+template AskResult Requests::ask(const CopiesOp&, const AskOptions&, ReplySink&);
 
 template <class Op>
-SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
-    if (!accepting_) return SubmitResult::down;
+AskResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
+    if (!accepting_) return AskResult::down;
     if (version_ < first_version(op)) {
         counters_.node_too_old.add(1);
-        return SubmitResult::down;
+        return AskResult::down;
     }
     // The reply to a get that could not be one-sided may show the key's access count.
     if constexpr (std::is_same_v<Op, GetOp>)
@@ -195,7 +195,7 @@ SubmitResult Requests::ask(const Op& op, uint64_t key_hash, const AskOptions& op
 
 // Writes the request into the frame of this tick. All that can fail comes first.
 template <class Op>
-SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
+AskResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink) {
     const RequestTraits traits = traits_of(op);
     std::string_view follows;  // the value of a store, if it follows the request
     if constexpr (std::is_same_v<Op, StoreOp>)
@@ -242,11 +242,11 @@ SubmitResult Requests::write(const Op& op, uint64_t key_hash, const AskOptions& 
         counters_.set_twosided.add(1);
     else
         counters_.other_twosided.add(1);
-    return SubmitResult::accepted;
+    return AskResult::accepted;
 }
 
-SubmitResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
-    if (!accepting_) return SubmitResult::down;
+AskResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns) {
+    if (!accepting_) return AskResult::down;
     const uint64_t key_hash = hash_key(op.key.bytes, hash_seed_);
     const bool by_pointer = op.lease && pointers_.enabled();
     if (!options.one_sided || !reads_possible()) return ask(op, key_hash, options, sink);
@@ -265,8 +265,8 @@ SubmitResult Requests::get(const GetOp& op, const AskOptions& options, ReplySink
         counters_.right_over.add(1);
         return ask(op, key_hash, options, sink);
     }
-    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return SubmitResult::accepted;
-    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return SubmitResult::accepted;
+    if (by_pointer && pointers_.begin(*channel_, hashed, options, sink, now_ns)) return AskResult::accepted;
+    if (index_.enabled() && index_.begin(*channel_, hashed, options, sink)) return AskResult::accepted;
     return ask(op, key_hash, options, sink);
 }
 
@@ -333,7 +333,7 @@ bool Requests::ask_fallbacks() {
     bool asked = false;
     reads_.ask_two_sided([&](const Reads::Fallback& get) {
         if (!can_ask()) return false;
-        if (write(get.op, get.op.key.hash, get.options, get.sink) != SubmitResult::accepted) return false;
+        if (write(get.op, get.op.key.hash, get.options, get.sink) != AskResult::accepted) return false;
         asked = true;  // flush() must send it
         return true;
     });

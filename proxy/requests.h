@@ -49,16 +49,16 @@ class Refusals {
     explicit Refusals(LinkCounters& counters) : counters_(counters) {}
 
     // The bound of requests under way is reached (K4).
-    SubmitResult busy() {
+    AskResult busy() {
         counters_.node_busy.add(1);
         was_busy_ = true;
-        return SubmitResult::busy;
+        return AskResult::busy;
     }
     // An earlier request of the session comes first (K3).
-    SubmitResult ordered() {
+    AskResult ordered() {
         counters_.node_ordered.add(1);
         was_ordered_ = true;
-        return SubmitResult::ordered;
+        return AskResult::ordered;
     }
     // True once per refusal. gone: the connection. has_room: returns whether one more request may be under way. answered: a
     // request.
@@ -106,10 +106,10 @@ class Requests {
     // owns. A key's hash need not be set. Times are this process's NodeSeconds. Changes nothing when it throws
     // std::bad_alloc, like get().
     template <class Op>
-    SubmitResult ask(const Op& op, const AskOptions& options, ReplySink& sink);
+    AskResult ask(const Op& op, const AskOptions& options, ReplySink& sink);
     // One-sided if options.one_sided is set and a pointer (with op.lease) or the index (with probe_index) allows it;
     // otherwise two-sided.
-    SubmitResult get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
+    AskResult get(const protocol::GetOp& op, const AskOptions& options, ReplySink& sink, uint64_t now_ns);
     // Only while the link is up: must the options own the value of this store?
     bool value_follows(const protocol::StoreOp& op) const;
     // Prefetches the pointer table's entry of this key, for a get() that follows soon.
@@ -175,9 +175,9 @@ class Requests {
 
   private:
     template <class Op>
-    SubmitResult ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
+    AskResult ask(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
     template <class Op>
-    SubmitResult write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
+    AskResult write(const Op& op, uint64_t key_hash, const AskOptions& options, ReplySink& sink);
     bool reads_possible() const { return one_sided_ && channel_->can_read(); }
     bool pointers_possible() const { return pointers_.enabled() && reads_possible(); }
 

@@ -59,7 +59,7 @@ void RemoteTier::exchange(Ask&& ask) {
     done_ = hit_ = false;
     for (;;) {
         options.deadline_ns = link_->read_clock() + answer_ns_max;
-        if (link_->up() && ask(options) == proxy::SubmitResult::accepted) break;
+        if (link_->up() && ask(options) == proxy::AskResult::accepted) break;
         stop_if_interrupted();
         link_->flush();
         link_->wait();

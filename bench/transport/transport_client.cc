@@ -53,7 +53,7 @@ bool TransportClient::ask_get(uint64_t key) {
     protocol::GetOp op;
     op.key = {key_, 0};
     op.lease = deps_.table != nullptr;
-    return link_.requests().get(op, options(key, /* set= */ false), *this, link_.now_ns()) == proxy::SubmitResult::accepted;
+    return link_.requests().get(op, options(key, /* set= */ false), *this, link_.now_ns()) == proxy::AskResult::accepted;
 }
 
 bool TransportClient::ask_set(uint64_t key) {
@@ -67,7 +67,7 @@ bool TransportClient::ask_set(uint64_t key) {
         op.value = *kept;
         with.value = kept;
     }
-    return link_.requests().ask(op, with, *this) == proxy::SubmitResult::accepted;
+    return link_.requests().ask(op, with, *this) == proxy::AskResult::accepted;
 }
 
 // ---- answers ----------------------------------------------------------------------------------------

@@ -182,11 +182,11 @@ SubmitResult OwnLink::ask(Op& op, proxy::AskOptions options, proxy::ReplySink& s
         } else if (!postponed_.must_queue(options.session) && !(options.moved && postponed_.holds_moved())) {
             if constexpr (std::is_same_v<Op, protocol::StoreOp>)
                 if (options.value == nullptr && link_.requests().value_follows(op)) options.value = own_value(op);
-            const proxy::SubmitResult submitted = submit_to(link_.requests(), op, options, sink, shared_.now());
+            const proxy::AskResult submitted = submit_to(link_.requests(), op, options, sink, shared_.now());
             peer_.touch();
-            if (submitted == proxy::SubmitResult::accepted) return SubmitResult::later;
-            if (submitted == proxy::SubmitResult::down) return fails(proxy::AskFailure::node_down);
-            if (submitted == proxy::SubmitResult::busy) postponed_.wait_for_room();
+            if (submitted == proxy::AskResult::accepted) return SubmitResult::later;
+            if (submitted == proxy::AskResult::down) return fails(proxy::AskFailure::node_down);
+            if (submitted == proxy::AskResult::busy) postponed_.wait_for_room();
         }
         postponed_.add(op, std::move(options), sink);
     } catch (const std::bad_alloc&) {
@@ -209,7 +209,7 @@ template SubmitResult OwnLink::ask(protocol::CopiesOp&, proxy::AskOptions, proxy
 template <class Op>
 bool OwnLink::ask_now(const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink) noexcept {
     try {
-        if (link_.requests().ask(op, options, sink) != proxy::SubmitResult::accepted) return false;
+        if (link_.requests().ask(op, options, sink) != proxy::AskResult::accepted) return false;
     } catch (const std::bad_alloc&) {
         return false;
     }

@@ -23,27 +23,27 @@ void PostponedRequests::send_all() {
     for (Place at = list_.begin(); at != list_.end();) {
         const size_t session = at->options.session % put_off.size();
         const bool waits = put_off[session] || (at->options.moved && holds_moved());
-        const proxy::SubmitResult submitted = waits ? proxy::SubmitResult::ordered : ask(*at);
-        if (submitted == proxy::SubmitResult::busy) return wait_for_room();
-        if (submitted == proxy::SubmitResult::ordered) {
+        const proxy::AskResult submitted = waits ? proxy::AskResult::ordered : ask(*at);
+        if (submitted == proxy::AskResult::busy) return wait_for_room();
+        if (submitted == proxy::AskResult::ordered) {
             put_off.set(session);
             ++at;
             continue;
         }
-        if (submitted == proxy::SubmitResult::down) fail(*at, proxy::AskFailure::node_down);
+        if (submitted == proxy::AskResult::down) fail(*at, proxy::AskFailure::node_down);
         at = erase(at);
     }
 }
 
-proxy::SubmitResult PostponedRequests::ask(const Postponed& request) {
-    proxy::SubmitResult submitted = proxy::SubmitResult::down;
+proxy::AskResult PostponedRequests::ask(const Postponed& request) {
+    proxy::AskResult submitted = proxy::AskResult::down;
     try {
         submitted = std::visit(
             [&](const auto& op) { return submit_to(requests_, op, request.options, *request.sink, shared_.now()); }, request.op);
     } catch (const std::bad_alloc&) {  // L1, as in OwnLink::ask()
     }
     const bool is_own = !Courier::is_kept(request.options.ticket);
-    if (submitted == proxy::SubmitResult::accepted && is_own && shared_.pool.lists_slow())
+    if (submitted == proxy::AskResult::accepted && is_own && shared_.pool.lists_slow())
         shared_.pool.asked_at(request.options.ticket, shared_.now());
     return submitted;
 }

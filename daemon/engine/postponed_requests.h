@@ -29,8 +29,8 @@ namespace farcached::daemon {
 
 // To a link that may be used now.
 template <class Op>
-proxy::SubmitResult submit_to(proxy::Requests& to, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
-                              uint64_t now_ns) {
+proxy::AskResult submit_to(proxy::Requests& to, const Op& op, const proxy::AskOptions& options, proxy::ReplySink& sink,
+                           uint64_t now_ns) {
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
         return to.get(op, options, sink, now_ns);
     else
@@ -89,7 +89,7 @@ class PostponedRequests {
     using Place = List::iterator;
 
     void send_all();
-    proxy::SubmitResult ask(const Postponed& request);
+    proxy::AskResult ask(const Postponed& request);
     List take(bool all) noexcept;
     void fail_moved(uint64_t before_ns, proxy::AskFailure why);
     static void fail(const Postponed& request, proxy::AskFailure why);

@@ -176,13 +176,13 @@ SpillLink::Submitted SpillLink::ask(const Op& op, proxy::AskOptions options, Req
     options.session = ticket + 1;  // each request has its own: their keys differ
     options.patience_ns = timeout_ns;
     options.deadline_ns = now_ns + timeout_ns;
-    proxy::SubmitResult result;
+    proxy::AskResult result;
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
         result = link_.requests().get(op, options, *this, now_ns);
     else
         result = link_.requests().ask(op, options, *this);
-    if (result == proxy::SubmitResult::down) return Submitted::down;
-    if (result != proxy::SubmitResult::accepted) return Submitted::not_now;
+    if (result == proxy::AskResult::down) return Submitted::down;
+    if (result != proxy::AskResult::accepted) return Submitted::not_now;
     requests_.add(std::move(request));
     return Submitted::yes;
 }

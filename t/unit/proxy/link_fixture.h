@@ -160,14 +160,14 @@ class World final : public proxy::LinkEvents {
         op.lease = true;
         return op;
     }
-    proxy::SubmitResult get(uint64_t ticket, std::string_view key, uint64_t within_ns = second) {
+    proxy::AskResult get(uint64_t ticket, std::string_view key, uint64_t within_ns = second) {
         proxy::AskOptions with = options(ticket, within_ns);
         with.session = session;
         with.one_sided = true;
         return link->requests().get(get_op(key), with, sink, now_ns);
     }
-    proxy::SubmitResult set(uint64_t ticket, std::string_view key, std::string_view value,
-                     uint64_t within_ns = second) {
+    proxy::AskResult set(uint64_t ticket, std::string_view key, std::string_view value,
+                         uint64_t within_ns = second) {
         proxy::AskOptions with = options(ticket, within_ns);
         with.session = session;
         if (link->up() && link->requests().value_follows(set_op(key, value)))

@@ -7,7 +7,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 using proxy::AskFailure;
 using proxy::LinkDown;
 using proxy::LinkState;
@@ -16,7 +16,7 @@ namespace {
 
 void greeting() {
     World world;
-    tap::ok(world.get(1, "k") == SubmitResult::down, "before it is started nothing can be asked");
+    tap::ok(world.get(1, "k") == AskResult::down, "before it is started nothing can be asked");
     world.start();
     tap::ok(world.link->up(), "a node that greets is up");
     tap::is(world.ups, 1, "which is reported once");
@@ -173,7 +173,7 @@ void deletes_by_prefix() {
     for (const char* key : {"pk", "k"}) world.link->requests().ask(World::set_op(key, "value"), world.options(1), world.sink);
     world.pump();
     tap::ok(world.link->requests().ask(protocol::FlushOp{std::nullopt, "p"}, world.options(2), world.sink) ==
-                SubmitResult::accepted,
+                AskResult::accepted,
             "a delete by prefix");
     world.pump();
     tap::ok(std::holds_alternative<protocol::DoneReply>(world.sink[2].op), "is done");
@@ -181,10 +181,10 @@ void deletes_by_prefix() {
     World older;
     older.node.version = protocol::version_with_prefix_deletes - 1;
     older.start();
-    tap::ok(older.link->requests().ask(protocol::FlushOp{std::nullopt, "p"}, older.options(1), older.sink) == SubmitResult::down,
+    tap::ok(older.link->requests().ask(protocol::FlushOp{std::nullopt, "p"}, older.options(1), older.sink) == AskResult::down,
             "a node that does not know it is not asked");
     tap::is(older.counters().node_too_old.get(), 1u, "which is counted");
-    tap::ok(older.link->requests().ask(protocol::FlushOp{}, older.options(2), older.sink) == SubmitResult::accepted,
+    tap::ok(older.link->requests().ask(protocol::FlushOp{}, older.options(2), older.sink) == AskResult::accepted,
             "but a flush it knows");
     older.pump();
 }
@@ -255,10 +255,10 @@ void pieces() {
 
     // Requests that could overtake a value in pieces wait.
     world.set(4, "large", std::string(50'000, 'n'));
-    tap::ok(world.get(5, "large") == SubmitResult::ordered, "a get of its key waits");
-    tap::ok(world.set(5, "large", "x") == SubmitResult::ordered, "a set too");
-    tap::ok(world.link->requests().ask(protocol::FlushOp{}, world.options(5), world.sink) == SubmitResult::ordered, "a flush too");
-    tap::ok(world.get(6, "small") == SubmitResult::accepted, "another key does not");
+    tap::ok(world.get(5, "large") == AskResult::ordered, "a get of its key waits");
+    tap::ok(world.set(5, "large", "x") == AskResult::ordered, "a set too");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, world.options(5), world.sink) == AskResult::ordered, "a flush too");
+    tap::ok(world.get(6, "small") == AskResult::accepted, "another key does not");
     const int rooms = world.rooms;
     world.pump();
     tap::ok(world.rooms > rooms, "a waiting request is notified after it");
@@ -291,7 +291,7 @@ void lent_values() {
     for (uint64_t i = 1; i <= 3; i++) world.set(i, "k" + std::to_string(i), large);
     world.pump();
     tap::ok(world.node.lents.size() == 2 && world.sink.has(3), "what finds no buffer goes in pieces");
-    tap::ok(world.set(5, "k1", "x") == SubmitResult::ordered, "what could overtake a lent value waits");
+    tap::ok(world.set(5, "k1", "x") == AskResult::ordered, "what could overtake a lent value waits");
     const size_t lent = world.lending().lent_bytes();
     world.advance(2 * second);
     world.pump();
@@ -382,7 +382,7 @@ void silence() {
     tap::ok(world.sink.failed_as(1, AskFailure::node_down), "what was asked has failed");
     tap::ok(world.sink.failed_as(2, AskFailure::node_down), "all of it");
     tap::is(world.counters().node_failures.get(), 2u, "and is counted");
-    tap::ok(world.get(3, "k") == SubmitResult::down, "nothing can be asked");
+    tap::ok(world.get(3, "k") == AskResult::down, "nothing can be asked");
     world.node.hold = false;
     world.advance(second);
     world.pump();
@@ -423,7 +423,7 @@ void back_pressure() {
     world.start();
     for (uint64_t i = 0; i < 10; i++) world.get(i, "k");
     tap::ok(!world.link->requests().can_ask(), "no more requests than allowed");
-    tap::ok(world.get(99, "k") == SubmitResult::busy, "the next is put off");
+    tap::ok(world.get(99, "k") == AskResult::busy, "the next is put off");
     tap::is(world.rooms, 0, "(nothing has changed)");
     world.pump();
     tap::is(world.rooms, 1, "room is reported once");
@@ -431,13 +431,13 @@ void back_pressure() {
 
     world.node.hold = true;
     const std::string value(60'000, 'v');
-    tap::ok(world.set(20, "a", value) == SubmitResult::accepted, "a value fits");
-    tap::ok(world.set(21, "b", value) == SubmitResult::accepted, "one more, beyond the bound");
-    tap::ok(world.set(22, "c", value) == SubmitResult::busy, "and then no more");
+    tap::ok(world.set(20, "a", value) == AskResult::accepted, "a value fits");
+    tap::ok(world.set(21, "b", value) == AskResult::accepted, "one more, beyond the bound");
+    tap::ok(world.set(22, "c", value) == AskResult::busy, "and then no more");
     tap::ok(world.link->requests().bytes_under_way() < 200'000, "which bounds memory");
     world.node.hold = false;
     world.pump();
-    tap::ok(world.set(22, "c", value) == SubmitResult::accepted, "until it is answered");
+    tap::ok(world.set(22, "c", value) == AskResult::accepted, "until it is answered");
     world.pump();
 
     config.under_way = {100'000, 1 << 30};
@@ -447,7 +447,7 @@ void back_pressure() {
     frames.start();
     int accepted = 0;
     for (uint64_t i = 0; i < 6; i++) {
-        if (frames.get(i, "k") == SubmitResult::accepted) accepted++;
+        if (frames.get(i, "k") == AskResult::accepted) accepted++;
         frames.link->flush(frames.now_ns);
     }
     tap::is(accepted, 3, "no more frames are in flight than the node gave credits for");
@@ -466,7 +466,7 @@ void back_pressure() {
     slow.start();
     slow.wire->takes_bytes = 0;
     uint64_t n = 0;
-    while (slow.set(n, "k" + std::to_string(n), value) == SubmitResult::accepted) {
+    while (slow.set(n, "k" + std::to_string(n), value) == AskResult::accepted) {
         n++;
         slow.link->flush(slow.now_ns);
     }
@@ -509,7 +509,7 @@ void goodbye() {
     world.get_unanswered(1, "k");
     world.hear_goodbye(protocol::Goodbye::draining, "later");
     tap::ok(world.link->state() == LinkState::leaving, "a node that sends a goodbye is left");
-    tap::ok(world.get(2, "k") == SubmitResult::down, "nothing new is asked");
+    tap::ok(world.get(2, "k") == AskResult::down, "nothing new is asked");
     world.node.hold = false;
     world.pump();
     tap::ok(world.sink[1].times == 1 && !world.sink[1].failed, "what was asked is answered");

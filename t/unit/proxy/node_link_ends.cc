@@ -8,7 +8,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 using proxy::AskFailure;
 using proxy::LinkDown;
 
@@ -214,7 +214,7 @@ void ends_everywhere() {
             incr.key = {"n", 0};
             incr.vivify = never_expires;
             incr.initial = 1;
-            auto note = [&](SubmitResult asked) { accepted[ticket++] = asked == SubmitResult::accepted; };
+            auto note = [&](AskResult asked) { accepted[ticket++] = asked == AskResult::accepted; };
             note(world.link->requests().ask(incr, world.options(ticket), world.sink));
             incrs += accepted[ticket - 1];
             for (const char* key : {"k", "large"}) note(world.get(ticket, key));

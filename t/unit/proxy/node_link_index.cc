@@ -9,7 +9,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 using proxy::AskFailure;
 
 namespace {
@@ -435,9 +435,9 @@ void orders() {
     tap::is(world.sink[2].value, "new", "and sees what was set");
     world.table().forget(world.hash("k"), world.node.incarnation);
     world.get(3, "k");
-    tap::ok(world.set(4, "k", "newer") == SubmitResult::ordered, "a set waits for a probe,");
+    tap::ok(world.set(4, "k", "newer") == AskResult::ordered, "a set waits for a probe,");
     round(world);
-    tap::ok(world.set(4, "k", "newer") == SubmitResult::ordered, "for all of its rounds,");
+    tap::ok(world.set(4, "k", "newer") == AskResult::ordered, "for all of its rounds,");
     world.pump();
     tap::is(world.sink[3].value, "new", "which sees what was there");
     tap::ok(world.store("k", "newest") && world.fetch("k") == "newest", "and then takes its turn");

@@ -8,7 +8,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 
 namespace {
 
@@ -27,18 +27,18 @@ void order_of_sessions() {
     world.get(3, "k");
     tap::is(world.wire->posted.size(), 1u, "another session's set in flight delays no one-sided read");
     tap::is(world.counters().pointer_bypassed.get(), 0u, "pointer_bypassed");
-    tap::ok(world.get(4, "large") == SubmitResult::accepted, "nor does a large one delay a get");
-    tap::ok(world.set(5, "k", "mine") == SubmitResult::ordered, "a set waits for its own session's read");
+    tap::ok(world.get(4, "large") == AskResult::accepted, "nor does a large one delay a get");
+    tap::ok(world.set(5, "k", "mine") == AskResult::ordered, "a set waits for its own session's read");
     world.session = 3;
-    tap::ok(world.set(6, "k", "third") == SubmitResult::accepted, "and for no other's");
+    tap::ok(world.set(6, "k", "third") == AskResult::accepted, "and for no other's");
     proxy::AskOptions with = world.options(7);
     with.session = 3;
-    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::accepted, "nor does a flush");
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == AskResult::accepted, "nor does a flush");
     tap::ok(!world.link->requests().read_in_order(hash, 3) && world.link->requests().read_in_order(hash, 2),
             "which is in order for its own");
     with = world.options(8);
     with.session = 2;
-    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == SubmitResult::ordered,
+    tap::ok(world.link->requests().ask(protocol::FlushOp{}, with, world.sink) == AskResult::ordered,
             "a flush waits for its own reads");
     world.pump();
     tap::ok(!world.sink[3].failed && world.sink[6].times == 1, "all are answered");
@@ -57,7 +57,7 @@ void order_of_sessions() {
         const uint64_t get = ticket++, set = ticket++;
         last = ticket++;
         busy.get(get, "k");
-        while (busy.set(set, "k", mine) != SubmitResult::accepted) busy.pump();
+        while (busy.set(set, "k", mine) != AskResult::accepted) busy.pump();
         busy.get(last, "k");
         if (round % 2 == 0) busy.pump();
         busy.session = 2;

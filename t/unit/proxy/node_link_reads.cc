@@ -6,7 +6,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 using proxy::AskFailure;
 
 namespace {
@@ -393,17 +393,17 @@ void order_of_requests() {
     other.start();
     other.hold_pointer("k", "old");
     other.get(1, "k");
-    tap::ok(other.set(2, "k", "new") == SubmitResult::ordered, "a set waits for a read of its key");
-    tap::ok(other.set(3, "another", "x") == SubmitResult::accepted, "other keys do not");
+    tap::ok(other.set(2, "k", "new") == AskResult::ordered, "a set waits for a read of its key");
+    tap::ok(other.set(3, "another", "x") == AskResult::accepted, "other keys do not");
     auto cell = [&](const std::string& key) { return proxy::KeyOrder::Of{0, other.hash(key)}.cell(); };
     int number = 0;
     while (cell("a" + std::to_string(number)) != cell("k")) number++;
     const std::string looks_alike = "a" + std::to_string(number);
-    tap::ok(other.set(6, looks_alike, "x") == SubmitResult::accepted, "not even one that is counted with it");
+    tap::ok(other.set(6, looks_alike, "x") == AskResult::accepted, "not even one that is counted with it");
     protocol::GetOp touch = World::get_op("k");
     touch.touch = 5000;
-    tap::ok(other.link->requests().ask(touch, other.options(4), other.sink) == SubmitResult::ordered, "a touch waits");
-    tap::ok(other.link->requests().ask(protocol::FlushOp{}, other.options(4), other.sink) == SubmitResult::ordered,
+    tap::ok(other.link->requests().ask(touch, other.options(4), other.sink) == AskResult::ordered, "a touch waits");
+    tap::ok(other.link->requests().ask(protocol::FlushOp{}, other.options(4), other.sink) == AskResult::ordered,
             "a flush waits for any");
     other.pump();
     tap::is(other.rooms, 1, "and is notified when to try again");
@@ -429,13 +429,13 @@ void no_starvation() {
     world.sink.then = [&](uint64_t ticket) {
         if (!stored && ticket < 4999 && next < 4999) read_by_other(next++);
     };
-    tap::ok(world.set(5000, "k", "new") == SubmitResult::ordered, "a set waits for a read of its session");
+    tap::ok(world.set(5000, "k", "new") == AskResult::ordered, "a set waits for a read of its session");
     for (int tries = 0; tries < 50 && !stored; tries++) {
         world.link->flush(world.now_ns);
         world.node.serve(*world.wire, world.now_ns);
         if (!world.wire->posted.empty()) world.complete(0);
         world.link->ready(world.now_ns);
-        stored = world.set(5000, "k", "new") == SubmitResult::accepted;
+        stored = world.set(5000, "k", "new") == AskResult::accepted;
     }
     world.sink.then = nullptr;
     world.pump();

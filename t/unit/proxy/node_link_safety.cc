@@ -20,7 +20,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 
 namespace {
 
@@ -413,15 +413,15 @@ class History {
         const std::string name = key();
         world_.session = below(3);
         const uint64_t ticket = ++ticket_;
-        const SubmitResult asked = world_.get(ticket, name, below(10) == 0 ? below(100 * ms) : 5 * second);
-        if (asked == SubmitResult::accepted) asked_[ticket] = {name, step_, true, false};
+        const AskResult asked = world_.get(ticket, name, below(10) == 0 ? below(100 * ms) : 5 * second);
+        if (asked == AskResult::accepted) asked_[ticket] = {name, step_, true, false};
     }
 
     void ask_change() {
         const std::string name = key();
         world_.session = below(3);
         const uint64_t ticket = ++ticket_;
-        SubmitResult asked;
+        AskResult asked;
         if (below(30) == 0) {
             asked = world_.link->requests().ask(protocol::FlushOp{}, world_.options(ticket, 5 * second), world_.sink);
         } else if (below(4) == 0) {
@@ -431,7 +431,7 @@ class History {
         } else {
             asked = world_.set(ticket, name, value(), below(10) == 0 ? below(100 * ms) : 5 * second);
         }
-        if (asked == SubmitResult::accepted) asked_[ticket] = {name, step_, false, false};
+        if (asked == AskResult::accepted) asked_[ticket] = {name, step_, false, false};
     }
 
     // Advances a read by one step: its copy begins, goes on, is complete, is reported.

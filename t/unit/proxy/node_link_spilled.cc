@@ -15,7 +15,7 @@
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
-using proxy::SubmitResult;
+using proxy::AskResult;
 
 namespace {
 
@@ -87,8 +87,8 @@ struct Two {
     bool begin(uint64_t ticket, std::string_view key, uint64_t within_ns = second) {
         const size_t before = other->wire->posted.size();
         ends = home.elsewhere_ends;
-        const SubmitResult result = home.get(ticket, key, within_ns);
-        return result == SubmitResult::accepted && other->wire->posted.size() == before + 1;
+        const AskResult result = home.get(ticket, key, within_ns);
+        return result == AskResult::accepted && other->wire->posted.size() == before + 1;
     }
     void advance(uint64_t ns) {
         home.now_ns += ns;
@@ -307,7 +307,7 @@ void the_other_link() {
     Two full;
     full.spill("k", "value");
     full.other->wire->reads_most = 0;
-    tap::ok(full.home.get(1, "k") == SubmitResult::accepted && full.other->link->requests().under_way() == 0,
+    tap::ok(full.home.get(1, "k") == AskResult::accepted && full.other->link->requests().under_way() == 0,
             "if the other link has no room, the home is asked");
     full.pump();
     tap::is(full.home.sink[1].value, "value", "and answers");
@@ -337,7 +337,7 @@ void the_home_link() {
     two.other->pump();
     tap::is(two.home.sink[1].times, 1, "once");
     tap::is(two.other->counters().read_late.get(), 1u, "the READ is late");
-    tap::ok(two.home.get(2, "k") == SubmitResult::down, "without the home its pointers are not used");
+    tap::ok(two.home.get(2, "k") == AskResult::down, "without the home its pointers are not used");
     two.advance(2 * second);
     two.home.pump();
     tap::ok(two.home.link->up() && !two.begin(3, "k"), "nor after it, before a grant on the new connection");
@@ -385,19 +385,19 @@ void order_and_time() {
     two.home.session = 1;
     two.begin(1, "k");
     const int rooms = two.home.rooms;
-    tap::ok(two.home.set(2, "k", "new") == SubmitResult::ordered, "a mutation waits for the READ of its session and key");
+    tap::ok(two.home.set(2, "k", "new") == AskResult::ordered, "a mutation waits for the READ of its session and key");
     proxy::AskOptions with = two.home.options(3);
     with.session = 1;
-    tap::ok(two.home.link->requests().ask(protocol::FlushOp{}, with, two.home.sink) == SubmitResult::ordered, "so does a flush");
+    tap::ok(two.home.link->requests().ask(protocol::FlushOp{}, with, two.home.sink) == AskResult::ordered, "so does a flush");
     two.home.session = 2;
-    tap::ok(two.home.set(4, "k", "new") == SubmitResult::accepted, "another session's does not");
+    tap::ok(two.home.set(4, "k", "new") == AskResult::accepted, "another session's does not");
     tap::ok(!two.begin(5, "k"), "behind a mutation of its session a get asks the home");
     two.other->pump();
     tap::is(two.home.sink[1].value, "value", "the READ ends");
     while (two.home.link->flush(two.home.now_ns)) {}
     tap::is(two.home.rooms, rooms + 1, "then the mutation may be tried again");
     two.home.session = 1;
-    tap::ok(two.home.set(6, "k", "newer") == SubmitResult::accepted, "and is accepted");
+    tap::ok(two.home.set(6, "k", "newer") == AskResult::accepted, "and is accepted");
     two.pump();
     tap::ok(two.home.sink[5].value == "new" && two.home.sink[6].times == 1, "all are answered");
 
@@ -448,7 +448,7 @@ void an_older_node() {
     world.start();
     protocol::StoreOp op = World::set_op("k", "value");
     op.spilled = true;
-    tap::ok(world.link->requests().ask(op, world.options(1), world.sink) == SubmitResult::down,
+    tap::ok(world.link->requests().ask(op, world.options(1), world.sink) == AskResult::down,
             "a spilled item is not sent to a node of an older version");
     tap::is(world.counters().node_too_old.get(), 1u, "which is counted");
 }
