@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The request path between an engine and a peer. An engine makes a Request of parsed bytes; submit(), get() or get_plain() hand
-// it to the router's peer; the Completion turns the reply into bytes, at once or in request order. For the engines only.
+// The request path between an engine and a peer. An engine makes an operation of parsed bytes. ask(), ask_get() or
+// ask_plain_get() hands it to the router's peer. The Completion turns the reply into bytes, at once or in request order. For the
+// engines only.
 //
 // A Completion is made for one kind of request:
 //     Completion(const ReplyTarget& to, std::string_view key, const Record& record, std::string_view words)

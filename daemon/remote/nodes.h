@@ -5,7 +5,7 @@
 // starts it and for a reload, which are main's.
 // D1  The configuration is a NodeSet, which does not change. A reload replaces it; each worker takes the new one between two
 //     requests. Draining a node sets one atomic that every worker reads.
-// D2  Workers read without a lock. Their backends report connection changes. The log has the first worker's connection that
+// D2  Workers read without a lock. Their links report connection changes. The log has the first worker's connection that
 //     comes up and the last that goes down.
 // D3  A node keeps its identity across a reload if name and address are equal: its connections stay, unless the options of all
 //     connections changed. The counters of removed nodes are kept in a sum. A node whose addresses DNS finds keeps it if the name
@@ -69,7 +69,7 @@ class Nodes final : public NodesView {
     // replaced.
     void use(std::shared_ptr<const NodeSet> prepared);
 
-    // ---- for workers' backends, any thread ------------------------------------------------------
+    // ---- for workers' links, any thread ---------------------------------------------------------
     std::shared_ptr<const NodeSet> set() const;
     // Items larger than this are refused here.
     uint64_t item_bytes_max() const { return item_bytes_max_; }

@@ -170,7 +170,7 @@ struct Session {
         RingSlot* slot;         // RingIo's
     };
 
-    SessionState state;         // its `replies` is the session's own, if there is a backend
+    SessionState state;         // its `replies` is the session's own, if replies may have to wait
     std::unique_ptr<Unfinished> unfinished;  // N1
     uint32_t input_want = 0;    // parsing waits for so many bytes: less than the largest item and its request
     std::atomic<NodeSeconds> last_command{0};  // this and the next: written by the worker, read by any thread
