@@ -463,6 +463,16 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     return true;
 }
 
+// True: asked for later. Statistics cover all earlier requests of the session, but unanswered ones are not counted.
+inline bool stats_must_wait(const Submitter& asker, std::string_view args, Progress& progress) {
+    if (asker.context.router.has_items()) return false;
+    if (!asker.session.replies->empty())
+        progress.next = Next::hold;
+    else if (!asker.context.admin.stats_ready(args))
+        progress.next = Next::yield;
+    return progress.next != Next::more;
+}
+
 // Submits a request for nodes' statistics; `write` writes the reply from stats_told(). Only to links.
 template <class Record>
 void ask_stats(const Submitter& asker, const StatsNeed& need, std::string_view key, std::string_view words,

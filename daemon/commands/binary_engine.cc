@@ -90,20 +90,9 @@ void complete_stat(ReplySlot& slot, const ReplyTarget& to) {
 void run_stat(Call& call, const BinaryRequest& request) {
     if (call.session.datagram && are_refused_over_udp(request.key))
         return answer_error(call.out, request, BinaryStatus::auth, "not allowed over UDP");
-    const bool behind_links = call.context.router.local() == nullptr;
-    const StatsNeed need = behind_links ? call.context.admin.stats_need(request.key) : StatsNeed();
+    const StatsNeed need = call.context.admin.stats_need(request.key);
     if (need.nodes) return ask_stats(call, need, request.key, "", request, &complete_stat);
     answer_stat(call.target(), request, "");
-}
-
-// STAT covers all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
-bool stat_must_wait(Call& call, const BinaryRequest& request) {
-    if (request.verb != BinaryVerb::stat || call.context.router.local() != nullptr) return false;
-    if (!call.session.replies->empty())
-        call.progress.next = Next::hold;
-    else if (!call.context.admin.stats_ready(request.key))
-        call.progress.next = Next::yield;
-    return call.progress.next != Next::more;
 }
 
 void execute(Call& call, const BinaryRequest& request) {
@@ -178,8 +167,10 @@ bool take_request(Call& call, uint32_t budget_left) {
     if (protocol::binary_takes_value(parse.request.verb)) {
         if (!run_store(call, parse)) return false;
     } else {
-        if (stat_must_wait(call, parse.request) || locks(call, parse.request)) return false;
-        execute(call, parse.request);
+        const BinaryRequest& request = parse.request;
+        if (request.verb == BinaryVerb::stat && stats_must_wait(call, request.key, call.progress)) return false;
+        if (locks(call, request)) return false;
+        execute(call, request);
         call.consume(parse.head_bytes);
         call.swallow(parse.value_bytes);
     }

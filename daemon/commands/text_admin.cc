@@ -230,7 +230,7 @@ Step dump(Call& call, const TextRequest& request) {
         refusal = "CLIENT_ERROR lru crawler disabled";
     else if (!call.context.options.dump_enabled)
         refusal = request.mgdump ? "ERROR key dump not allowed" : "ERROR metadump not allowed";
-    else if (call.context.router.local() == nullptr)
+    else if (!call.context.router.has_items())
         refusal = items_in_nodes;
     else if (pipelined(call))
         refusal = request.mgdump ? "ERROR cannot pipeline other commands before mgdump"
@@ -257,21 +257,9 @@ void complete_stats(ReplySlot& slot, const ReplyTarget& to) {
     to.context.admin.stats_text(slot.words(), stats_told(slot), to.out);
 }
 
-// Statistics cover all earlier requests of the session, but unanswered ones are not counted: waits for their answers.
 Step stats(Call& call, const TextRequest& request) {
+    if (stats_must_wait(call, request.args, call.progress)) return Step::wait;
     Admin& admin = call.context.admin;
-    if (call.context.router.local() != nullptr) {
-        admin.stats_text(request.args, "", call.out);
-        return Step::done;
-    }
-    if (!call.session.replies->empty()) {
-        call.progress.next = Next::hold;
-        return Step::wait;
-    }
-    if (!admin.stats_ready(request.args)) {
-        call.progress.next = Next::yield;
-        return Step::wait;
-    }
     const StatsNeed need = admin.stats_need(request.args);
     if (need.nodes)
         ask_stats(call, need, "", request.args, NoRecord{}, &complete_stats);

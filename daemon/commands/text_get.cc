@@ -269,7 +269,7 @@ size_t answer_keys(Call& call, std::string_view text, Step& step) {
     step = Step::done;
     for (uint32_t keys = 0; keys < keys_per_turn; keys += window.size) {
         window.fill(cursor);
-        if (call.context.router.local() != nullptr || !asked.touching) window.fetch(call.context);
+        if (call.context.router.reads_here(asked.touching)) window.fetch(call.context);
         if (window.size != 0) line.any_key = true;
         uint32_t answered = answer(call, window, asked);
         if (answered < window.size) {

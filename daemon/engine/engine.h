@@ -72,7 +72,7 @@ class Admin {
     // With keys behind links, before `stats <args>` or a binary STAT of the key `args`. False: only a portion was counted; call
     // again in a later step.
     virtual bool stats_ready([[maybe_unused]] std::string_view args) { return true; }
-    // Called next; its views are of `args`, or constants.
+    // Called next, and with keys in the embedded node, where it needs none. Its views are of `args`, or constants.
     virtual StatsNeed stats_need([[maybe_unused]] std::string_view args) { return {}; }
     // `stats <args>`: appends STAT lines and END (or RESET, OK, ERROR...). args has no leading spaces. told: the nodes'
     // answer, or empty.

@@ -78,6 +78,10 @@ class Router {
     LocalPeer* local() const { return local_; }
     // Only if local() is nullptr.
     Links& links() const { return *links_; }
+    // False: nodes behind links have them, and their statistics.
+    bool has_items() const { return local_ != nullptr; }
+    // May gets find their items in memory that is mapped here? If they touch items, only in that of the embedded node.
+    bool reads_here(bool touching) const { return local_ != nullptr || !touching; }
 
     // With its hash for the embedded node; each node behind a link has a hash of its own.
     protocol::Key key(std::string_view bytes) const {

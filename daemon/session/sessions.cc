@@ -123,7 +123,7 @@ void Sessions::open(NewConnection connection) {
         grant_rights(context_, session->state);
         const bool known = connection.admin || connection.own;
         if (context_.options.locks_clients() && !known) session->protocol = SessionProtocol::locked;
-        if (context_.router.local() == nullptr || context_.disk != nullptr || context_.steps != nullptr)
+        if (!context_.router.has_items() || context_.disk != nullptr || context_.steps != nullptr)
             session->state.replies = new ReplyQueue(replies_, connection.fd, session.get());
         recorder_.note("opened connection", connection.fd);
         context_.now = node_now();
