@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/broken.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/node_clock.h"
@@ -346,6 +347,8 @@ void EtcdRegistration::revoke() {
     right_.leaves();
     record_revision_ = INT64_MAX;  // the list of every proxy is older
     show_right();
+    const bool was_read = registered_ && show_right_ != nullptr;
+    if (was_read && items_.drop != nullptr && !broken::s17_keep_items) (void)items_.drop();  // M10
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));

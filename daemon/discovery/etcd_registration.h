@@ -6,7 +6,7 @@
 // M1  A lease that etcd no longer has (an answer without TTL, or lost data) means: take a new one, and put the record again.
 // M2  The record of another process with the same name, at other addresses, is never replaced; this one waits for its end. A former
 //     run's is.
-// M3  stop() revokes the lease, so that the record is gone at once; it takes 2 * stop_ms at most.
+// M3  stop() revokes the lease, so that the record is gone at once; after M10 it takes 2 * stop_ms at most.
 // M4  Times are of CLOCK_BOOTTIME: a step of the wall clock changes nothing.
 // M5  With each keepalive the process looks at its record. If that is gone it registers again. If another run has replaced it, the
 //     process waits for its end.
@@ -20,6 +20,8 @@
 //     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
 //     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor at any look
 //     since: no farcached has a newer list that can be used.
+// M10 A proxy learns that stop() has ended the right by the next reply, and reads one-sided until then. So the node drops its items
+//     before the record is deleted. If the record stays, it does so for longer than the right.
 #pragma once
 
 #include <atomic>

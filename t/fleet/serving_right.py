@@ -34,17 +34,17 @@ KEYS = ["key-%d" % i for i in range(20)]
 HELD = ["held-%d" % i for i in range(20)]  # a faulty proxy holds their copies up
 
 
-def node(source, name, *args):
+def node(source, name, *args, ttl=TTL, faults=None):
     """Over RDMA the path of --shm is ignored."""
     if OVER_VERBS and "--shm" in args:
         args = [arg for arg in args if arg != "--shm" and not arg.endswith(".sock")]
         args += ["--verbs", os.environ["FARCACHED_RDMA_ADDRESS"] + ":0"]
     return Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", name, "--discover", source,
-                   "--member-ttl", str(TTL), *args)
+                   "--member-ttl", str(ttl), *args, **faulty("farnode", faults))
 
 
 def mapper(a, table, faults=None, mode=None):
-    """A proxy that reads the memory of node a, and has the node in its list for ever. mode: of -o, or its default."""
+    """A proxy that reads the memory of a node, and has it in its list for ever, as `a`. mode: of -o, or its default."""
     address = "shm:" + str(a.path)
     if OVER_VERBS:
         port = next(port for kind, port in a.read_ports() if kind.startswith("VERBS"))
@@ -218,6 +218,35 @@ def copies_last(etcd, a, table):
         tap.ok(until_names(writer, {"a", "b"}), "a goes on, and registers again")
 
 
+def is_stopped(etcd, folder, table, rule=""):
+    """An orderly end of node c. Etcd has deleted its record, and the node has not seen the reply: all connections are open. Both
+    readers have the list with the node, and its right."""
+    with contextlib.ExitStack() as stack:
+        relay = stack.enter_context(Relay(etcd.port))
+        path = os.path.join(folder, "stopped%s.sock" % rule)
+        c = stack.enter_context(node("etcd://127.0.0.1:%d/far" % relay.port, "c", "--shm", path, ttl=60,
+                                     faults=Faults("", rule) if rule else None))
+        writer = follower(stack, etcd, table)
+        mapped, pointers = (stack.enter_context(mapper(c, table, mode=mode)) for mode in (None, "no_local_read"))
+        w, m, p = (stack.enter_context(proxy.client()) for proxy in (writer, mapped, pointers))
+        tap.ok(until_names(writer, {"b", "c"}) and all(until_names(proxy, {"a"}) for proxy in (mapped, pointers)), "a node joins")
+        tap.is_({stored(w, key, "old") for key in KEYS}, {"STORED"}, "keys are stored")
+        some = [key for key in KEYS if m.get(key) == b"old"][:3]
+        tap.ok(some and all(kinds_read_mapped(*one, some) for one in ((mapped, m), (pointers, p))), "and read in its memory", *some)
+        held = stack.enter_context(contextlib.ExitStack())
+        relay.before("/v3/lease/revoke", lambda: held.enter_context(c.stopped()))
+        c.signal(signal.SIGTERM)
+        tap.ok(until_names(writer, {"b"}), "it is stopped, and its record is gone")
+        tap.is_({w.set(key, "new") for key in KEYS}, {"STORED"}, "the other node acknowledges new values")
+        seen = by_kind(mapped, m, some), by_kind(pointers, p, some)
+        if rule:
+            tap.is_(seen, (all_are(b"old"), all_are(b"old")), rule + " broken: old values are read")
+        else:
+            tap.is_(seen, (all_are(None), all_are(None)), "no old value is read in the memory of the node")
+        held.close()
+        tap.is_(c.wait(), 0, "it ends")
+
+
 def etcd_is_away(etcd, a, table):
     with mapper(a, table) as reader, reader.client() as r:
         tap.is_(stored(r, "k", "value"), "STORED", "a key is stored")
@@ -294,6 +323,8 @@ with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as at_end, 
             copies_last(etcd, a, table)
         older_proxy(a, table)
         etcd_is_away(etcd, a, table)
+    for rule in ("", "S17_STOP"):
+        is_stopped(etcd, folder, table, rule)
     without_fence(etcd, folder, table)
     registers_late(folder, table)
 tap.done()
