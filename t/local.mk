@@ -407,7 +407,7 @@ TESTS += t/unit/node/restart_files
 t_unit_node_restart_files_SOURCES = t/unit/node/restart_files.cc t/unit/node/restart_fixture.h t/lib/tap.h
 check_PROGRAMS += t/unit/node/disk t/unit/node/disk_files t/unit/node/away_gets t/unit/node/spill t/unit/node/peer
 TESTS += t/unit/node/disk t/unit/node/disk_files t/unit/node/away_gets t/unit/node/spill t/unit/node/peer
-t_unit_node_peer_SOURCES = t/unit/node/peer.cc t/lib/tap.h
+t_unit_node_peer_SOURCES = t/unit/node/peer.cc t/unit/node/far_peer.h t/lib/tap.h
 t_unit_node_spill_SOURCES = t/unit/node/spill.cc t/unit/node/disk_fixture.h t/unit/node/invariants.h t/lib/tap.h
 t_unit_node_away_gets_SOURCES = t/unit/node/away_gets.cc t/unit/node/disk_fixture.h t/lib/tap.h
 t_unit_node_disk_SOURCES = t/unit/node/disk.cc t/unit/node/disk_fixture.h t/lib/tap.h
@@ -538,10 +538,11 @@ check_PROGRAMS += t/unit/daemon/missing_copies
 TESTS += t/unit/daemon/missing_copies
 t_unit_daemon_missing_copies_SOURCES = t/unit/daemon/missing_copies.cc t/lib/tap.h
 
-check_PROGRAMS += t/unit/daemon/moved_keys
-TESTS += t/unit/daemon/moved_keys
+check_PROGRAMS += t/unit/daemon/moved_keys t/unit/daemon/farnode_subleases
+TESTS += t/unit/daemon/moved_keys t/unit/daemon/farnode_subleases
 t_unit_daemon_moved_keys_SOURCES = t/unit/daemon/moved_keys.cc t/lib/tap.h
 t_unit_daemon_farnode_loop_SOURCES = t/unit/daemon/farnode_loop.cc $(service_headers)
+t_unit_daemon_farnode_subleases_SOURCES = t/unit/daemon/farnode_subleases.cc t/unit/node/far_peer.h $(service_headers)
 t_unit_daemon_links_SOURCES = t/unit/daemon/links.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h t/unit/daemon/text_fixture.h \
 	t/unit/proxy/link_channel.h t/unit/proxy/link_node.h t/lib/refused_new.h t/lib/tap.h
 t_unit_daemon_found_nodes_SOURCES = t/unit/daemon/found_nodes.cc t/unit/daemon/links_fixture.h t/lib/sent_bytes.h \

@@ -2,13 +2,16 @@
 #include "daemon/farnode/server.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/node_clock.h"
 #include "base/recorder.h"
 #include "conf/program.h"
 #include "fabric/socket.h"
@@ -109,6 +112,14 @@ std::vector<process::Watched> FarnodeServer::watched() {
     all.push_back(waker_.watched("the thread that accepts"));
     for (size_t i = 0; i < loops_.size(); i++) all.push_back(loops_[i]->inbox().watched("loop " + std::to_string(i)));
     return all;
+}
+
+void FarnodeServer::end_steps() {
+    for (auto& loop : loops_) loop->inbox().pass();
+    const uint64_t now_ns = boottime_ns();
+    const uint64_t last_ns = shared_.node.stop_subleases(now_ns);
+    if (last_ns > now_ns) std::this_thread::sleep_for(std::chrono::nanoseconds(last_ns - now_ns));
+    shared_.node.resume_subleases();
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {

@@ -68,10 +68,9 @@ class FarnodeServer {
     void schedule_flush(NodeSeconds when, NodeSeconds now) { flushes_.schedule(when, now); }
     // All items are gone when it returns; a scheduled flush stays. From any thread.
     void drop_items(NodeSeconds now) { flushes_.flush_early(now); }
-    // After start() and before stop(): no request is executed any more that began before. From any thread but the loops'.
-    void end_steps() {
-        for (auto& loop : loops_) loop->inbox().pass();
-    }
+    // After start() and before stop(): no request is executed any more that began before, and no value is read on another node by a
+    // sublease of before. From any thread but the loops'.
+    void end_steps();
     // Stops accepting, sends a goodbye to every proxy, and waits up to patience_ms for them.
     void stop(protocol::Goodbye why, uint32_t patience_ms);
 

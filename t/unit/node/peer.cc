@@ -17,40 +17,23 @@
 #include "node/store/impl.h"
 #include "node/store/node.h"
 #include "t/lib/tap.h"
+#include "t/unit/node/far_peer.h"
 
 using namespace farcached;
 using namespace farcached::node;
+using namespace far_peer;
 
 namespace {
 
 constexpr uint64_t ms = 1'000'000;
 constexpr NodeSeconds now = 100;
 
-Config config_with(PeerStore& store) {
-    Config config;
-    config.memory_bytes = 1 << 20;
-    config.partitions = 1;
-    config.workers = 1;
-    config.peer = &store;
-    config.spill.drop_unread = false;
-    config.spill.recache_rate = 0;
-    config.seed = 1;
-    return config;
-}
-
-std::string value_of(int i) { return std::string(3000, char('a' + i % 26)) + std::to_string(i); }
-std::string key_of(int i) { return "key" + std::to_string(i); }
-
-struct Bench {
-    PeerStore store;
+struct Bench : FarPeer {
     Node node{config_with(store)};
-    std::map<std::string, std::string> peer;  // what it stores
     std::map<uint64_t, std::optional<std::string>> over;
     std::vector<uint64_t> ended;
-    std::optional<fabric::LeasedPtr> lease;   // of each read there
     std::optional<protocol::Grant> granted;   // for the last one
     uint64_t now_ns = boottime_ns();
-    uint32_t deletes = 0;
     AwayGets gets{node, [this](const AwayGets::Done& done) { take(done); }, [](uint64_t) { return true; },
                   [this](uint64_t asker) { ended.push_back(asker); }};
 
@@ -80,25 +63,6 @@ struct Bench {
         };
         const protocol::GetReply reply = node.get(op, now, sink, nullptr, &place);
         return {reply, place};
-    }
-    // All that the link has to do.
-    void link() {
-        PeerStore::Work work;
-        store.take(work);
-        for (const auto& record : work.puts) {
-            peer[std::string(protocol::view_of(record->key))] = std::string(record->view());
-            store.stored(*record);
-        }
-        store.take(work);
-        for (const auto& key : work.forgets) deletes += peer.erase(std::string(protocol::view_of(key)));
-        for (const auto& read : work.reads) {
-            const auto found = peer.find(std::string(protocol::view_of(read.key)));
-            found == peer.end() ? store.lost(read) : store.found(read, found->second, lease.value_or(fabric::LeasedPtr()));
-        }
-        for (const auto& wait : work.waits) {
-            if (store.alive(wait.place)) peer.erase(std::string(protocol::view_of(wait.key)));
-            PeerStore::ended(wait);
-        }
     }
     std::optional<std::string> read(int i, const std::pair<protocol::GetReply, Place>& got) {
         gets.get(uint64_t(i), key_of(i), got.first, got.second);
@@ -133,13 +97,6 @@ struct Bench {
         return node.begin_change(node.key(key), now_ns, place);
     }
 };
-
-fabric::LeasedPtr lease_of(uint64_t until_ns) {
-    fabric::LeasedPtr leased;
-    leased.ptr = {77, 4096, 9, 0, 4096};
-    leased.valid_until_ns = until_ns;
-    return leased;
-}
 
 void values() {
     Bench b;

@@ -175,8 +175,8 @@ class Proxy {
     using Address = std::pair<uint64_t, uint32_t>;
 
     explicit Proxy(ServedNode& served, bool greet = true,
-                   RegionAccess access = RegionAccess::mapped)
-        : service(served.shared, served.counters), channel(service) {
+                   RegionAccess access = RegionAccess::mapped, node::AwayValues* away = nullptr)
+        : service(served.shared, served.counters, /* waker= */ nullptr, away), channel(service) {
         service.attach(channel, access);
         hello.name = "p";
         hello.host = "h";
