@@ -107,7 +107,7 @@ struct Welcome {
     X(full, "the node has as many connections as it may have")                 \
     X(stopping, "the node stops")                                              \
     X(authentication, "proxy and node do not hold the same key")               \
-    X(copies, "another proxy of the node has another value of replicas")       \
+    X(copies, "the node does not serve proxies with this value of replicas")   \
     X(unknown, "the node gave a reason that this version does not know")
 
 enum class Refusal : uint16_t {

@@ -126,6 +126,11 @@ Greeting::Outcome Greeting::welcome() {
     protocol::Welcome& welcome = std::get<protocol::Welcome>(answer);
     if (connection_.stopping) return refuse({Refusal::stopping, "node " + facts.name + " stops"});
     const uint32_t copies = connection_.role == protocol::AuthRole::reader ? 0 : hello_.copies;  // it changes nothing
+    if (copies >= 2 && !shared.right.is_limited())
+        return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(copies) +
+                                            " of the nodes, and node " + facts.name +
+                                            " has no serving right: its copies could be old; register it in etcd, with "
+                                            "--discover-fence on or strict"});
     if (!entry_.enter(peer_, shared.clock().seconds, copies))
         return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
                                             " of the nodes, and another one that node " + facts.name +

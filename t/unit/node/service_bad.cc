@@ -90,6 +90,18 @@ void greetings() {
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
     {
+        ServedNode without_fence;
+        Proxy two(without_fence, /* greet= */ false), one(without_fence, /* greet= */ false);
+        two.hello.copies = 2, one.hello.copies = 1;
+        two.greet_now();
+        one.greet_now();
+        tap::ok(two.refused && two.refused->reason == protocol::Refusal::copies,
+                "S17, S20: a node without a serving right refuses a proxy that keeps copies");
+        tap::ok(two.refused && two.refused->text.find("node n1 has no serving right") != std::string::npos, "  in a sentence");
+        tap::ok(one.welcomed, "another one is welcome");
+    }
+    served.shared.right.limit();
+    {
         Proxy two(served, /* greet= */ false), unsaid(served, /* greet= */ false);
         two.hello.copies = 2;
         two.greet_now();
@@ -104,6 +116,7 @@ void greetings() {
         one.greet_now();
         tap::ok(!one.refused, "when that has gone, it is welcome");
     }
+    served.shared.right.set(UINT64_MAX, UINT64_MAX);
     refused("limits too small are refused", protocol::Refusal::limits, "node n1 needs",
             [](Proxy& p) { p.hello.credits = 0; });
     refused("a node that stops refuses every proxy", protocol::Refusal::stopping, "stops",
