@@ -14,7 +14,7 @@ namespace farcached::daemon {
 
 namespace {
 
-// A pass at rest: up to 5,000 keys a second at a node, and 50 MB of values.
+// A pass at rest: up to 50 MB of values a second. A node gives up to 5,000 keys a second (KeyPass, K4).
 constexpr uint32_t rounds_max = 20;
 constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;

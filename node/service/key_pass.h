@@ -12,6 +12,8 @@
 // K2  A proxy begins a pass same_change_ns after its list of nodes has changed (Replicas). A pass that began less than that before
 //     serves this change, too: the proxy took all its portions by the new list. After an older pass another one follows.
 // K3  A portion has at most portion_keys keys. It visits no further page after steps_max pages and items.
+// K4  However many proxies share a pass, a portion begins portion_ns after the one before at earliest: 5,000 keys a second. A proxy
+//     that asks earlier receives no key, and asks again after a pause (KeyPasses).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +34,8 @@ namespace farcached::node {
 class KeyPass {
   public:
     static constexpr size_t portion_keys = 100;
-    // The 64 million items of a 64 GB node are 4,000 portions, 80 s of one proxy, for a round that visits them and gives none.
+    static constexpr uint64_t portion_ns = 20'000'000;
+    // The 64 million items of a 64 GB node are 4,000 portions, 80 s, for a round that visits them and gives none.
     static constexpr uint64_t steps_max = 16'384;
     static constexpr uint64_t same_change_ns = 1'000'000'000;
     // By round: the longest time from an item's last access to the begin of the pass. The last round has no limit.
@@ -43,9 +46,13 @@ class KeyPass {
         if (!running_) return start(now, now_ns);
         again_ = again_ || now_ns - began_ns_ > same_change_ns;
     }
-    // Appends the next keys as protocol::append_key() does. False: there are no more. Throws std::bad_alloc: keys may be left out.
+    // Appends the next keys as protocol::append_key() does, or none before the time (K4). False: there are no more. Throws
+    // std::bad_alloc: keys may be left out.
     bool take(Node& node, NodeSeconds now, uint64_t now_ns, std::string& keys) {
         std::lock_guard hold(lock_);
+        if (!goes_on()) return false;
+        if (now_ns < next_ns_) return true;
+        next_ns_ = now_ns + portion_ns;
         const uint64_t pages = node.page_count();
         for (uint64_t steps = 0; running_ && rest_.size() < portion_keys && steps < steps_max; steps++) {
             if (page_ >= pages)
@@ -57,13 +64,14 @@ class KeyPass {
             protocol::append_key(keys, rest_.front());
             rest_.pop_front();
         }
-        return running_ || !rest_.empty();
+        return goes_on();
     }
 
   private:
     static constexpr size_t last_round = ages_s.size();
     static_assert(last_round < 8, "noted_ has a bit for each round");
 
+    bool goes_on() const { return running_ || !rest_.empty(); }
     void start(NodeSeconds now, uint64_t now_ns) {
         running_ = true;
         began_ = now;
@@ -103,6 +111,7 @@ class KeyPass {
     bool running_ = false, again_ = false;
     NodeSeconds began_ = 0;
     uint64_t began_ns_ = 0;
+    uint64_t next_ns_ = 0;           // K4
     uint64_t round_ = 0, page_ = 0;  // the next visit
     std::vector<uint8_t> noted_;     // by page: a bit for each round
     std::deque<std::string> rest_;   // of visited pages

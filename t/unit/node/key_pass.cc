@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // KeyPass: a pass gives each key of the node, in portions that several proxies take, the recently used ones first. Only a key that
-// is accessed during the pass may come twice. The text of a portion is read as it was written, and damaged text is refused.
+// is accessed during the pass may come twice. However many proxies ask, a portion has its time. The text of a portion is read as it was written, and damaged text is refused.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -61,12 +61,14 @@ struct Taken {
     std::vector<std::string> order;
     uint64_t portions = 0;
     bool too_many = false, damaged = false;
+    uint64_t now_ns = at_ns;  // of the next portion
 
     // To the end of the pass, or so many portions. True: the pass goes on.
     bool take(KeyPass& pass, Cache& cache, uint64_t portions_max = 1'000'000) {
         for (uint64_t i = 0; i < portions_max; i++) {
             std::string text;
-            const bool more = pass.take(cache.node, began, at_ns, text);
+            const bool more = pass.take(cache.node, began, now_ns, text);
+            now_ns += KeyPass::portion_ns;
             const size_t before = order.size();
             damaged |= !protocol::each_key(text, [&](std::string_view key) { order.emplace_back(key), keys[order.back()]++; });
             too_many |= order.size() - before > KeyPass::portion_keys;
@@ -90,7 +92,12 @@ void passes() {
     cache.set("gone", now);
     pass.begin(began, at_ns);
     Taken one, other;
-    for (int i = 0; i < 10; i++) one.take(pass, cache, 1), other.take(pass, cache, 1);
+    for (int i = 0; i < 10; i++) {
+        one.take(pass, cache, 1);
+        other.now_ns = one.now_ns;
+        other.take(pass, cache, 1);
+        one.now_ns = other.now_ns;
+    }
     tap::ok(!one.keys.empty() && !other.keys.empty(), "two proxies share a pass");
     one.take(pass, cache);
     for (const auto& [key, times] : other.keys) one.keys[key] += times;
@@ -121,6 +128,31 @@ void begun_again() {
     pass.begin(began, later);
     third.take(pass, cache);
     tap::ok(third.each(1000, 1), "after the end a new one begins");
+}
+
+// K4: a hundred requests in the time of each portion, as of many proxies.
+void portions_have_their_time() {
+    Cache cache;
+    cache.fill(1000);
+    KeyPass pass;
+    pass.begin(began, at_ns);
+    constexpr uint64_t step_ns = KeyPass::portion_ns / 100;
+    std::map<std::string, int> keys;
+    std::vector<uint64_t> given_ns;
+    bool goes_on = true;
+    uint64_t now_ns = at_ns;
+    for (; goes_on; now_ns += step_ns) {
+        std::string text;
+        goes_on = pass.take(cache.node, began, now_ns, text);
+        if (!text.empty()) given_ns.push_back(now_ns);
+        protocol::each_key(text, [&](std::string_view key) { keys[std::string(key)]++; });
+    }
+    const auto is_early = [](uint64_t before, uint64_t next) { return next - before < KeyPass::portion_ns; };
+    tap::ok(std::ranges::adjacent_find(given_ns, is_early) == given_ns.end(), "each portion comes portion_ns after the one before");
+    tap::is(given_ns.size(), size_t(1000) / KeyPass::portion_keys, "all are full");
+    tap::is(keys.size(), size_t(1000), "who asks earlier receives none, and the pass goes on");
+    std::string text;
+    tap::ok(!pass.take(cache.node, began, now_ns, text) && text.empty(), "after its end it gives none at once");
 }
 
 // ---- recently used items first -------------------------------------------------------------------------
@@ -213,6 +245,7 @@ void texts() {
 int main() {
     passes();
     begun_again();
+    portions_have_their_time();
     newest_first();
     accessed_during_the_pass(began, "in the second of its begin");
     accessed_during_the_pass(began + 5, "later");
