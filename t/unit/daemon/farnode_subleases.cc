@@ -83,6 +83,16 @@ struct Home : FarPeer {
     int next_ = 0;
 };
 
+void ends_with_the_right() {
+    Home home(60'000);
+    tap::is(home.term_ms(home.spilled()), spilled_term_ms_max, "a sublease lasts 200 ms");
+    home.go_on(120);
+    tap::is(home.term_ms(home.spilled()), 120u, "S17: it ends with the node's right");
+    home.go_on(0);
+    tap::is(home.term_ms(home.spilled()), 0u, "without a right there is none");
+    tap::is(home.proxy.trouble, "", "no frame is wrong");
+}
+
 // The right ends early, because the node is stopped: its items are dropped when end_steps() has returned.
 void ends_with_the_steps() {
     Home home(60'000);
@@ -104,6 +114,7 @@ void ends_with_the_steps() {
 }  // namespace
 
 int main() {
+    ends_with_the_right();
     ends_with_the_steps();
     return tap::done();
 }
