@@ -4,6 +4,7 @@
 Nodes join, leave, die and stand still; etcd restarts with its data and without; etcd refuses, cuts, compacts and loses its quorum.
 """
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import certificates  # noqa: E402
 import etcd as etcd_servers  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
 from daemon import deadline, is_sanitized, run_binary, test_program  # noqa: E402
-from etcd import Etcd, Relay, running_cluster  # noqa: E402
+from etcd import Etcd, Relay, running_cluster, write_weight  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farctl import FOLDER, asked, at, farctl, path_of  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
@@ -423,6 +424,44 @@ def cuts(etcd):
             etcd.delete("/far/nodes/" + name)
 
 
+def cuts_of_a_node(etcd, folder):
+    """The server is gone in the middle of a chunk of an answer to a node, whose change it may have made."""
+    weight = 1
+    config = write_weight(folder, "cut", weight)
+    with Relay(etcd.port) as relay:
+        def cut(path, after):
+            before = relay.cuts
+            relay.before("/v3/" + path, lambda: relay.cut(after))
+            return lambda: until(lambda: relay.cuts > before, bool)
+
+        def asked():
+            return relay.requests.count(b"POST /v3/lease/keepalive")
+
+        def is_registered():
+            """Once, by this lease, which is renewed."""
+            held = until(etcd.keys, lambda keys: [json.loads(value)["weight"] for value, _ in keys.values()] == [weight])
+            count = asked()
+            until(asked, lambda now: now >= count + 3)
+            return list(held) == ["cut"] and held == etcd.keys() and "/%d/" % weight in lister.take()["cut"]
+
+        granted = cut("lease/grant", 200)
+        source = "etcd://127.0.0.1:%d/far" % relay.port
+        with Farnode("--config", config, "--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", "cut", "--discover", source,
+                     "--member-ttl", "2") as n0, Lister(etcd.source()) as lister:
+            tap.ok(granted() and lister.until(["cut"]) and is_registered(), "the answer to a node's grant is cut: it registers")
+            for path, after in itertools.product(("kv/txn", "lease/keepalive", "kv/range"), (10, 180, 240)):
+                is_cut = cut(path, after)
+                if path == "kv/txn":
+                    weight += 1
+                    write_weight(folder, "cut", weight)
+                    n0.signal(signal.SIGHUP)
+                tap.ok(is_cut() and is_registered(), "cut after %d bytes of the answer to %s: it is registered" % (after, path))
+            is_cut = cut("kv/txn", 180)
+            etcd.delete("/far/nodes/cut")
+            tap.ok(is_cut() and is_registered(), "its record is deleted, and the answer to the next one is cut: the same")
+    tap.is_(etcd.keys(), {}, "at its end it is not")
+
+
 def compacted(etcd):
     """Between range and watch, etcd drops the history that the watch asks for."""
     etcd.put("/far/nodes/a", record("a"))
@@ -538,6 +577,7 @@ def main():
             malformed(etcd)  # an etcd with a value that large cannot restart
         with Etcd() as etcd:
             cuts(etcd)
+            cuts_of_a_node(etcd, folder)
             compacted(etcd)
             one_name(etcd)
             fleet(etcd, table)
