@@ -321,6 +321,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/liar.py t/nodes/moved.py \
 	t/fleet/many_changes.py t/fleet/old_list.py t/fleet/partitions.py t/nodes/peer_tls.py \
 	t/fleet/replicas.py t/fleet/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/fleet/rolling.py \
+	t/fleet/rolling_mapped.py \
 	t/fleet/serving_right.py t/fleet/right_of_copies.py t/fleet/replicas_flush.py t/fleet/etcd_daemons.py t/fleet/manifest.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py

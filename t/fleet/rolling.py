@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an operator does to a fleet in etcd while clients use it, without copies and with them (replicas = 2): all nodes are
 restarted one after the other, all farcached, and etcd with its data and without; a node stands still for longer than its ttl;
-another one is killed; weights change, also to 0.
+another one is killed; weights change, also to 0. t/fleet/rolling_mapped.py has some of it with reads in mapped memory.
 
 A load checks every reply. Beside it there is a fixed set of keys that the load does not touch: no value of it is ever old. With
 copies none is lost; without, only those of the restarted node.
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import etcd as etcd_servers  # noqa: E402
 from cluster import all_up, nodes_shown  # noqa: E402
 from etcd import Etcd  # noqa: E402
-from etcd_fleet import KEYS, Fleet, burst  # noqa: E402
+from etcd_fleet import IS_MAPPED, KEYS, Fleet, burst  # noqa: E402
 from farcached import tap, until  # noqa: E402
 
 etcd_servers.skip_without()
@@ -50,7 +50,7 @@ def nodes_restart(fleet):
         lacking.append(fleet.until_copied())
         tap.is_([found for found in lacking if found], [], title + ": both copies of each item are there before the next one")
     tap.is_(lost, [], title + (": no item is lost, and none is old" if fleet.copies == 2 else ": only its own items are lost"))
-    run.end(title)
+    fleet.end(run, title)
 
 
 def proxies_restart(fleet):
@@ -67,7 +67,7 @@ def proxies_restart(fleet):
         tap.diag("answers before each stop: %s" % answered)
         tap.is_(found, [], "%s: no change is lost that %s acknowledged" % (title, name))
         tap.is_(lost, [], "%s: no item is lost, and none is old" % title)
-        run.end("%s, a load of %s" % (title, other))
+        fleet.end(run, "%s, a load of %s" % (title, other))
 
 
 def until_state(fleet, state):
@@ -117,7 +117,7 @@ def etcd_restarts(fleet):
            before, after)
     tap.is_((fleet.wrong(its_own), fleet.until_copied() if fleet.copies == 2 else {}), ([], {}),
             title + ": a node restarts then, and " + ("no item is lost" if fleet.copies == 2 else "only its own items are lost"))
-    run.end(title)
+    fleet.end(run, title)
 
 
 def weights_change(fleet):
@@ -147,7 +147,7 @@ def weights_change(fleet):
         turn, moved, len(KEYS), sum(int(daemon.stats("proxy")["moved_hits"]) for daemon in fleet.daemons.values())))
     tap.is_([found for found in lacking if found], [], title + ": both copies of each item are there before the next change")
     tap.ok(moved > 0 and not wrong, title + (": no item is lost or old" if fleet.copies == 2 else ": no item is old"), wrong)
-    run.end(title)
+    fleet.end(run, title)
 
 
 def stands_still(fleet):
@@ -177,7 +177,7 @@ def stands_still(fleet):
     tap.is_((lost, fleet.until_copied() if fleet.copies == 2 else {}), ([], {}),
             title + (": it is back, no item is lost, and all have copies" if fleet.copies == 2 else
                      ": it is back without its items, and the others are there"))
-    run.end(title)
+    fleet.end(run, title)
 
 
 def dies(fleet):
@@ -199,17 +199,16 @@ def dies(fleet):
     fleet.until_list("abc")
     tap.is_((fleet.wrong(), fleet.until_copied() if fleet.copies == 2 else {}), ([], {}),
             title + ": it starts again, no item is lost, and none is old")
-    run.end(title)
+    fleet.end(run, title)
 
 
+EVENTS = [nodes_restart, weights_change, stands_still, etcd_restarts]
+if not IS_MAPPED:
+    EVENTS[1:1] = [proxies_restart, dies]
 with Etcd() as server:
     for number_of_copies in (1, 2):
         with contextlib.ExitStack() as running:
             one_fleet = Fleet(running, server, number_of_copies)
-            nodes_restart(one_fleet)
-            proxies_restart(one_fleet)
-            dies(one_fleet)
-            weights_change(one_fleet)
-            stands_still(one_fleet)
-            etcd_restarts(one_fleet)
+            for happens in EVENTS:
+                happens(one_fleet)
 tap.done()

@@ -6,7 +6,9 @@
         run = fleet.load(5)                     # the consistency load; it begins with a flush_all
         fleet.nodes["a"].stop()
         lost = fleet.wrong(KEYS)                # of a fixed set of keys that the load does not touch
-        run.end("a title")
+        fleet.end(run, "a title")
+
+With FARCACHED_OVER=tcp=shm each farcached reads items in the mapped memory of their nodes (discover_shm).
 """
 import contextlib
 import itertools
@@ -22,6 +24,7 @@ from etcd import write_weight
 from farcached import Closed, Daemon, deadline, tap, until
 from farnode import Farnode, NodeClient
 
+IS_MAPPED = os.environ.get("FARCACHED_OVER") == "tcp=shm"
 TTL = 5 if is_sanitized() else 2  # seconds
 MIXES = ("joins", "50:50", "sizes", "ttl", "refill")  # none with flush_all, which would take the fixed set away
 KEYS = ["fixed-%d" % i for i in range(60)]
@@ -44,9 +47,10 @@ class Fleet:
         self.daemons = {name: self.daemon() for name in ("one", "two")}
         self.until_list("abc")
         self.value = None
+        self.mapped_before = {}  # gets from mapped memory when the load began, of each Daemon
 
     def node(self, name):
-        """A farcached with discover_shm, or that is told of its path, reads the node's memory."""
+        """A farcached with discover_shm, or with its path, reads the node's memory."""
         return self.stack.enter_context(Farnode("--config", write_weight(self.folder, name, 1), "--tcp", "127.0.0.1:0", "--shm",
                                                 self.path(name), "-m", "64", "-t", "1", "--name", name, "--discover",
                                                 self.etcd.source(prefix=self.prefix), "--member-ttl", TTL,
@@ -65,7 +69,8 @@ class Fleet:
         return os.path.join(self.folder, name + ".sock")
 
     def daemon(self):
-        options = "replicas=%d,node_timeout_ms=%d,%s" % (self.copies, 1000 * slow_factor(), self.table.options())
+        options = "replicas=%d,node_timeout_ms=%d,%s%s" % (self.copies, 1000 * slow_factor(), self.table.options(),
+                                                           ",discover_shm" if IS_MAPPED else "")
         return self.stack.enter_context(Daemon("--discover", self.etcd.source(prefix=self.prefix), "-o", options, threads=2,
                                                **faulty("farcached", self.faults)))
 
@@ -78,7 +83,8 @@ class Fleet:
         for daemon in self.daemons.values():
             def look(daemon=daemon):
                 shown = nodes_shown(daemon)
-                return all_up(shown), {name: daemon.stats("node " + name).get("pid") for name in shown}
+                is_up = all_up(shown) and (not IS_MAPPED or all_mapped(shown))
+                return is_up, {name: daemon.stats("node " + name).get("pid") for name in shown}
             seen = until(look, lambda seen: seen == (True, pids))
             assert seen == (True, pids), (seen, pids)
 
@@ -142,7 +148,21 @@ class Fleet:
         self.stack.callback(run.stop)
         run.until_flushed()
         self.store("first")
+        self.mapped_before = self.mapped_reads()
         return run
+
+    def end(self, run, title):
+        run.end(title)
+        if IS_MAPPED:
+            reads = sum(now - self.mapped_before.get(daemon, 0) for daemon, now in self.mapped_reads().items())
+            tap.ok(reads > 0, "%s: %d gets are answered from mapped memory" % (title, reads))
+
+    def mapped_reads(self):
+        return {daemon: int(daemon.stats("proxy")["get_local"]) for daemon in self.daemons.values()}
+
+
+def all_mapped(shown):
+    return all(one.get("links_shm") == one["links"] for one in shown.values())
 
 
 def burst(fleet, name, number):
