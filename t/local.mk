@@ -175,7 +175,7 @@ EXTRA_DIST += \
 	t/lib/cluster.py \
 	t/lib/beside.py t/lib/etcd.py t/lib/etcd_fleet.py t/lib/expressions.py \
 	t/lib/failing.py \
-	t/lib/hosted.py t/lib/http_get.py t/lib/network.py \
+	t/lib/hosted.py t/lib/http_get.py t/lib/network.py t/lib/versions.py \
 	t/lib/transport.py \
 	t/lib/raw_proxy.py \
 	t/lib/restart_load.py \
@@ -324,7 +324,8 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/fleet/rolling_mapped.py \
 	t/fleet/serving_right.py t/fleet/right_of_copies.py t/fleet/replicas_flush.py t/fleet/etcd_daemons.py t/fleet/manifest.py \
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
-	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py
+	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py \
+	t/fleet/deleted_record.py
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

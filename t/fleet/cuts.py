@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A fleet whose network is cut: etcd, three nodes and two proxies, each on a host of its own (t/lib/network.py).
 
-A client stores rising versions of keys through one proxy, and clients of both proxies read them. A read is stale if the store of a
-newer version was acknowledged before the read was sent. Items have one node, and then a copy at a second one.
+A client stores rising versions of keys through one proxy, and clients of both proxies read them (t/lib/versions.py). Items have one
+node, and then a copy at a second one.
 
 A node that cannot reach etcd executes requests, unless its --discover-fence is strict. So a proxy that reads the list without it
-later than the other one may read old values there until then, and not afterwards (docs/fleet.md).
+later than the other one may read old values there until then, and not afterwards (docs/fleet.md). These values are not older than
+the time between the two.
 """
 import contextlib
 import os
@@ -24,6 +25,7 @@ from farctl import FOLDER, at, farctl, path_of  # noqa: E402
 from farcached import tap, until  # noqa: E402
 from hosted import HostedNode, HostedProxy  # noqa: E402
 from service import listening  # noqa: E402
+from versions import Versions  # noqa: E402
 
 hosted.skip_without()
 
@@ -76,99 +78,87 @@ class Fleet(contextlib.ExitStack):
             yield
 
 
-class Versions:
-    """One thread stores rising versions of all keys in turn through one proxy, and one for each proxy reads them."""
-
-    last_of_all = 0
-
-    def __init__(self, fleet, writer):
-        self.acknowledged = {key: [] for key in KEYS}  # [(time, version)], rising
-        self.over, self.wrong = threading.Event(), []
-        self.stale, self.hits = [], dict.fromkeys(PROXIES, 0)  # [(when the read was sent, proxy, for how long stale)]
-        self.threads = [threading.Thread(target=self.write, args=(fleet.proxies[writer],))]
-        self.threads += [threading.Thread(target=self.read, args=(name, fleet.proxies[name])) for name in PROXIES]
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
-
-    def served(self):
-        """Until each proxy has answered more reads with values, and the writer has stored more."""
-        def seen():
-            return {**self.hits, "stored": sum(len(times) for times in self.acknowledged.values())}
-        before = seen()
-        return until(lambda: all(now > before[name] for name, now in seen().items()), bool)
-
-    def write(self, proxy):
-        with proxy.client() as client:
-            while not self.over.wait(0.05):
-                Versions.last_of_all += 1
-                for key in KEYS:
-                    if client.set(key, b"%d" % self.last_of_all) == "STORED":
-                        self.acknowledged[key].append((time.monotonic(), self.last_of_all))
-
-    def read(self, name, proxy):
-        with proxy.client() as client:
-            while not self.over.wait(0.02):
-                for key in KEYS:
-                    sent = time.monotonic()
-                    words = client.send(b"mg %s v\r\n" % key.encode()).line().split()
-                    if words[0] != b"VA":  # a miss, or an error
-                        continue
-                    version = int(client.read(int(words[1]) + 2))
-                    self.hits[name] += 1
-                    if not 0 < version <= self.last_of_all:
-                        self.wrong.append((name, key, version))
-                    if stale_s := self.age(key, version, sent):
-                        self.stale.append((sent, name, stale_s))
-
-    def age(self, key, version, sent):
-        """For how long a newer version had been acknowledged when the read was sent; 0: there was none."""
-        newer = [at for at, stored in self.acknowledged[key][-1000:] if stored > version and at < sent]
-        return sent - newer[0] if newer else 0.0
-
-
 def last_values(fleet, title):
     """Stored through one proxy, seen through both."""
     with fleet.proxies["p"].client() as p, fleet.proxies["q"].client() as q:
-        Versions.last_of_all += 1
-        version = b"%d" % Versions.last_of_all
+        version = b"%d" % Versions.next()
         tap.is_({until(lambda k=key: p.set(k, version), lambda said: said == "STORED") for key in KEYS}, {"STORED"},
                 title + ": all keys are stored")
         tap.is_({client.get(key) for client in (p, q) for key in KEYS}, {version}, title + ": and read")
 
 
+class Spread:
+    """Asks both proxies all the time, until each one has taken a newer list than its first one."""
+
+    def __init__(self, fleet):
+        self.proxies = fleet.proxies
+        self.over = threading.Event()
+        self.earlier, self.newer = {}, {}  # {proxy: time before the last reply by its first list, after the first one by a newer}
+        self.thread = threading.Thread(target=self.watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def watch(self):
+        with contextlib.ExitStack() as stack:
+            clients = {name: stack.enter_context(proxy.client()) for name, proxy in self.proxies.items()}
+            first = {name: self.list_of(client) for name, client in clients.items()}
+            while clients and not self.over.wait(0.005):
+                for name, client in list(clients.items()):
+                    asked = time.monotonic()
+                    if self.list_of(client) == first[name]:
+                        self.earlier[name] = asked
+                        continue
+                    client.get(KEYS[0])  # after this tick its worker has the list, too
+                    self.newer[name] = time.monotonic()
+                    del clients[name]
+
+    @staticmethod
+    def list_of(client):
+        return {key for key in client.stats("nodes") if key.endswith(":state")}, client.stats("discovery")["revision_in_use"]
+
+    def seconds(self):
+        """From before the first proxy had the newer list until after the second one had it."""
+        return max(self.newer.values()) - min(self.earlier.values())
+
+
 def cut(fleet, title, *pairs):
-    """A cut for longer than the time to live of a membership. Returns the stale reads: (proxy, for how long)."""
-    leaves = fleet.fence == "on" and pairs == (("a", "etcd"),)
-    with Versions(fleet, "q") as load:
+    """A cut for longer than the time to live of a membership. Returns the stale reads before both proxies had a newer list, and the
+    first five after that: (proxy, for how long)."""
+    may_be_old = fleet.fence == "on" and ("a", "etcd") in pairs
+    leaves = may_be_old and len(pairs) == 1
+    with Versions(fleet.proxies, "q", KEYS) as load, Spread(fleet) as spread:
         tap.ok(load.served(), title + ": before the cut")
-        judged_from = 0.0
         with fleet.cut(*pairs):
             if leaves:
                 tap.ok(all(fleet.until_list(name, ("b", "c")) for name in PROXIES), title + ": the node leaves both lists")
-                judged_from = time.monotonic()
             time.sleep(TTL if leaves else 2 * TTL)
             tap.ok(load.served(), title + ": keys are read and stored during the cut")
             if fleet.fence == "strict":
                 shown = until(lambda: farctl("status", *at("a"))[1], lambda text: SILENT in text)
                 tap.ok(SILENT in shown, title + ": farctl status names the silence of etcd as the cause", shown)
+        if may_be_old:
+            tap.ok(until(lambda: set(spread.newer) == set(PROXIES), bool), title + ": both proxies take another list")
         tap.ok(fleet.until_used() and load.served(), title + ": mended, both proxies use all nodes")
     tap.is_(load.wrong, [], title + ": each value was stored")
-    early = [stale_s for sent, _, stale_s in load.stale if sent < judged_from]
-    if early:
-        tap.diag("%d reads were stale before both lists were without the node, for %.3f s at most" % (len(early), max(early)))
     last_values(fleet, title)
-    return [(name, stale_s) for sent, name, stale_s in load.stale if sent >= judged_from]
+    if not may_be_old:
+        return [], [(name, stale_s) for _, name, stale_s in load.stale[:5]]
+    both_at, spread_s = max(spread.newer.values()), spread.seconds()
+    early = [(name, stale_s) for sent, name, stale_s in load.stale if sent < both_at]
+    oldest = max((stale_s for _, stale_s in early), default=0.0)
+    tap.ok(oldest <= spread_s, "%s: %d reads are stale before that, for %.3f s at most, in %.3f s between the lists" % (
+        title, len(early), oldest, spread_s))
+    return early, [(name, stale_s) for sent, name, stale_s in load.stale if sent >= both_at][:5]
 
 
 BOTH = (("a", "etcd"), ("p", "etcd"))
+AFTER = " when both proxies have the newer list"
 
 
 def main():
@@ -178,15 +168,17 @@ def main():
             for title, pair in (("a proxy and a node", ("p", "a")), ("a proxy and etcd", ("p", "etcd")),
                                 ("a node and etcd", ("a", "etcd")), ("a node and etcd again", ("a", "etcd"))):
                 title = "replicas=%d, %s" % (copies, title)
-                tap.is_(cut(fleet, title, pair), [], title + ": no read was stale")
+                tap.is_(cut(fleet, title, pair)[1], [], title + ": no read is stale" + (AFTER if pair == BOTH[0] else ""))
             if copies == 1:
-                stale = cut(fleet, "a node and a proxy, both from etcd", *BOTH)
-                tap.is_({name for name, _ in stale}, {"p"}, "such a proxy reads old values there, as documented")
+                title = "a node and a proxy, both from etcd"
+                early, late = cut(fleet, title, *BOTH)
+                tap.is_({name for name, _ in early}, {"p"}, title + ": such a proxy reads old values there, as documented")
+                tap.is_(late, [], title + ": no read is stale" + AFTER)
         with Fleet(copies, "strict") as fleet:
             tap.ok(fleet.until_used(), "replicas=%d, strict: both proxies use all nodes" % copies)
             for title, pairs in (("a node and etcd", BOTH[:1]), ("a node and a proxy, both from etcd", BOTH)):
                 title = "replicas=%d, strict, %s" % (copies, title)
-                tap.is_(cut(fleet, title, *pairs), [], title + ": no read was stale")
+                tap.is_(cut(fleet, title, *pairs), ([], []), title + ": no read is stale")
     tap.done()
 
 
