@@ -2,11 +2,13 @@
 """Two nodes have each item (replicas = 2; daemon/commands/replicas.h): every command reaches both, a node can be lost without a
 lost or an old value, and a node that joins finds its items at the other one. Over TCP, with FARCACHED_OVER=tcp=verbs over RDMA,
 with tcp=shm in mapped memory (t/fleet/replicas_mapped.py)."""
+import collections
 import contextlib
 import os
 import signal
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import consistency_load as load  # noqa: E402
@@ -105,38 +107,81 @@ def values(client):
     return {key: client.get(key) for key in KEYS}
 
 
+LARGE = "set %(key)s 0 0 300000\r\n" + "x" * 300_000
+KINDS = (  # what the second farcached sends after the first one has set the value, and the first line of each reply
+    ("second", ("set %(key)s 0 0 5\r\nthird", "STORED")),
+    ("second", ("delete %(key)s", "DELETED")),
+    ("second", ("append %(key)s 0 0 1\r\n!", "STORED")),
+    ("41", ("incr %(key)s 1", "42")),
+    ("second", ("add %(key)s 0 0 1\r\nx", "NOT_STORED")),
+    ("second", ("touch %(key)s 1000", "TOUCHED")),
+    ("100", ("decr %(key)s 1", "99")),
+    ("second", ("ms %(key)s 9 F77 T500\r\nlong-word", "HD")),
+    ("second", (LARGE, "STORED")),
+    ("second", ("cas %(key)s 0 0 1 1\r\nx", "EXISTS")),
+    ("second", ("cas %(key)s 3 600 3 %(unique)s\r\ncas", "STORED")),
+    ("second", ("prepend %(key)s 0 0 1\r\n!", "STORED")),
+    ("second", ("replace %(key)s 4 700 3\r\nnew", "STORED")),
+    ("second", ("delete %(key)s", "DELETED"), ("add %(key)s 5 800 5\r\nadded", "STORED")),
+    ("second", ("gat 900 %(key)s", "VALUE %(key)s 0 6")),
+    ("41", ("ma %(key)s D10 T400", "HD")),
+)
+# Changes that the item would show, and the first words of their replies if they are refused. A refused gat is a miss.
+CHANGES = ((b"set %(key)s 0 0 2\r\nno\r\n", b"SERVER_ERROR"), (b"append %(key)s 0 0 2\r\nno\r\n", b"SERVER_ERROR"),
+           (b"delete %(key)s\r\n", b"SERVER_ERROR"), (b"touch %(key)s 100\r\n", b"SERVER_ERROR"), (b"gat 100 %(key)s\r\n", b"END"))
+
+
 def commands(fleet):
-    """Before node `lost` is killed: what each key must be after it, by the answer of both farcached."""
+    """Before a node is killed: of each one's keys in turn. What each key must be after it, by the answer of both farcached."""
     one, two = fleet.clients["one"], fleet.clients["two"]
-    expected = {}
+    homes, counts = fleet.homes(), collections.Counter()
     for i, key in enumerate(KEYS):
         here, there = (one, two) if i % 2 == 0 else (two, one)
-        here.set(key, "second")
-        kind = i % 10
-        if kind == 0:
-            there.set(key, "third")
-        elif kind == 1:
-            tap_is(said(there, "delete " + key), "DELETED")
-        elif kind == 2:
-            tap_is(said(there, "append %s 0 0 1\r\n!" % key), "STORED")
-        elif kind == 3:
-            here.set(key, "41")
-            tap_is(said(there, "incr %s 1" % key), "42")
-        elif kind == 4:
-            tap_is(said(there, "add %s 0 0 1\r\nx" % key), "NOT_STORED")
-        elif kind == 5:
-            tap_is(said(there, "touch %s 1000" % key), "TOUCHED")
-        elif kind == 6:
-            here.set(key, "100")
-            tap_is(said(there, "decr %s 1" % key), "99")
-        elif kind == 7:
-            tap_is(said(there, "ms %s 9 F77 T500\r\nlong-word" % key), "HD")
-        elif kind == 8:
-            there.set(key, "x" * 300_000)
-        else:
-            tap_is(said(there, "cas %s 0 0 1 1\r\nx" % key), "EXISTS")
-        expected[key] = said(one, "mg %s s f c" % key), two.get(key)
-    return expected
+        value, *asked = KINDS[counts[homes[key]] % len(KINDS)]
+        counts[homes[key]] += 1
+        here.set(key, value)
+        for command, reply in asked:
+            named = {"key": key, "unique": unique(there, key) if "%(unique)s" in command else ""}
+            tap_is(said(there, command % named), reply % named)
+            if reply.startswith("VALUE"):
+                tap_is([there.line() for _ in range(2)], [b"%s\r\n" % value.encode(), b"END\r\n"])
+    return state(fleet)
+
+
+def state(fleet, keys=tuple(KEYS), flags="s f c"):
+    """{key: (these by one farcached, the value by the other)}"""
+    one, two = fleet.clients["one"], fleet.clients["two"]
+    return {key: (said(one, "mg %s %s" % (key, flags)), two.get(key)) for key in keys}
+
+
+def not_refused(client, keys):
+    """Changes of all kinds at once: keys of which one is not refused."""
+    asked = [(key, *CHANGES[i % len(CHANGES)]) for i, key in enumerate(keys)]
+    client.send(b"".join(command % {b"key": key.encode()} for key, command, _ in asked))
+    return [key for key, _, refusal in asked if client.line().split()[0] != refusal]
+
+
+def times_left(fleet):
+    """{key: (before it was asked, seconds to live or -1, after that)} of all items."""
+    found = {}
+    for key in KEYS:
+        before = time.monotonic()
+        reply = said(fleet.clients["one"], "mg %s t" % key)
+        if reply != "EN":
+            found[key] = before, int(reply.split("t")[-1]), time.monotonic()
+    return found
+
+
+def of_other_times(before, after):
+    """Keys whose end has moved by more than the rounding of a second at each of the two nodes."""
+    wrong = []
+    for key, (began, left, ended) in before.items():
+        began_later, left_later, ended_later = after.get(key, (0, None, 0))
+        passed = None if left_later is None else left - left_later
+        if passed is None or (left < 0) != (left_later < 0) or (
+                left >= 0 and not began_later - ended - 2 <= passed <= ended_later - began + 2):
+            wrong.append((key, left, left_later))
+    return wrong
 
 
 wrong = []
@@ -157,18 +202,21 @@ def loses(etcd):
         tap.is_(wrong, [], "commands of all kinds through two farcached answer as they do without copies")
         present = sum(value is not None for _, value in expected.values())
         tap.is_(fleet.items("abc"), 2 * present, "each item is on two nodes")
-        homes = fleet.homes()
-        lost = [key for key in KEYS if homes[key] == "a"]
+        left = times_left(fleet)
+        routes = {key: fleet.daemons["one"].stats("route " + key) for key in KEYS}
+        lost = [key for key in KEYS if routes[key]["node"] == "a"]
+        tap.ok(len(lost) >= len(KINDS), "a node has keys of each command", len(lost))
         fleet.kill("a")
         tap.is_([key for key in lost if one.get(key) != expected[key][1]], [], "a node dies: its items are read from their copies")
         tap.is_([key for key in KEYS if two.get(key) != expected[key][1]], [], "through the other farcached, too")
         tap.is_(one.set(lost[0], "no").split(" ")[0], "SERVER_ERROR", "they cannot be changed while the list has the node")
+        copied = [key for key in KEYS if routes[key]["copy"] == "a"]
+        tap.is_(not_refused(one, copied), [], "nor can those whose copies it had")
         fleet.until_list("bc")
-        now = {key: (said(one, "mg %s s f c" % key), two.get(key)) for key in KEYS}
+        now = state(fleet)
         tap.is_([(key, now[key], expected[key]) for key in KEYS if now[key] != expected[key]], [],
                 "when the list has lost it, all items are there, with their flags and uniques")
-        ttl = said(one, "mg %s t" % KEYS[7]).split("t")[-1]
-        tap.ok(300 < int(ttl) <= 500, "and with their time to live", ttl)
+        tap.is_(of_other_times(left, times_left(fleet)), [], "and with their time to live")
         tap.is_({fleet.stored("one", key, "after") for key in KEYS[::2]}, {"STORED"}, "all can be changed")
         tap.is_({two.get(key) for key in KEYS[::2]}, {b"after"}, "which the other farcached sees")
         present += sum(expected[key][1] is None for key in KEYS[::2])
@@ -247,13 +295,18 @@ def stands_still(etcd):
     with contextlib.ExitStack() as stack:
         fleet = Fleet(stack, etcd, "/still")
         one, two = fleet.clients["one"], fleet.clients["two"]
-        fleet.nodes["a"].signal(signal.SIGSTOP)
-        stack.callback(fleet.nodes["a"].signal, signal.SIGCONT)
+        copied = [key for key in KEYS if fleet.daemons["one"].stats("route " + key)["copy"] == "a"][:2 * len(CHANGES)]
+        before = state(fleet, copied, "s f c t"), fleet.counted("replica_refusals")
+        stack.enter_context(fleet.nodes["a"].stopped())
+        tap.is_(not_refused(one, copied), [], "a node stands still: keys whose copies it has cannot be changed")
+        after = state(fleet, copied, "s f c t"), fleet.counted("replica_refusals")
+        tap.is_(after, (before[0], before[1] + len(copied)), "no first node has executed one of these changes")
         tap.is_(set(values(one).values()), {b"first"}, "a node stands still: all items are found")
         tap.is_({value for _, _, value, _ in two.get_many(KEYS)}, {b"first"}, "those of one get with all keys, too")
         tap.is_(len(two.get_many(KEYS)), len(KEYS), "again")
         fleet.until_list("bc")
         tap.is_(set(values(two).values()), {b"first"}, "and after the list has lost it")
+        tap.is_(state(fleet, copied, "s f c t"), before[0], "and those with copies there are as they were")
 
 
 def joins(etcd):
