@@ -9,6 +9,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -41,9 +42,9 @@ def path_of(name):
     return os.path.join(os.path.realpath(FOLDER.name), name + ".sock")
 
 
-def node(etcd, name, *args, port=0):
-    return Farnode("--tcp", "127.0.0.1:%d" % port, "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(),
-                   "--member-ttl", "2", *args)
+def node(etcd, name, *args, port=0, kind=Farnode):
+    return kind("--tcp", "127.0.0.1:%d" % port, "-m", "16", "-t", "1", "--name", name, "--discover", etcd.source(),
+                "--member-ttl", "2", *args)
 
 
 class Stranger(Daemon):
@@ -79,8 +80,8 @@ def until_links(daemon, wanted):
 class Pair:
     """A farcached that maps memory, and one that does not."""
 
-    def __init__(self, stack, etcd, *args, options=""):
-        self.mapped = stack.enter_context(proxy(etcd, "discover_shm," + options, *args))
+    def __init__(self, stack, etcd, *args, options="", kind=Daemon):
+        self.mapped = stack.enter_context(proxy(etcd, "discover_shm," + options, *args, kind=kind))
         self.plain = stack.enter_context(proxy(etcd, "", *args))
         self.one, self.two = stack.enter_context(self.mapped.client()), stack.enter_context(self.plain.client())
         self.round = 0
@@ -326,8 +327,57 @@ def with_keys(etcd):
                  "with keys: a node without one is not used")
 
 
+IN_CONTAINERS = os.path.join(os.path.realpath(FOLDER.name), "run")  # each has a folder of its own there
+
+
+def container(kind, folder):
+    """A program in a container: a mount namespace with this folder at IN_CONTAINERS."""
+    class Contained(kind):
+        def command(self):
+            command = super().command()
+            if kind is Farnode:
+                self.path = os.path.join(folder, "node.sock")  # outside
+            return ["unshare", "-m", "bash", "-c", mount(folder) + ' && exec "$0" "$@"', *command]
+    return Contained
+
+
+def mount(folder):
+    return "mount --bind %s %s" % (folder, IN_CONTAINERS)
+
+
+def in_containers(etcd):
+    """Two nodes in containers have their sockets at the same path."""
+    folders = {name: os.path.join(FOLDER.name, "of-" + name) for name in "ab"}
+    for folder in (IN_CONTAINERS, *folders.values()):
+        os.mkdir(folder)
+    if subprocess.run(["unshare", "-m", "bash", "-c", mount(folders["a"])], capture_output=True, check=False).returncode != 0:
+        return tap.skip("nodes in containers", "no mount namespace for us here")
+    path = os.path.join(IN_CONTAINERS, "node.sock")
+    with contextlib.ExitStack() as stack:
+        for name, folder in folders.items():
+            stack.enter_context(node(etcd, name, "--shm", path, kind=container(Farnode, folder)))
+        records = {name: json.loads(value) for name, (value, _) in until(etcd.keys, lambda keys: set(keys) == set("ab")).items()}
+        tap.is_({name: (one["addresses"]["shm"], one["shm_socket"]) for name, one in records.items()},
+                {name: (path, identity(os.path.join(folder, "node.sock"))) for name, folder in folders.items()},
+                "in containers: two nodes register sockets at one path")
+        for title, kind, mapped in (("a container that shares the folder of a", container(Daemon, folders["a"]), "a"),
+                                    ("a container that shares the folder of b", container(Daemon, folders["b"]), "b"),
+                                    ("no container", Daemon, "")):
+            both = Pair(stack, etcd, kind=kind)
+            wanted = {name: "2" if name in mapped else "0" for name in "ab"}
+            tap.is_(until_links(both.mapped, wanted), wanted, title + ": only the node whose socket is there is mapped")
+            tap.is_(both.wrong(), [], title + ": each farcached reads what the other one stores")
+            tap.ok((both.mapped_reads() > 0) == bool(mapped), title + ": in mapped memory, or not")
+            log = both.mapped.stderr()
+            told = {name for name in "ab" if b"node %s is not read in mapped memory: its socket is not at %s here" %
+                    (name.encode(), path.encode()) in log}
+            tap.is_(told, set("ab") - set(mapped), title + ": the log says why")
+    return None
+
+
 with Etcd() as etcd:
     mixed(etcd)
+    in_containers(etcd)
     records(etcd)
     shared_links(etcd)
     with_keys(etcd)
