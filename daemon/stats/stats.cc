@@ -73,7 +73,7 @@ void write_commands(StatWriter& out, const Sample& s, const GeneralOptions& opti
         out.number("get_extstore", w.get_extstore);
         out.number("get_aborted_extstore", 0);
         out.number("get_oom_extstore", w.get_oom_extstore);
-        out.number("recache_from_extstore", s.node.recached);
+        out.number("recache_from_extstore", s.node.tiers.recached);
         out.number("miss_from_extstore", w.miss_from_extstore);
         out.number("badcrc_from_extstore", s.disk->records_bad);
     }

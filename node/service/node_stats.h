@@ -28,7 +28,20 @@
 namespace farcached::node {
 
 // ---- rows of what the node counts ---------------------------------------------------------------------------
-inline constexpr StatRow<uint64_t Stats::*> node_rows[] = {
+// Where Stats has the number: a field, or one of the tiers.
+struct NodeNumber {
+    std::variant<uint64_t Stats::*, uint64_t TierStats::*> where;
+
+    template <class Where>
+    constexpr NodeNumber(Where at) : where(at) {}  // NOLINT: implicit on purpose, rows name the place alone
+
+    template <class SomeStats>
+    auto& operator()(SomeStats& s) const {
+        if (const auto* of_tiers = std::get_if<uint64_t TierStats::*>(&where)) return s.tiers.*(*of_tiers);
+        return s.*std::get<0>(where);
+    }
+};
+inline constexpr StatRow<NodeNumber> node_rows[] = {
     {"curr_items", "current items", &Stats::items, StatKind::gauge},
     {"total_items", "items ever stored", &Stats::items_total},
     {"bytes", "bytes of live items: header, key and value", &Stats::bytes, StatKind::gauge},
@@ -47,10 +60,11 @@ inline constexpr StatRow<uint64_t Stats::*> node_rows[] = {
     {"index_evictions", "items evicted because their bucket chain was full (keys aimed at one chain)",
      &Stats::overflow_evictions},
     {"numa_nodes", "NUMA nodes that share the memory; 1: not divided", &Stats::numa_nodes, StatKind::gauge},
-    {"recached", "items whose value returned from a tier to memory", &Stats::recached},
-    {"foreign_bytes", "bytes of values of other nodes, which name this one in spill_to", &Stats::foreign_bytes, StatKind::gauge},
-    {"subleases", "permits for proxies to READ a value on the node of spill_to", &Stats::subleases},
-    {"values_lost", "items whose value a read did not find in its tier", &Stats::lost_away},
+    {"recached", "items whose value returned from a tier to memory", &TierStats::recached},
+    {"foreign_bytes", "bytes of values of other nodes, which name this one in spill_to", &TierStats::foreign_bytes,
+     StatKind::gauge},
+    {"subleases", "permits for proxies to READ a value on the node of spill_to", &TierStats::subleases},
+    {"values_lost", "items whose value a read did not find in its tier", &TierStats::lost_away},
     {"numa_refused", "memory ranges that the kernel did not bind to a NUMA node", &Stats::numa_refused, StatKind::gauge},
     {"reads_counted", "one-sided reads found in the items' counters (access_tracking)", &Stats::reads_counted},
 };

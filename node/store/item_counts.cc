@@ -49,7 +49,7 @@ void ItemCounts::add_stats(Stats& sum) const {
     sum.items_total += items_total_;
     sum.bytes += bytes_;
     sum.overflow_evictions += overflow_evictions_;
-    sum.foreign_bytes += foreign_bytes_;
+    sum.tiers.foreign_bytes += foreign_bytes_;
     for (uint8_t i = 1; i < class_numbers; i++) {
         ClassStats& of_class = sum.classes[i];
         const Tally& mine = tally_[i];

@@ -550,9 +550,9 @@ Stats Node::stats(NodeSeconds now) const {
     stats.bytes_arriving = impl_->arena.withheld().receiving();
     stats.numa_nodes = impl_->arena.pool().homes();
     stats.numa_refused = impl_->numa_refused;
-    stats.recached = impl_->recached;
-    stats.lost_away = impl_->lost_away;
-    stats.subleases = impl_->subleases.granted();
+    stats.tiers.recached = impl_->recached;
+    stats.tiers.lost_away = impl_->lost_away;
+    stats.tiers.subleases = impl_->subleases.granted();
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.pool().limit_pages();

@@ -103,6 +103,14 @@ struct LeaseStats {
     uint32_t alpha_ms = 0;          // smallest of all partitions, when last computed (LeaseTerms)
 };
 
+// Of items whose values are in a tier.
+struct TierStats {
+    uint64_t recached = 0;       // items whose value returned from a tier to memory
+    uint64_t foreign_bytes = 0;  // of slots with values that other nodes spilled here
+    uint64_t subleases = 0;      // permits to READ a value on another node
+    uint64_t lost_away = 0;      // items whose value a read did not find in its tier
+};
+
 // One size class, summed over partitions; source of `stats items` and `stats slabs`.
 struct ClassStats {
     uint64_t slot_bytes = 0;   // 0 for the class of large items
@@ -140,10 +148,7 @@ struct Stats {
     uint64_t reads_counted = 0;       // one-sided reads found in the items' counters
     uint64_t numa_nodes = 1;          // that memory is divided among
     uint64_t numa_refused = 0;        // parts of memory that the kernel did not bind
-    uint64_t recached = 0;            // items whose value returned from a tier to memory
-    uint64_t foreign_bytes = 0;       // of slots with values that other nodes spilled here
-    uint64_t subleases = 0;           // permits to READ a value on another node
-    uint64_t lost_away = 0;        // items whose value a read did not find in its tier
+    TierStats tiers;
     LeaseStats leases;
     std::array<uint64_t, popularity_queues> queues{};  // items in each queue of the policy, over all classes
     std::vector<ClassStats> classes;  // index 0 is unused: classes are 1-based
