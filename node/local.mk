@@ -102,6 +102,7 @@ node_libnode_a_SOURCES = \
 	node/store/node.h \
 	node/store/partition.cc \
 	node/store/partition.h \
+	node/store/partitions.h \
 	node/store/restart.cc \
 	node/store/restart.h \
 	node/store/room.cc \

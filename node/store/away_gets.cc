@@ -173,7 +173,7 @@ Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& ke
 void Node::found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
     const uint32_t rate = impl_->config.spill.recache_rate;
     if (rate == 0 || impl_->found_away.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
@@ -193,7 +193,7 @@ void Node::found_away(const protocol::Key& key, const Place& place, std::string_
 }
 
 void Node::lost_away(const protocol::Key& key, const Place& place, NodeSeconds now) {
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     impl_->lost_away.fetch_add(1, std::memory_order_relaxed);
@@ -210,7 +210,7 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
     const uint64_t left_ms = leased.valid_until_ns > now_ns ? (leased.valid_until_ns - now_ns) / ns_per_ms : 0;
     const uint32_t term_ms = uint32_t(std::min<uint64_t>(left_ms, protocol::spilled_term_ms_max));
     if (term_ms == 0) return std::nullopt;
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
@@ -234,7 +234,7 @@ std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Pl
 
 uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place) {
     if (!impl_->subleases.any_runs(now_ns) || broken::s15_ignore_subleases) return 0;
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     const Subleases::Running running = partition.subleases().find(key.hash, now_ns);
     place = running.place;
@@ -243,7 +243,7 @@ uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& pl
 
 uint64_t Node::begin_change(const protocol::Key& key, uint64_t now_ns, Place& place) {
     if (broken::s15_ignore_subleases) return 0;
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     const Subleases::Running running = partition.subleases().end(key.hash, now_ns);
     place = running.place;
@@ -252,13 +252,13 @@ uint64_t Node::begin_change(const protocol::Key& key, uint64_t now_ns, Place& pl
 
 void Node::change_over(uint64_t key_hash) {
     if (broken::s15_ignore_subleases) return;
-    Partition& partition = impl_->partition(key_hash);
+    Partition& partition = impl_->partitions.of(key_hash);
     std::lock_guard hold(partition.lock);
     partition.subleases().change_over();
 }
 
 void Node::sublease_over(uint64_t key_hash, const Place& place) {
-    Partition& partition = impl_->partition(key_hash);
+    Partition& partition = impl_->partitions.of(key_hash);
     std::lock_guard hold(partition.lock);
     partition.subleases().over(key_hash, place);
 }

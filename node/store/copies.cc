@@ -11,7 +11,7 @@ namespace farcached::node {
 protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
     protocol::StoreReply reply;
     reply.status = protocol::StoreReply::Status::not_found;
-    Partition& partition = impl_->partition(op.key.hash);
+    Partition& partition = impl_->partitions.of(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     if (op.release != 0) {
@@ -26,13 +26,13 @@ protocol::StoreReply Node::hold(const protocol::HoldOp& op, NodeSeconds now) {
 
 void Node::close_copies(NodeSeconds now, uint32_t seconds, uint64_t name) {
     impl_->copy_closes.close(name, now, now + seconds, [this](NodeSeconds until) {
-        impl_->each_partition([until](Partition& partition) { partition.changes().close(until); });
+        impl_->partitions.each([until](Partition& partition) { partition.changes().close(until); });
     });
 }
 
 void Node::open_copies(NodeSeconds now, uint64_t name) {
     impl_->copy_closes.open(name, now, [this](NodeSeconds until) {
-        impl_->each_partition([until](Partition& partition) { partition.changes().close(until); });
+        impl_->partitions.each([until](Partition& partition) { partition.changes().close(until); });
     });
 }
 
@@ -43,18 +43,18 @@ namespace {
 // Of a partition, for one span.
 size_t touched_bits(const Node::Impl& impl) {
     constexpr uint64_t bytes_per_bit = 128;
-    return std::max<size_t>(size_t(impl.config.memory_bytes / bytes_per_bit / impl.partitions.size()), 4096);
+    return std::max<size_t>(size_t(impl.config.memory_bytes / bytes_per_bit / impl.partitions.count()), 4096);
 }
 
 }  // namespace
 
 void Node::note_touched(NodeSeconds now) {
-    impl_->each_partition(
+    impl_->partitions.each(
         [&](Partition& partition) { partition.changes().begin_spans(touched_bits(*impl_), partition.latest(now)); });
 }
 
 void Node::joined(uint64_t revision, NodeSeconds now) {
-    impl_->each_partition([&](Partition& partition) {
+    impl_->partitions.each([&](Partition& partition) {
         const NodeSeconds latest = partition.latest(now);
         partition.changes().joined(touched_bits(*impl_), revision, latest, latest + moved_kept_s);
         partition.hidden().forget_moves();
@@ -62,12 +62,12 @@ void Node::joined(uint64_t revision, NodeSeconds now) {
 }
 
 void Node::looked(uint64_t revision, NodeSeconds now) {
-    impl_->each_partition([&](Partition& partition) { partition.changes().looked(revision, partition.latest(now)); });
+    impl_->partitions.each([&](Partition& partition) { partition.changes().looked(revision, partition.latest(now)); });
 }
 
 protocol::GetReply Node::get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value) {
     protocol::GetReply reply;
-    Partition& partition = impl_->partition(op.key.hash);
+    Partition& partition = impl_->partitions.of(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     const Index::Place at = partition.items().locate(op.key);

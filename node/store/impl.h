@@ -9,14 +9,13 @@
 
 #include <atomic>
 #include <mutex>
-#include <vector>
 
 #include "fabric/region.h"
 #include "node/memory/arena.h"
 #include "node/memory/memory_file.h"
 #include "node/store/copy_closes.h"
 #include "node/store/node.h"
-#include "node/store/partition.h"
+#include "node/store/partitions.h"
 #include "node/store/prefix_counts.h"
 #include "node/store/sublease_gate.h"
 #include "node/store/sweep_orders.h"
@@ -26,9 +25,6 @@ namespace farcached::node {
 struct Node::Impl {
     explicit Impl(const Config& wanted);
 
-    Partition& partition(uint64_t hash) {
-        return partitions[layout::partition_of(hash, partition_count_log2)];
-    }
     void record(std::span<const Access> accesses, NodeSeconds now);
     // Takes pages from the pool or, evicting, from partitions. Called without any partition's lock.
     bool reserve(uint64_t pages, NodeSeconds now, Reservation& reserved);
@@ -45,13 +41,12 @@ struct Node::Impl {
     Config config;
     mutable std::mutex lease_lock;  // a leaf: no other lock is taken under it
     LeaseConfig lease;              // under it
-    uint32_t partition_count_log2;
     SizeClasses classes;
     fabric::Region region;
     Arena arena;
     const uint64_t secret;  // of the check in each item
     const uint64_t seed_of_peers;
-    std::vector<Partition> partitions;  // their number never changes
+    Partitions partitions;
     std::mutex reserve_lock;
     uint64_t window_cursor = 0;  // under reserve_lock
     std::atomic<uint64_t> pages_moved{0};
@@ -65,22 +60,6 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_deletes{0};  // executed
     PrefixCounts prefix_counts;
     CopyCloses copy_closes;
-
-    template <class Visit>
-    void each_partition(Visit&& visit) {
-        for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
-            std::lock_guard hold(partitions[i].lock);
-            visit(partitions[i]);
-        }
-    }
-    // Calls with the page's owner, under its lock, if the page has one that is still the owner then.
-    template <class Visit>
-    void with_owner(uint64_t page, Visit&& visit) {
-        const uint16_t owner = arena.owner_hint(page);
-        if (owner == Page::no_owner) return;
-        std::lock_guard hold(partitions[owner].lock);
-        if (arena.owner_hint(page) == owner) visit(partitions[owner]);
-    }
 
   private:
     void keep_in_file();
@@ -104,7 +83,7 @@ bool Node::Impl::with_memory(uint64_t hash, NodeSeconds& now, Body&& body) {
     for (uint32_t i = 0; i < tries_max; i++) {
         uint64_t need_pages = 0;
         {
-            Partition& its = partition(hash);
+            Partition& its = partitions.of(hash);
             std::lock_guard hold(its.lock);
             now = its.latest(now);
             done = body(its, reserved, need_pages);

@@ -107,21 +107,20 @@ uint64_t first_generation(const Config& config) {
 Node::Impl::Impl(const Config& wanted)
     : config(as_it_will_be(wanted)),
       lease(config.lease),
-      partition_count_log2(choose_partitions_log2(wanted)),
       classes(wanted.chunk_bytes_min, wanted.growth_factor),
       region(shape(wanted)),
       arena(region, classes, pages_reserved(wanted), pages_limit(wanted), lease_share(config),
             pages_unleased_min(wanted), wanted.huge_pages, descriptors_in(wanted, region.view())),
       secret(drawn(wanted, 3)),
       seed_of_peers(drawn(wanted, 6)),
-      partitions(size_t(1) << partition_count_log2) {
+      partitions(choose_partitions_log2(wanted), arena) {
     region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
     const uint64_t private_seed = drawn(wanted, 5);
     const uint64_t first = first_generation(wanted);
-    for (uint32_t i = 0; i < partitions.size(); i++)
-        partitions[i].attach(region, arena, config, i, uint32_t(partitions.size()), secret, private_seed, first);
+    for (uint32_t i = 0; i < partitions.count(); i++)
+        partitions[i].attach(region, arena, config, i, partitions.count(), secret, private_seed, first);
     if (config.file != nullptr) keep_in_file();
     for (uint8_t i = 1; i <= classes.count(); i++)
         region.header().class_bytes[i] = classes.slot_bytes(i);
@@ -130,7 +129,7 @@ Node::Impl::Impl(const Config& wanted)
 void Node::Impl::keep_in_file() {
     config.file->lay_out(region.view().region_bytes, arena.pool().reserved_pages(), secret);
     config.file->notes().disk_store = config.disk != nullptr ? config.disk->id() : 0;
-    for (uint32_t i = 0; i < partitions.size(); i++) partitions[i].keep(config.file->notes(), i);
+    for (uint32_t i = 0; i < partitions.count(); i++) partitions[i].keep(config.file->notes(), i);
 }
 
 bool Node::Impl::note_prefix(std::string_view prefix, uint64_t order, Notes::Prefix*& noted) {
@@ -181,7 +180,7 @@ void Node::Impl::bind_memory(MemoryBinder& binder) {
         interleave(page_at(limit), growth * layout::page_bytes);
         interleave(descriptors_at(limit), growth * descriptors_bytes);
     }
-    const uint32_t count = UINT32_C(1) << partition_count_log2;
+    const uint32_t count = partitions.count();
     for (uint32_t i = 0; i < count; i++) {
         const layout::PartitionEntry& entry = region.partition(i);
         const uint32_t home = arena.pool().home_of(i, count);
@@ -265,7 +264,7 @@ bool Node::Impl::choose_window(uint64_t pages, const Reservation& wanted, bool g
 // A window that begins inside a large item's run would evict that item and its neighbor for one run.
 uint64_t Node::Impl::run_head(uint64_t page) {
     uint64_t head = page;
-    with_owner(page, [&](Partition&) {
+    partitions.with_owner(page, [&](Partition&) {
         if (arena.page(page).size_class == layout::large_class) head = arena.page(page).run_head;
     });
     return head;
@@ -332,7 +331,7 @@ void Node::set_lease_terms(uint32_t term_ms, uint32_t term_ms_min, uint32_t term
         changed = impl_->lease;
     }
     const LeaseTerms terms(impl_->config.policy, changed);
-    impl_->each_partition([&](Partition& partition) { partition.leases().set_terms(terms); });
+    impl_->partitions.each([&](Partition& partition) { partition.leases().set_terms(terms); });
 }
 
 const fabric::RegionView& Node::view() const { return impl_->region.view(); }
@@ -345,17 +344,17 @@ protocol::Key Node::key(std::string_view bytes) const {
 }
 
 void Node::observe(Observer* observer) {
-    impl_->each_partition([&](Partition& partition) { partition.items().observe(observer); });
+    impl_->partitions.each([&](Partition& partition) { partition.items().observe(observer); });
 }
 
 void Node::announce_flush(NodeSeconds when) {
     impl_->flush_announced.store(true);
-    impl_->each_partition([&](Partition& partition) { partition.leases().end_before(when); });
+    impl_->partitions.each([&](Partition& partition) { partition.leases().end_before(when); });
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, when, __ATOMIC_RELEASE);
 }
 
 void Node::flush_all(NodeSeconds now) {
-    impl_->each_partition([&](Partition& partition) { partition.flush(partition.latest(now)); });
+    impl_->partitions.each([&](Partition& partition) { partition.flush(partition.latest(now)); });
     impl_->flush_announced.store(false);
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, 0, __ATOMIC_RELEASE);
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
@@ -369,11 +368,11 @@ bool Node::begin(PartialFlush& flush) {
     bool begun = false;
     try {
         std::string own(flush.prefix);
-        flush.floors.reserve(impl_->partitions.size());  // reserved first: hidden items need their floor
+        flush.floors.reserve(impl_->partitions.count());  // reserved first: hidden items need their floor
         Notes::Prefix* noted = nullptr;
         if (!impl_->note_prefix(flush.prefix, order, noted)) return false;
         broken::step();
-        impl_->each_partition([&](Partition& partition) {
+        impl_->partitions.each([&](Partition& partition) {
             flush.floors.push_back(partition.hide(flush, order));
             if (noted != nullptr)
                 __atomic_store_n(&noted->floors[flush.floors.size() - 1], flush.floors.back(), __ATOMIC_RELEASE);
@@ -432,13 +431,13 @@ uint64_t Node::prefix_order() const { return impl_->sweep_orders.pending(); }
 void Node::prefixes_swept(uint64_t order) {
     impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
         std::optional<uint64_t> sum = 0;
-        impl_->each_partition([&](Partition& partition) {
+        impl_->partitions.each([&](Partition& partition) {
             const std::optional<uint64_t> part = partition.hidden().removed(prefix);
             sum = part && sum ? std::optional<uint64_t>(*sum + *part) : std::nullopt;
         });
         return sum;
     });
-    impl_->each_partition([&](Partition& partition) { partition.hidden().swept(order); });
+    impl_->partitions.each([&](Partition& partition) { partition.hidden().swept(order); });
     if (impl_->config.file != nullptr) {
         std::lock_guard one_at_a_time(impl_->prefix_lock);
         for (Notes::Prefix& noted : impl_->config.file->notes().prefixes)
@@ -454,7 +453,7 @@ void Node::record(std::span<const Access> accesses, NodeSeconds now) {
     for (; accesses.size() > 1; accesses = accesses.subspan(std::min(accesses.size(), at_once)))
         impl_->record(accesses.first(std::min(accesses.size(), at_once)), now);
     if (accesses.empty()) return;
-    Partition& partition = impl_->partition(accesses[0].hash);
+    Partition& partition = impl_->partitions.of(accesses[0].hash);
     std::lock_guard hold(partition.lock);
     partition.record(accesses[0], partition.latest(now));
 }
@@ -466,18 +465,18 @@ void Node::Impl::record(std::span<const Access> accesses, NodeSeconds now) {
     uint8_t order[256];
     CHECK(accesses.size() <= std::size(order));
     for (const Access& seen : accesses) {
-        ends[layout::partition_of(seen.hash, partition_count_log2)]++;
+        ends[partitions.number_of(seen.hash)]++;
         arena.prefetch_access(layout::Slot{seen.slot_word});
     }
     uint16_t sum = 0;
-    for (uint32_t i = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+    for (uint32_t i = 0; i < partitions.count(); i++) {
         const uint16_t count = ends[i];
         ends[i] = sum;
         sum = uint16_t(sum + count);
     }
     for (size_t i = 0; i < accesses.size(); i++)
-        order[ends[layout::partition_of(accesses[i].hash, partition_count_log2)]++] = uint8_t(i);
-    for (uint32_t i = 0, at = 0; i < UINT32_C(1) << partition_count_log2; i++) {
+        order[ends[partitions.number_of(accesses[i].hash)]++] = uint8_t(i);
+    for (uint32_t i = 0, at = 0; i < partitions.count(); i++) {
         if (at == ends[i]) continue;
         std::lock_guard hold(partitions[i].lock);
         const NodeSeconds latest = partitions[i].latest(now);
@@ -486,7 +485,7 @@ void Node::Impl::record(std::span<const Access> accesses, NodeSeconds now) {
 }
 
 Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
-    Partition& partition = impl_->partition(seen.hash);
+    Partition& partition = impl_->partitions.of(seen.hash);
     std::lock_guard hold(partition.lock);
     return partition.renew(seen, partition.latest(now), byte_s_max);
 }
@@ -501,14 +500,14 @@ uint32_t size_class_of(const Node& node, uint64_t page) {
 }
 
 void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
-    impl_->with_owner(page, [&](Partition& partition) {
+    impl_->partitions.with_owner(page, [&](Partition& partition) {
         if (impl_->arena.page(page).run_head == page) partition.visit_page(page, partition.latest(now), visit);
     });
 }
 
 Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
     Swept swept{0, 0};
-    impl_->with_owner(page, [&](Partition& partition) {
+    impl_->partitions.with_owner(page, [&](Partition& partition) {
         if (impl_->arena.page(page).run_head == page) swept = partition.sweep_page(page, partition.latest(now), tails);
     });
     return swept;
@@ -524,11 +523,11 @@ bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {
     if (!impl_->arena.pool().set_limit(pages)) return false;
     const uint64_t zone = impl_->arena.pool().lease_zone();
     for (uint64_t page = pages; page < before; page++)
-        impl_->with_owner(page, [&](Partition& partition) {
+        impl_->partitions.with_owner(page, [&](Partition& partition) {
             partition.empty_page(impl_->arena.page(page).run_head, partition.latest(now));
         });
     for (uint64_t page = std::min(zone, zone_before); page < std::max(zone, zone_before); page++)
-        impl_->with_owner(page, [&](Partition& partition) { partition.zone_moved(page); });
+        impl_->partitions.with_owner(page, [&](Partition& partition) { partition.zone_moved(page); });
     return true;
 }
 
@@ -545,7 +544,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.classes.resize(64);
     for (uint8_t i = 1; i <= impl_->classes.count(); i++)
         stats.classes[i].slot_bytes = impl_->classes.slot_bytes(i);
-    impl_->each_partition([&](const Partition& partition) { partition.add_stats(stats, now); });
+    impl_->partitions.each([&](const Partition& partition) { partition.add_stats(stats, now); });
     stats.bytes_lent = impl_->arena.withheld().pinned();
     stats.bytes_arriving = impl_->arena.withheld().receiving();
     stats.numa_nodes = impl_->arena.pool().homes();

@@ -37,7 +37,7 @@ struct Pages {
 
 // Unless it is too large now, or there is no room.
 void store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& key, NodeSeconds now, FormerRun::Lost& lost) {
-    if ((item.format & layout::format_stub) != 0 && !impl.partition(key.hash).stub_lives(item.value)) lost.on_disk++;
+    if ((item.format & layout::format_stub) != 0 && !impl.partitions.of(key.hash).stub_lives(item.value)) lost.on_disk++;
     if (layout::item_bytes(item.key.size(), item.value.size()) > impl.config.item_bytes_max) return;
     impl.with_memory(key.hash, now, [&](Partition& partition, Reservation& reserved, uint64_t& need_pages) {
         return partition.restore(item, key, now, reserved, need_pages);
@@ -118,8 +118,8 @@ void Restart::go_without(const std::string& why) {
 void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     const uint64_t begun_ns = boottime_ns();
     const FormerRun::Overview overview = file_->former()->overview();
-    const uint64_t each = overview.items >> node.impl().partition_count_log2;
-    node.impl().each_partition([&](Partition& partition) { partition.items().expect(each); });
+    const uint64_t each = overview.items / node.impl().partitions.count();
+    node.impl().partitions.each([&](Partition& partition) { partition.items().expect(each); });
     Pages pages{*file_->former(), overview.extents};
     std::vector<Stored> done(std::max(threads, 1u));
     std::vector<std::jthread> helpers;

@@ -277,7 +277,7 @@ std::unique_ptr<Upload> Node::begin_upload(const protocol::Key& key, uint64_t va
     }
     uint64_t* const at = impl_->arena.words(ref);
     constexpr size_t key_at = sizeof(layout::ItemHeader);
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::unique_ptr<Upload> upload;
     try {
         auto place = std::unique_ptr<Upload::Place>(new Upload::Place{partition, ref, at, key_at + key.bytes.size()});
@@ -415,7 +415,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
 
 DeleteReply Node::remove(const DeleteOp& op, NodeSeconds now) {
     DeleteReply reply;
-    Partition& partition = impl_->partition(op.key.hash);
+    Partition& partition = impl_->partitions.of(op.key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     partition.changes().note(op.key.hash);
@@ -568,7 +568,7 @@ uint8_t Node::size_class(size_t key_bytes, uint64_t value_bytes) const {
 }
 
 void Node::forget(const protocol::Key& key, NodeSeconds now) {
-    Partition& partition = impl_->partition(key.hash);
+    Partition& partition = impl_->partitions.of(key.hash);
     std::lock_guard hold(partition.lock);
     now = partition.latest(now);
     partition.changes().note(key.hash);

@@ -215,7 +215,7 @@ struct Operation {
 void none(World&) {}
 node::Access seen(World& world, const std::string& key) {
     const protocol::Key at = world.node.key(key);
-    node::Partition& partition = world.node.impl().partition(at.hash);
+    node::Partition& partition = world.node.impl().partitions.of(at.hash);
     const node::Ref ref = partition.items().locate(at).ref;
     const uint8_t size_class = world.node.impl().arena.page(node::page_of(ref)).size_class;
     const layout::Slot slot = layout::Slot::make(layout::tag_of(at.hash), size_class,

@@ -74,7 +74,7 @@ struct Cache {
     }
     LeaseStats leases() { return node.stats(now).leases; }
     uint64_t page(const std::string& key) {
-        Partition& partition = node.impl().partition(node.key(key).hash);
+        Partition& partition = node.impl().partitions.of(node.key(key).hash);
         return page_of(partition.items().locate(node.key(key)).ref);
     }
     // Until the last lease granted by now and its grace are over.

@@ -73,7 +73,7 @@ inline std::string wrong_in(Node& node, NodeSeconds now, bool zone_is_fixed = tr
     for (const uint64_t length : stats.queues) queued += length;
     if (sum.items != stats.items || queued != sum.items) return "queues, items and slots differ";
     uint64_t indexed = 0;
-    impl.each_partition([&](Partition& partition) { indexed += partition.items().indexed(); });
+    impl.partitions.each([&](Partition& partition) { indexed += partition.items().indexed(); });
     if (indexed != sum.items) return "the index has other items than the slots";
     if (sum.leased_bytes != stats.leases.bytes) return "leased bytes differ";
     if (sum.slack_bytes != stats.leases.slack_bytes) return "slack bytes differ";

@@ -210,7 +210,7 @@ void not_lost() {
     bool stored = true;
     for (int i = 0, taken = 0; taken < 18'000; i++) {
         const std::string key = "k" + std::to_string(i);
-        if (&cache.impl().partition(cache.key(key).hash) != &cache.impl().partitions[7]) continue;
+        if (&cache.impl().partitions.of(cache.key(key).hash) != &cache.impl().partitions[7]) continue;
         stored = stored && set(cache, key, value);
         if (taken++ % 64 == 0 && first_elsewhere == 0 && places(cache, told, nodes).elsewhere != 0)
             first_elsewhere = cache.stats(at_start).pages_used;

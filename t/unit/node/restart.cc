@@ -292,7 +292,7 @@ void newer_of_two() {
             }));
         }
         const uint64_t items = run.node->stats(now).items;
-        run.node->impl().each_partition([](Partition&) {});
+        run.node->impl().partitions.each([](Partition&) {});
         tap::is(items, uint64_t{1}, "of two items with one key one is stored");
     }
 }

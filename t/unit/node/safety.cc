@@ -223,7 +223,7 @@ void replacement_stopped_halfway() {
     node::Node cache(small());
     set(cache, "key", pattern('A'));
     protocol::Key key = cache.key("key");
-    node::Partition& partition = cache.impl().partition(key.hash);
+    node::Partition& partition = cache.impl().partitions.of(key.hash);
     node::Ref old = partition.items().find(key, at_start).place.ref;
     Halfway halfway{&cache, cache.impl().arena.words(old)};
     partition.test_hook().argument = &halfway;
@@ -245,7 +245,7 @@ void lengths_that_lie() {
     node::Node cache(small());
     set(cache, "key", pattern('A'));
     protocol::Key key = cache.key("key");
-    node::Ref ref = cache.impl().partition(key.hash).items().find(key, at_start).place.ref;
+    node::Ref ref = cache.impl().partitions.of(key.hash).items().find(key, at_start).place.ref;
     layout::ItemHeader& header = cache.impl().arena.header(ref);
     const uint32_t length = header.value_len;
     for (uint32_t lie : {UINT32_MAX, UINT32_C(1) << 24, UINT32_C(1) << 21}) {
