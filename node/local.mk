@@ -72,6 +72,8 @@ node_libnode_a_SOURCES = \
 	node/service/values.h \
 	node/store/away_gets.cc \
 	node/store/away_gets.h \
+	node/store/away_items.cc \
+	node/store/away_items.h \
 	node/store/cas_uniques.h \
 	node/store/copies.cc \
 	node/store/copy_closes.h \

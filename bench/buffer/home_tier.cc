@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/buffer/home_tier.h"
 
+#include "node/store/away_items.h"
 #include <poll.h>
 
 #include <cstdio>
@@ -131,9 +132,9 @@ void HomeTier::write_buffers_out() {
 }
 
 void HomeTier::all_to_file() {
-    node_->spill_rules().idle_s = 0;
+    node_->away().rules().idle_s = 0;
     for (uint64_t page = 0; page < node_->page_count(); page++) node_->sweep_page(page, now());
-    node_->spill_rules().idle_s = UINT32_MAX;
+    node_->away().rules().idle_s = UINT32_MAX;
     write_buffers_out();
 }
 

@@ -38,6 +38,7 @@
 #include "daemon/remote/nodes.h"
 #include "daemon/stats/stats_sample.h"
 #include "daemon/stats/watch_hub.h"
+#include "node/store/away_items.h"
 #include "node/store/restart.h"
 #include "process/crash_report.h"
 #include "process/fatal.h"
@@ -231,7 +232,7 @@ void change_crawler(const Running& running, const conf::CrawlerSettings& from, c
 
 void change_spill(const Running& running, const conf::DiskSettings& from, const conf::DiskSettings& to) {
     if (running.embedded == nullptr) return;
-    node::SpillRules& rules = running.embedded->node.spill_rules();
+    node::SpillRules& rules = running.embedded->node.away().rules();
     if (from.item_bytes_min != to.item_bytes_min) rules.value_bytes_min = to.item_bytes_min;
     if (from.recache_rate != to.recache_rate) rules.recache_rate = to.recache_rate;
     if (from.drop_unread != to.drop_unread) rules.drop_unread = to.drop_unread;

@@ -11,6 +11,7 @@
 #include "daemon/session/tls.h"
 #include "daemon/stats/dump.h"
 #include "daemon/stats/stats.h"
+#include "node/store/away_items.h"
 #include "protocol/layout.h"
 #include "protocol/text_keys.h"
 
@@ -230,7 +231,7 @@ std::string_view tune_extstore(const TuneTargets& t, const LineWords& words) {
     if (!parse_number(words[2], number)) return error;
     if (words[1] == "free_memchunks")
         return parse_number(words[3], limit) && number < 64 ? ok : error;
-    if (t.embedded != nullptr) change_spill(t.embedded->node.spill_rules(), words[1], number);
+    if (t.embedded != nullptr) change_spill(t.embedded->node.away().rules(), words[1], number);
     if (words[1] == "drop_unread") {
         t.settings.set(name, yes_no(number != 0));
         return ok;

@@ -335,7 +335,7 @@ std::vector<std::string> change(Node& node, NodeFacts& facts, FarnodeServer& ser
                 " megabytes are outside the range reserved at the start; a restart applies them"};
     facts.connections_max = to.session.connections_max;
     node.set_lease_terms(to.node.lease_ms, to.node.lease_ms_min, to.node.lease_ms_max);
-    node.spill_rules() = spill_rules(to);
+    node.away().rules() = spill_rules(to);
     server.change(to.node.greeting_timeout_ms, to.node.report_share_percent / 100.0, to.memory.bytes_max);
     process::set_verbosity(to.process.verbosity);
     process::set_log(to.process.log_level, to.process.log_format);

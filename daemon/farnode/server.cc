@@ -15,6 +15,7 @@
 #include "base/recorder.h"
 #include "conf/program.h"
 #include "fabric/socket.h"
+#include "node/store/away_items.h"
 #include "process/process.h"
 #include "process/socket_holder.h"
 
@@ -117,9 +118,9 @@ std::vector<process::Watched> FarnodeServer::watched() {
 void FarnodeServer::end_steps() {
     for (auto& loop : loops_) loop->inbox().pass();
     const uint64_t now_ns = boottime_ns();
-    const uint64_t last_ns = shared_.node.stop_subleases(now_ns);
+    const uint64_t last_ns = shared_.node.away().stop_subleases(now_ns);
     if (last_ns > now_ns) std::this_thread::sleep_for(std::chrono::nanoseconds(last_ns - now_ns));
-    shared_.node.resume_subleases();
+    shared_.node.away().resume_subleases();
 }
 
 void FarnodeServer::stop(protocol::Goodbye why, uint32_t patience_ms) {

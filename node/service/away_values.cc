@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/away_values.h"
 
+#include "node/store/away_items.h"
 #include <new>
 
 namespace farcached::node {
@@ -45,7 +46,7 @@ void AwayValues::ended(uint64_t number) {
     if (found == waits_.end()) return;
     const Wait wait = found->second;
     waits_.erase(found);
-    if (wait.place != Place{}) node_.sublease_over(wait.key_hash, wait.place);
+    if (wait.place != Place{}) node_.away().sublease_over(wait.key_hash, wait.place);
     try {
         wait.asker->sublease_ended();
     } catch (const std::bad_alloc&) {

@@ -42,8 +42,8 @@ class AwayValues {
     // Throws std::bad_alloc without effect.
     void get(Asker& asker, const RequestId& id, bool want_grant, std::string_view key, const protocol::GetReply& reply,
              const Place& place);
-    // sublease_ended() follows: no sublease of the key runs any more (Node::sublease_end()). place: all zeros: none of any key,
-    // after Node::stop_subleases(). Throws std::bad_alloc without effect.
+    // sublease_ended() follows: no sublease of the key runs any more (AwayItems::sublease_end()). place: all zeros: none of any
+    // key, after AwayItems::stop_subleases(). Throws std::bad_alloc without effect.
     void await_end(Asker& asker, uint64_t key_hash, const Place& place, uint64_t until_ns);
     void forget(const Asker& asker) {
         std::erase_if(asked_, [&](const auto& one) { return one.second.asker == &asker; });

@@ -9,6 +9,7 @@
 #include "base/broken.h"
 #include "node/service/request_effects.h"
 #include "node/service/turn.h"
+#include "node/store/away_items.h"
 #include "protocol/frame_writer.h"
 
 namespace farcached::node {
@@ -169,7 +170,7 @@ void Execution::get_over(const RequestId& id, bool want_grant, const AwayGets::D
     Turn turn(connection_, in_flight_, sent_, id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
     if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
-        granted = node_.sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
+        granted = node_.away().sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
     // The proxy reads it on another node, whose right is not this one's (S17).
     if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, turn.right_ms.value_or(UINT32_MAX));
     Turn::Hit hit = Turn::hit_to(id.tag, want_grant, granted.has_value());

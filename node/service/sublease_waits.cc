@@ -58,7 +58,7 @@ bool SubleaseWaits::awaits_end(const protocol::Key& key) {
     Node& node = connection_.shared.node;
     if (node.config().peer == nullptr) return false;
     Place place{};
-    const uint64_t until_ns = node.sublease_end(key, connection_.shared.steady_ns(), place);
+    const uint64_t until_ns = node.away().sublease_end(key, connection_.shared.steady_ns(), place);
     if (until_ns != 0) await(key.hash, place, until_ns);
     return until_ns != 0;
 }
@@ -68,7 +68,7 @@ bool SubleaseWaits::awaits_change(const protocol::Key& key, bool replaces, Chang
     Node& node = connection_.shared.node;
     if (node.config().peer == nullptr) return false;
     Place place{};
-    const uint64_t until_ns = node.begin_change(key, connection_.shared.steady_ns(), place);
+    const uint64_t until_ns = node.away().begin_change(key, connection_.shared.steady_ns(), place);
     if (until_ns == 0)
         change.begin(node, key.hash);
     else
@@ -80,7 +80,7 @@ bool SubleaseWaits::awaits_all_ends() {
     Node& node = connection_.shared.node;
     if (node.config().peer == nullptr) return false;
     const uint64_t now_ns = connection_.shared.steady_ns();
-    if (!std::exchange(stopped_all_, true)) all_until_ns_ = node.stop_subleases(now_ns);
+    if (!std::exchange(stopped_all_, true)) all_until_ns_ = node.away().stop_subleases(now_ns);
     if (all_until_ns_ <= now_ns) return false;
     await(0, Place{}, all_until_ns_);
     return true;

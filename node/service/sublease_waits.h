@@ -21,6 +21,7 @@
 #include "node/service/away_values.h"
 #include "node/service/connection.h"
 #include "node/service/values.h"
+#include "node/store/away_items.h"
 #include "protocol/frame_request.h"
 
 namespace farcached::node {
@@ -40,7 +41,7 @@ class SubleaseWaits {
       public:
         Change() = default;
         ~Change() {
-            if (node_ != nullptr) node_->change_over(key_hash_);
+            if (node_ != nullptr) node_->away().change_over(key_hash_);
         }
         Change(const Change&) = delete;
         Change& operator=(const Change&) = delete;
@@ -72,7 +73,7 @@ class SubleaseWaits {
     bool postpone_miss(const RequestId& id, std::string_view key);
     // W3. The flush was executed or refused.
     void flush_over() {
-        if (std::exchange(stopped_all_, false)) connection_.shared.node.resume_subleases();
+        if (std::exchange(stopped_all_, false)) connection_.shared.node.away().resume_subleases();
     }
     // The frame goes on. Returns the number of requests to take() and execute now; they may be postponed again.
     size_t ended() {

@@ -9,11 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/broken.h"
 #include "base/check.h"
-#include "node/store/impl.h"
-#include "node/store/stub.h"
-#include "protocol/spilled.h"
+#include "node/store/away_items.h"
 
 namespace farcached::node {
 
@@ -124,9 +121,9 @@ void AwayGets::finish(uint64_t cookie, std::optional<std::string_view> found, st
     const protocol::Key key = node_.key(get.key);
     if (found == get.key && value.size() == get.reply.meta.value_len) {
         over_({get.asker, get.reply, value, get.key, get.place, leased});
-        return node_.found_away(key, get.place, value, now);
+        return node_.away().found(key, get.place, value, now);
     }
-    node_.lost_away(key, get.place, now);
+    node_.away().lost(key, get.place, now);
     ask_again(get, now);
 }
 
@@ -156,120 +153,5 @@ void AwayGets::ask_again(const Get& get, NodeSeconds now) {
     if (reply.status != protocol::GetReply::Status::hit) lost_++;
     over_({get.asker, reply, value, get.key});
 }
-
-// ---- the node's part -----------------------------------------------------------------------------------
-
-namespace {
-
-// The item, if its value is still at that place of its tier.
-Index::Place stub_at(Partition& partition, Arena& arena, const protocol::Key& key, const Place& place, NodeSeconds now) {
-    const Items::Found found = partition.items().find(key, now);
-    if (found.place.slot == nullptr || !is_stub(arena, found.place.ref)) return {};
-    return stub_of(arena, found.place.ref).place == place ? found.place : Index::Place();
-}
-
-}  // namespace
-
-void Node::found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now) {
-    const uint32_t rate = impl_->config.spill.recache_rate;
-    if (rate == 0 || impl_->found_away.fetch_add(1, std::memory_order_relaxed) % rate != rate - 1) return;
-    Partition& partition = impl_->partitions.of(key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot == nullptr) return;
-    NewItem item = copy_of(impl_->arena, at.ref, key);
-    item.value = value;
-    item.format = uint16_t(item.format & ~layout::format_stub);
-    item.counts_as_new = false;
-    item.same_item = true;
-    if (item.bytes() > layout::page_bytes) return;  // no page is emptied for it
-    Reservation none;
-    uint64_t need_pages = 0;
-    const Ref ref = partition.room_for(item, at, now, none, need_pages, /* made_of_old= */ true);
-    if (ref == nil) return;
-    partition.items().put(ref, item, now, at);
-    impl_->recached.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Node::lost_away(const protocol::Key& key, const Place& place, NodeSeconds now) {
-    Partition& partition = impl_->partitions.of(key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    impl_->lost_away.fetch_add(1, std::memory_order_relaxed);
-    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot != nullptr) partition.items().evict(at, key.hash, now);
-}
-
-// ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
-
-std::optional<protocol::Grant> Node::sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
-                                              uint64_t now_ns, NodeSeconds now) {
-    constexpr uint64_t ns_per_ms = 1'000'000;
-    constexpr NodeSeconds life_min = 2;  // longer than a sublease: it ends before the item expires
-    const uint64_t left_ms = leased.valid_until_ns > now_ns ? (leased.valid_until_ns - now_ns) / ns_per_ms : 0;
-    const uint32_t term_ms = uint32_t(std::min<uint64_t>(left_ms, protocol::spilled_term_ms_max));
-    if (term_ms == 0) return std::nullopt;
-    Partition& partition = impl_->partitions.of(key.hash);
-    std::lock_guard hold(partition.lock);
-    now = partition.latest(now);
-    const Index::Place at = stub_at(partition, impl_->arena, key, place, now);
-    if (at.slot == nullptr || (impl_->arena.header(at.ref).format & layout::format_tokens) != 0) return std::nullopt;
-    const NodeSeconds exptime = impl_->arena.descriptor(at.ref).exptime;
-    if (exptime != never_expires && exptime < now + life_min) return std::nullopt;
-    if (impl_->flush_announced.load()) return std::nullopt;  // none outlasts a scheduled flush
-    const uint64_t until_ns = now_ns + term_ms * ns_per_ms;
-    if (!partition.subleases().add(key.hash, place, until_ns, now_ns)) return std::nullopt;
-    if (!impl_->subleases.pass(until_ns)) return std::nullopt;
-    protocol::Grant grant;
-    grant.offset = leased.ptr.offset;
-    grant.generation = leased.ptr.generation;
-    grant.region = leased.ptr.region;
-    grant.length = uint32_t(protocol::spilled_item_bytes(key.bytes.size(), stub_of(impl_->arena, at.ref).value_len));
-    grant.capacity = std::max(grant.length, leased.ptr.length);
-    grant.term_ms = term_ms;
-    grant.incarnation = leased.ptr.incarnation;
-    return grant;
-}
-
-uint64_t Node::sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place) {
-    if (!impl_->subleases.any_runs(now_ns) || broken::s15_ignore_subleases) return 0;
-    Partition& partition = impl_->partitions.of(key.hash);
-    std::lock_guard hold(partition.lock);
-    const Subleases::Running running = partition.subleases().find(key.hash, now_ns);
-    place = running.place;
-    return running.until_ns;
-}
-
-uint64_t Node::begin_change(const protocol::Key& key, uint64_t now_ns, Place& place) {
-    if (broken::s15_ignore_subleases) return 0;
-    Partition& partition = impl_->partitions.of(key.hash);
-    std::lock_guard hold(partition.lock);
-    const Subleases::Running running = partition.subleases().end(key.hash, now_ns);
-    place = running.place;
-    return running.until_ns;
-}
-
-void Node::change_over(uint64_t key_hash) {
-    if (broken::s15_ignore_subleases) return;
-    Partition& partition = impl_->partitions.of(key_hash);
-    std::lock_guard hold(partition.lock);
-    partition.subleases().change_over();
-}
-
-void Node::sublease_over(uint64_t key_hash, const Place& place) {
-    Partition& partition = impl_->partitions.of(key_hash);
-    std::lock_guard hold(partition.lock);
-    partition.subleases().over(key_hash, place);
-}
-
-uint64_t Node::stop_subleases(uint64_t now_ns) {
-    const uint64_t last_ns = impl_->subleases.stop();
-    return last_ns > now_ns && !broken::s15_ignore_subleases ? last_ns : 0;
-}
-
-void Node::resume_subleases() { impl_->subleases.resume(); }
-
-SpillRules& Node::spill_rules() { return impl_->config.spill; }
 
 }  // namespace farcached::node

@@ -39,7 +39,7 @@ class AwayGets {
         std::string_view value;                      // of a hit
         std::string_view key = {};                   // unless the reply is no_memory
         Place place = {};                            // with `leased`
-        const fabric::LeasedPtr* leased = nullptr;   // to the value on another node (Node::sublease())
+        const fabric::LeasedPtr* leased = nullptr;   // to the value on another node (AwayItems::sublease())
     };
     using Over = std::function<void(const Done& done)>;
     using Ended = std::function<void(uint64_t asker)>;

@@ -13,11 +13,11 @@
 #include "fabric/region.h"
 #include "node/memory/arena.h"
 #include "node/memory/memory_file.h"
+#include "node/store/away_items.h"
 #include "node/store/copy_closes.h"
 #include "node/store/node.h"
 #include "node/store/partitions.h"
 #include "node/store/prefix_counts.h"
-#include "node/store/sublease_gate.h"
 #include "node/store/sweep_orders.h"
 
 namespace farcached::node {
@@ -52,9 +52,8 @@ struct Node::Impl {
     std::atomic<uint64_t> pages_moved{0};
     std::atomic<uint64_t> flushes{0};
     uint64_t numa_refused = 0;
-    std::atomic<uint64_t> found_away{0}, recached{0}, lost_away{0};
-    SubleaseGate subleases;
     std::atomic<bool> flush_announced{false};
+    AwayItems away;
     std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
     SweepOrders sweep_orders;
     std::atomic<uint64_t> prefix_deletes{0};  // executed

@@ -113,7 +113,8 @@ Node::Impl::Impl(const Config& wanted)
             pages_unleased_min(wanted), wanted.huge_pages, descriptors_in(wanted, region.view())),
       secret(drawn(wanted, 3)),
       seed_of_peers(drawn(wanted, 6)),
-      partitions(choose_partitions_log2(wanted), arena) {
+      partitions(choose_partitions_log2(wanted), arena),
+      away(partitions, arena, config.spill, flush_announced) {
     region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
@@ -311,7 +312,7 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
     return true;
 }
 
-Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)) {}
+Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)), away_(impl_->away) {}
 Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }
@@ -549,9 +550,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.bytes_arriving = impl_->arena.withheld().receiving();
     stats.numa_nodes = impl_->arena.pool().homes();
     stats.numa_refused = impl_->numa_refused;
-    stats.tiers.recached = impl_->recached;
-    stats.tiers.lost_away = impl_->lost_away;
-    stats.tiers.subleases = impl_->subleases.granted();
+    impl_->away.add_stats(stats.tiers);
     stats.leases.stops = impl_->arena.lease_stop().times();
     stats.leases.stopped = impl_->arena.lease_stop().stopped(now);
     stats.pages_limit = impl_->arena.pool().limit_pages();

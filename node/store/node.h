@@ -28,13 +28,13 @@
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
-#include "fabric/remote_ptr.h"
 #include "node/store/prefix_counts.h"
 #include "protocol/op.h"
 #include "protocol/owned_keys.h"
 
 namespace farcached::node {
 
+class AwayItems;   // node/store/away_items.h
 class MemoryFile;  // node/memory/memory_file.h
 class DiskStore;   // node/disk/disk_store.h
 class PeerStore;   // node/peer/peer_store.h
@@ -251,27 +251,6 @@ class Node {
     void joined(uint64_t revision, NodeSeconds now);
     // It has asked etcd since the last call, which has this revision (TouchedKeys, T2).
     void looked(uint64_t revision, NodeSeconds now);
-    // The tier had that value of the key there. It may return to memory (SpillRules).
-    void found_away(const protocol::Key& key, const Place& place, std::string_view value, NodeSeconds now);
-    // The tier has not: the item is gone, unless it has changed since.
-    void lost_away(const protocol::Key& key, const Place& place, NodeSeconds now);
-    // S15: while a proxy may READ a key's value on the node of --spill-to, no mutation of the key is executed, and no get of it is
-    // a miss. Times are on CLOCK_BOOTTIME.
-    // A pointer to that value under a sublease, which ends before `leased` does. `place`: as get() gave it. nullopt: none; the
-    // item has changed, or expires soon, or a mutation or a flush waits.
-    std::optional<protocol::Grant> sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
-                                            uint64_t now_ns, NodeSeconds now);
-    // The end of the key's sublease, and the place of the value; 0: none runs.
-    uint64_t sublease_end(const protocol::Key& key, uint64_t now_ns, Place& place);
-    // The same before a mutation: none follows it until then. If none runs, none is granted until change_over().
-    uint64_t begin_change(const protocol::Key& key, uint64_t now_ns, Place& place);
-    void change_over(uint64_t key_hash);
-    // The other node has killed the value there.
-    void sublease_over(uint64_t key_hash, const Place& place);
-    // No key gets a sublease until resume_subleases(). Returns when the last one ends; 0: none runs. Calls may nest.
-    uint64_t stop_subleases(uint64_t now_ns);
-    void resume_subleases();
-    SpillRules& spill_rules();
     // Whether a value of that size can be lent once `freed` bytes are returned. Takes no lock.
     bool may_lend(uint64_t value_bytes, uint64_t freed = 0) const;
     uint64_t bytes_lent() const;  // of pages, as in Stats
@@ -367,11 +346,15 @@ class Node {
     uint64_t flushes() const;
     uint64_t reads_counted() const;
 
+    // Each part has its own header. They live as long as the node.
+    AwayItems& away() { return away_; }
+
     struct Impl;  // node/store/impl.h
     Impl& impl() { return *impl_; }
 
   private:
-    std::unique_ptr<Impl> impl_;
+    const std::unique_ptr<Impl> impl_;
+    AwayItems& away_;
 };
 
 // The size class of a page's items; 0: the page is unused. Without a lock, so it may be outdated.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SubleaseGate: whether a node may grant subleases (subleases.h), and when the last one of all its keys ends.
 //
-// Owner: Node::Impl. Threads: any.
+// Owner: AwayItems. Threads: any.
 //
 // G1  A flush stops the grants first and reads the last end then; a grant raises the last end first and looks for flushes then. So
 //     a flush sees the end of each sublease that a proxy learns of. All accesses of both words are sequentially consistent.

@@ -8,6 +8,7 @@
 #include "base/node_clock.h"
 #include "daemon/farnode/server.h"
 #include "node/service/away_values.h"
+#include "node/store/away_items.h"
 #include "protocol/spilled.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/far_peer.h"
@@ -72,7 +73,7 @@ struct Home : FarPeer {
     }
     uint64_t end_ns(const std::string& key) {
         Place place{};
-        return served.cache.sublease_end(served.cache.key(key), boottime_ns(), place);
+        return served.cache.away().sublease_end(served.cache.key(key), boottime_ns(), place);
     }
 
     ServedNode served{config_with(store)};

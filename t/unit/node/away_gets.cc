@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "node/store/away_items.h"
 #include "node/store/node.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/disk_fixture.h"
@@ -105,7 +106,7 @@ struct Cache {
         Place place;
         get(key, reply, place);
         CHECK(place != Place{});
-        node->found_away(node->key(key), place, value(key), now);
+        node->away().found(node->key(key), place, value(key), now);
         CHECK(!is_away(key));
     }
     void finish(size_t asked) {

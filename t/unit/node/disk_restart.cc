@@ -17,6 +17,7 @@
 
 #include "base/broken.h"
 #include "base/check.h"
+#include "node/store/away_items.h"
 #include "node/store/restart.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/disk_fixture.h"
@@ -100,7 +101,7 @@ struct Run {
     void recache(std::string_view key) {
         Place place;
         get(key, place);
-        if (place != Place{}) node->found_away(node->key(key), place, bytes_of(key, 1), now);
+        if (place != Place{}) node->away().found(node->key(key), place, bytes_of(key, 1), now);
     }
     void fill(int items) {
         for (; items > 0; items--) {

@@ -40,7 +40,8 @@ struct Bench : FarPeer {
     void take(const AwayGets::Done& done) {
         const bool hit = done.reply.status == protocol::GetReply::Status::hit;
         over[done.asker] = hit ? std::optional<std::string>(done.value) : std::nullopt;
-        granted = done.leased == nullptr ? std::nullopt : node.sublease(node.key(done.key), done.place, *done.leased, now_ns, now);
+        granted = std::nullopt;
+        if (done.leased != nullptr) granted = node.away().sublease(node.key(done.key), done.place, *done.leased, now_ns, now);
     }
     void set(int i, NodeSeconds exptime = never_expires) {
         const std::string key = key_of(i), value = value_of(i);
@@ -88,13 +89,13 @@ struct Bench : FarPeer {
     uint64_t sublease_end(int i) {
         Place place{};
         const std::string key = key_of(i);
-        return node.sublease_end(node.key(key), now_ns, place);
+        return node.away().sublease_end(node.key(key), now_ns, place);
     }
     // A mutation comes; if none has to be waited for, it begins.
     uint64_t begin_change(int i) {
         Place place{};
         const std::string key = key_of(i);
-        return node.begin_change(node.key(key), now_ns, place);
+        return node.away().begin_change(node.key(key), now_ns, place);
     }
 };
 
@@ -183,13 +184,13 @@ void subleases() {
     b.link();
     b.gets.ready(now);
     tap::ok(b.ended == std::vector<uint64_t>{5}, "it ends when the peer has deleted the value");
-    b.node.sublease_over(b.node.key(key_of(i)).hash, place);
+    b.node.away().sublease_over(b.node.key(key_of(i)).hash, place);
     tap::is(b.begin_change(i), 0u, "then nothing waits any more");
     const int during = j + 2;
     CHECK(b.get(during).second != Place{});
     b.read(during, b.get(during));
     tap::ok(!b.granted.has_value(), "S15: none is granted beside a mutation");
-    b.node.change_over(b.node.key(key_of(i)).hash);
+    b.node.away().change_over(b.node.key(key_of(i)).hash);
 
     // Its end does not depend on the stub.
     const int k = j + 1;
@@ -219,10 +220,10 @@ int sublet_one(Bench& b) {
 void flushes() {
     Bench b;
     const int i = sublet_one(b);
-    tap::ok(b.node.stop_subleases(b.now_ns) > b.now_ns + 199 * ms, "S15: a flush waits for the last sublease");
+    tap::ok(b.node.away().stop_subleases(b.now_ns) > b.now_ns + 199 * ms, "S15: a flush waits for the last sublease");
     b.read(i + 1, b.get(i + 1));
     tap::ok(!b.granted.has_value(), "and permits none meanwhile");
-    b.node.resume_subleases();
+    b.node.away().resume_subleases();
     b.read(i + 1, b.get(i + 1));
     tap::ok(b.granted.has_value(), "after it they are granted again");
     b.fill(600, 1200, now + 1);
@@ -237,7 +238,7 @@ int run_broken() {
     Bench b;
     const int i = sublet_one(b);
     tap::ok(b.begin_change(i) == 0, "a mutation beside a sublease is caught");
-    tap::ok(b.node.stop_subleases(b.now_ns) == 0, "a flush beside a sublease is caught");
+    tap::ok(b.node.away().stop_subleases(b.now_ns) == 0, "a flush beside a sublease is caught");
     return tap::done();
 }
 
