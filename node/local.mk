@@ -75,7 +75,6 @@ node_libnode_a_SOURCES = \
 	node/store/away_items.cc \
 	node/store/away_items.h \
 	node/store/cas_uniques.h \
-	node/store/copies.cc \
 	node/store/copy_closes.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
@@ -109,6 +108,8 @@ node_libnode_a_SOURCES = \
 	node/store/restart.h \
 	node/store/room.cc \
 	node/store/room.h \
+	node/store/shared_keys.cc \
+	node/store/shared_keys.h \
 	node/store/slots.cc \
 	node/store/slots.h \
 	node/store/store.cc \

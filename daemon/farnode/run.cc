@@ -447,7 +447,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         const NodeSeconds now = process::node_now();
         const bool any = node.stats(now).items != 0;
         if (any) server.drop_items(now);
-        if (is_fenced) node.note_touched(now);  // before its record is there
+        if (is_fenced) node.shared_keys().note_touched(now);  // before its record is there
         return any;
     };
     daemon::EtcdRegistration::Items items{former_incarnation, drop};
@@ -455,12 +455,12 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
     daemon::EtcdRegistration::ShowRight show_right;
     if (is_fenced) {
         items.looked = [&server, &node](uint64_t revision, uint64_t empty_since) {
-            node.looked(revision, process::node_now());
+            node.shared_keys().looked(revision, process::node_now());
             if (server.list().newest() < empty_since) server.list().kept(empty_since, nullptr);  // no proxy has sent it
         };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
             const bool is_new = server.list().registered(revision);
-            if (is_new && revision < uint64_t(INT64_MAX)) node.joined(revision, process::node_now());
+            if (is_new && revision < uint64_t(INT64_MAX)) node.shared_keys().joined(revision, process::node_now());
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
             server.right().set_silent(right.is_silent(boottime_ns()));
         };

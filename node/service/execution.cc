@@ -10,6 +10,7 @@
 #include "node/service/request_effects.h"
 #include "node/service/turn.h"
 #include "node/store/away_items.h"
+#include "node/store/shared_keys.h"
 #include "protocol/frame_writer.h"
 
 namespace farcached::node {
@@ -135,7 +136,7 @@ void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& 
     };
     if (op.moved_since.has_value()) {
         counters_.get_moved.add(1);
-        const protocol::GetReply moved = node_.get_moved(op, turn.now, sink);
+        const protocol::GetReply moved = node_.shared_keys().get_moved(op, turn.now, sink);
         if (moved.status == protocol::GetReply::Status::hit) counters_.get_moved_hits.add(1);
         return turn.reply(hit, moved);
     }

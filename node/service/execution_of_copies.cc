@@ -4,6 +4,7 @@
 
 #include "node/service/execution.h"
 #include "node/service/turn.h"
+#include "node/store/shared_keys.h"
 
 namespace farcached::node {
 
@@ -21,7 +22,7 @@ bool Execution::has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bo
 
 void Execution::run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op) {
     counters_.cmd_hold.add(1);
-    turn.replies.add(node_.hold(op, turn.now), reply_to(options.tag));
+    turn.replies.add(node_.shared_keys().hold(op, turn.now), reply_to(options.tag));
 }
 
 void Execution::run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op) {
@@ -32,8 +33,8 @@ void Execution::run(Turn& turn, const protocol::RequestOptions& options, const p
     switch (op.what) {
         case What::next_keys: keys[0] = char(shared.key_pass.take(node_, turn.now, shared.steady_ns(), keys)); break;
         case What::begin_pass: shared.key_pass.begin(turn.now, shared.steady_ns()); break;
-        case What::close: node_.close_copies(turn.now, protocol::CopiesOp::closed_s, op.name); break;
-        case What::open: node_.open_copies(turn.now, op.name); break;
+        case What::close: node_.shared_keys().close_copies(turn.now, protocol::CopiesOp::closed_s, op.name); break;
+        case What::open: node_.shared_keys().open_copies(turn.now, op.name); break;
     }
     turn.reply_text(options.tag, keys);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CopyCloses: until when a node is closed for copies of other nodes' items (Node::close_copies()).
+// CopyCloses: until when a node is closed for copies of other nodes' items (SharedKeys::close_copies()).
 //
-// Owner: Node::Impl. Threads: any. Its lock is taken before a partition's.
+// Owner: SharedKeys. Threads: any. Its lock is taken before a partition's.
 //
 // L1  The node is closed until the last end of all closes that were not opened. Names need not differ.
 // L2  A close without room is kept without its name: nothing opens it.

@@ -16,6 +16,7 @@
 
 #include "base/node_clock.h"
 #include "node/store/node.h"
+#include "node/store/shared_keys.h"
 
 namespace farcached::node {
 
@@ -38,7 +39,7 @@ class FlushSchedule {
     // A time that has passed means an immediate flush.
     void schedule(NodeSeconds when, NodeSeconds now) {
         if (when <= now) {
-            node_.close_copies(now, others_due_s, ends_itself);
+            node_.shared_keys().close_copies(now, others_due_s, ends_itself);
             return flush(now);
         }
         {
@@ -64,7 +65,7 @@ class FlushSchedule {
         std::lock_guard hold(lock_);
         const NodeSeconds when = when_.load(std::memory_order_relaxed);
         if (when == 0 || when > now) return;  // another thread flushed first
-        node_.close_copies(now, others_due_s, ends_itself);
+        node_.shared_keys().close_copies(now, others_due_s, ends_itself);
         node_.flush_all(now);
         // Cleared last: a thread that sees no schedule must find no old item.
         when_.store(0, std::memory_order_release);

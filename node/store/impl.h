@@ -14,10 +14,10 @@
 #include "node/memory/arena.h"
 #include "node/memory/memory_file.h"
 #include "node/store/away_items.h"
-#include "node/store/copy_closes.h"
 #include "node/store/node.h"
 #include "node/store/partitions.h"
 #include "node/store/prefix_counts.h"
+#include "node/store/shared_keys.h"
 #include "node/store/sweep_orders.h"
 
 namespace farcached::node {
@@ -58,7 +58,7 @@ struct Node::Impl {
     SweepOrders sweep_orders;
     std::atomic<uint64_t> prefix_deletes{0};  // executed
     PrefixCounts prefix_counts;
-    CopyCloses copy_closes;
+    SharedKeys shared_keys;
 
   private:
     void keep_in_file();

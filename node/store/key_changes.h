@@ -6,7 +6,7 @@
 //
 // K1  A mutation, a flush and a change of the list of nodes are noted in Marks, Holds and TouchedKeys together, before the lock is
 //     released.
-// K2  While the node is closed for copies (Node::close_copies()), no value from elsewhere is stored.
+// K2  While the node is closed for copies (SharedKeys::close_copies()), no value from elsewhere is stored.
 // K3  Without memory for TouchedKeys every key is touched: the node brings no items from others.
 #pragma once
 

@@ -114,7 +114,8 @@ Node::Impl::Impl(const Config& wanted)
       secret(drawn(wanted, 3)),
       seed_of_peers(drawn(wanted, 6)),
       partitions(choose_partitions_log2(wanted), arena),
-      away(partitions, arena, config.spill, flush_announced) {
+      away(partitions, arena, config.spill, flush_announced),
+      shared_keys(partitions, arena, config.memory_bytes, flush_announced) {
     region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
@@ -312,7 +313,8 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
     return true;
 }
 
-Node::Node(const Config& config) : impl_(std::make_unique<Impl>(config)), away_(impl_->away) {}
+Node::Node(const Config& config)
+    : impl_(std::make_unique<Impl>(config)), away_(impl_->away), shared_keys_(impl_->shared_keys) {}
 Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }

@@ -38,6 +38,7 @@ class AwayItems;   // node/store/away_items.h
 class MemoryFile;  // node/memory/memory_file.h
 class DiskStore;   // node/disk/disk_store.h
 class PeerStore;   // node/peer/peer_store.h
+class SharedKeys;  // node/store/shared_keys.h
 struct Place;
 
 // Which values of evicted items move to a tier (node/store/spill.h), when they return, and how many of other nodes are taken.
@@ -242,15 +243,6 @@ class Node {
     using ValueSink = FunctionRef<char*(const protocol::ItemMeta&)>;
     protocol::GetReply get(const protocol::GetOp& op, NodeSeconds now, ValueSink value, BorrowedBytes* lent = nullptr,
                            Place* away = nullptr);
-    // Of an item whose key has moved to another node, at op.moved_since or later. Nothing changes.
-    protocol::GetReply get_moved(const protocol::GetOp& op, NodeSeconds now, ValueSink value);
-    // This node has no items, and is about to join a fleet: notes from now on which keys are touched (StoreOp::moved_since).
-    void note_touched(NodeSeconds now);
-    // Its record is in etcd since this revision. Earlier moves of keys do not count: their epochs may be of another history of
-    // etcd.
-    void joined(uint64_t revision, NodeSeconds now);
-    // It has asked etcd since the last call, which has this revision (TouchedKeys, T2).
-    void looked(uint64_t revision, NodeSeconds now);
     // Whether a value of that size can be lent once `freed` bytes are returned. Takes no lock.
     bool may_lend(uint64_t value_bytes, uint64_t freed = 0) const;
     uint64_t bytes_lent() const;  // of pages, as in Stats
@@ -270,11 +262,6 @@ class Node {
     uint8_t size_class(size_t key_bytes, uint64_t value_bytes) const;
     // For a set that was refused before its value was read: removes the old item.
     void forget(const protocol::Key& key, NodeSeconds now);
-    // For some seconds no hold and no mark lets an item in that another node has (Holds, H5). open_copies() with the same name ends
-    // that earlier; names need not differ. Other calls of close_copies() still count.
-    void close_copies(NodeSeconds now, uint32_t seconds, uint64_t name);
-    void open_copies(NodeSeconds now, uint64_t name);
-    protocol::StoreReply hold(const protocol::HoldOp& op, NodeSeconds now);
 
     // A flush is scheduled for then: leases granted from now on end before it, and a restart knows of it. flush_all() ends
     // that, and so does a later call.
@@ -288,7 +275,7 @@ class Node {
     // False: HiddenPrefixes::prefixes_max prefixes wait for the sweep, or memory is short; matching items may be gone.
     bool delete_prefix(std::string_view prefix, NodeSeconds now);
     // Keys that moved to other nodes: at that epoch of the list of nodes (protocol::EpochRecord; 0: unknown). Their items can be
-    // got by get_moved() for a while.
+    // got by SharedKeys::get_moved() for a while.
     struct Move {
         uint64_t epoch = 0;
         NodeSeconds until = 0;
@@ -348,6 +335,7 @@ class Node {
 
     // Each part has its own header. They live as long as the node.
     AwayItems& away() { return away_; }
+    SharedKeys& shared_keys() { return shared_keys_; }
 
     struct Impl;  // node/store/impl.h
     Impl& impl() { return *impl_; }
@@ -355,6 +343,7 @@ class Node {
   private:
     const std::unique_ptr<Impl> impl_;
     AwayItems& away_;
+    SharedKeys& shared_keys_;
 };
 
 // The size class of a page's items; 0: the page is unused. Without a lock, so it may be outdated.

@@ -346,7 +346,7 @@ StoreReply Node::store(const StoreOp& op, NodeSeconds now, Upload* upload) {
     StoreReply reply;
     reply.status = StoreReply::Status::no_memory;
     if (too_large(op.key.bytes.size(), op.value.size())) {
-        if (protocol::is_hold(op.cas_compare.value_or(0))) hold({op.key, 0, *op.cas_compare}, now);
+        if (protocol::is_hold(op.cas_compare.value_or(0))) shared_keys_.hold({op.key, 0, *op.cas_compare}, now);
         reply.status = StoreReply::Status::too_large;
         return reply;
     }

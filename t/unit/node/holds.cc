@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "node/store/holds.h"
 #include "node/store/node.h"
+#include "node/store/shared_keys.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;
@@ -90,7 +91,7 @@ struct Cache {
         config.workers = 1;
         return config;
     }
-    uint64_t hold(std::string_view key) { return node.hold({node.key(key), seconds, 0}, now).cas; }
+    uint64_t hold(std::string_view key) { return node.shared_keys().hold({node.key(key), seconds, 0}, now).cas; }
     Status copy(std::string_view key, uint64_t hold, std::string_view value = "copy", uint64_t cas = 77) {
         StoreOp op;
         op.key = node.key(key);
@@ -139,7 +140,7 @@ void in_a_node() {
     CHECK(cache.copy("n", cache.hold("n"), "copy", UINT64_C(1) << 62) == Status::stored);
     tap::ok(cache.set("n").cas < UINT64_C(1) << 60, "but not above one that only a client can have chosen");
     const uint64_t released = cache.hold("k");
-    cache.node.hold({cache.node.key("k"), 0, released}, now);
+    cache.node.shared_keys().hold({cache.node.key("k"), 0, released}, now);
     tap::ok(cache.copy("k", released) == Status::not_found && cache.get("k") == "-", "a released hold stores nothing");
     const uint64_t too_large = cache.hold("k");
     tap::ok(cache.copy("k", too_large, std::string(2 << 20, 'v')) == Status::too_large, "too large a copy is refused");
@@ -177,7 +178,11 @@ void after_a_mutation() {
         {"another hold that has ended", [](Cache& cache) { cache.copy("k", cache.hold("k")), cache.remove("k"); }},
         {"a flush", [](Cache& cache) { cache.node.flush_all(now); }},
         {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.delete_prefix("k", now)); }},
-        {"the node's closing", [](Cache& cache) { cache.node.close_copies(now, 15, 7), cache.node.open_copies(now, 7); }},
+        {"the node's closing",
+         [](Cache& cache) {
+             cache.node.shared_keys().close_copies(now, 15, 7);
+             cache.node.shared_keys().open_copies(now, 7);
+         }},
     };
     for (const Mutation& one : all) {
         Cache cache;
@@ -186,25 +191,25 @@ void after_a_mutation() {
         tap::ok(cache.copy("k", hold) == Status::not_found && cache.get("k") == "-", std::string(one.name) + ": no copy is stored");
     }
     Cache cache;
-    cache.node.close_copies(now, 15, 1);
-    cache.node.close_copies(now, 15, 2);
-    cache.node.open_copies(now, 1);
-    cache.node.open_copies(now, 1);
-    cache.node.open_copies(now, 3);
+    cache.node.shared_keys().close_copies(now, 15, 1);
+    cache.node.shared_keys().close_copies(now, 15, 2);
+    cache.node.shared_keys().open_copies(now, 1);
+    cache.node.shared_keys().open_copies(now, 1);
+    cache.node.shared_keys().open_copies(now, 3);
     tap::ok(cache.copy("k", cache.hold("k")) != Status::stored,
             "two flushes: the first one's end does not open the node, nor does that of another");
     const uint64_t while_closed = cache.hold("k");
     tap::ok(cache.copy("k", while_closed, std::string(2 << 20, 'v')) == Status::too_large, "a hold ends there all the same");
-    cache.node.open_copies(now, 2);
+    cache.node.shared_keys().open_copies(now, 2);
     tap::ok(cache.copy("k", cache.hold("k")) == Status::stored, "the second one's does");
     Cache twice;
-    twice.node.close_copies(now, 15, 1);
-    twice.node.close_copies(now + 10, 15, 2);
-    twice.node.open_copies(now + 11, 2);
+    twice.node.shared_keys().close_copies(now, 15, 1);
+    twice.node.shared_keys().close_copies(now + 10, 15, 2);
+    twice.node.shared_keys().open_copies(now + 11, 2);
     tap::ok(twice.copy("k", twice.hold("k")) != Status::stored, "a flush whose end never comes keeps it closed");
-    twice.node.open_copies(now + 16, 2);
-    twice.node.close_copies(now + 16, 15, 3);
-    twice.node.open_copies(now + 16, 3);
+    twice.node.shared_keys().open_copies(now + 16, 2);
+    twice.node.shared_keys().close_copies(now + 16, 15, 3);
+    twice.node.shared_keys().open_copies(now + 16, 3);
     tap::ok(twice.copy("k", twice.hold("k")) == Status::stored, "but not for longer because of later ones");
 }
 
@@ -227,7 +232,7 @@ struct World {
             case 1: primary = versions[writer] = writer == 2 ? 0 : next++; break;
             default:
                 if (writer == 2)
-                    cache.node.hold({cache.node.key("k"), 0, holds[writer]}, now);
+                    cache.node.shared_keys().hold({cache.node.key("k"), 0, holds[writer]}, now);
                 else
                     cache.copy("k", holds[writer], std::to_string(versions[writer]));
         }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "fabric/local_read.h"
 #include "node/store/node.h"
+#include "node/store/shared_keys.h"
 #include "node/store/touched_keys.h"
 #include "protocol/op.h"
 #include "t/lib/tap.h"
@@ -50,7 +51,8 @@ struct Cache {
             value.resize(meta.value_len);
             return value.data();
         };
-        const protocol::GetReply reply = moved_since.has_value() ? node.get_moved(op, at, sink) : node.get(op, at, sink);
+        const protocol::GetReply reply =
+            moved_since.has_value() ? node.shared_keys().get_moved(op, at, sink) : node.get(op, at, sink);
         const bool hit = reply.status == protocol::GetReply::Status::hit;
         CHECK(!hit || reply.meta.flags == 7);
         return hit ? value : "-";
@@ -164,9 +166,9 @@ void ends() {
 void marks() {
     Cache cache;
     tap::is(cache.mark("a"), "none", "a node that joined no fleet gives no mark of an untouched key");
-    cache.node.note_touched(now);
+    cache.node.shared_keys().note_touched(now);
     tap::is(cache.mark("a"), "none", "nor does one that is about to join");
-    cache.node.joined(15, now);
+    cache.node.shared_keys().joined(15, now);
     tap::is(cache.mark("a") + cache.mark("a"), "markmark", "one that has joined does, again and again");
     tap::is(cache.mark("a", 14), "none", "not to a proxy that means an earlier record");
     cache.set("a", "v");
@@ -187,19 +189,19 @@ void marks() {
     CHECK(cache.node.delete_prefix("x", now));
     tap::is(cache.mark("c"), "none", "none has any after a delete by prefix");
     const auto joins = [&](uint64_t revision) {
-        cache.node.note_touched(now);
+        cache.node.shared_keys().note_touched(now);
         cache.set("d", "v");
-        cache.node.joined(revision, now);
+        cache.node.shared_keys().joined(revision, now);
         remove.key = cache.node.key("d");
         CHECK(cache.node.remove(remove, now).status == protocol::DeleteReply::Status::deleted);
     };
     joins(16);
     tap::is(cache.mark("c") + cache.mark("d"), "marknone", "until it joins again; what is changed before that is known counts");
-    cache.node.joined(17, now);
+    cache.node.shared_keys().joined(17, now);
     tap::is(cache.mark("c"), "none", "a record that it did not prepare for ends that");
     joins(18);
     NodeSeconds at = now;
-    for (int i = 0; i < 10; i++) cache.node.looked(30, at += node::TouchedKeys::span_s - 1);
+    for (int i = 0; i < 10; i++) cache.node.shared_keys().looked(30, at += node::TouchedKeys::span_s - 1);
     tap::is(cache.mark("c", 18) + cache.mark("d", 18), "marknone", "it does so for long after it has joined");
     cache.node.flush_all(now);
     tap::is(cache.mark("c", 18), "none", "and so does a flush");
@@ -211,8 +213,8 @@ void later_changes() {
     Cache cache;
     NodeSeconds at = now;
     uint64_t revision = 20;
-    const auto looks = [&](uint32_t seconds) { cache.node.looked(revision, at += seconds); };
-    cache.node.joined(15, at);
+    const auto looks = [&](uint32_t seconds) { cache.node.shared_keys().looked(revision, at += seconds); };
+    cache.node.shared_keys().joined(15, at);
     tap::is(cache.mark("a", 15), "none", "a node that kept its items over a restart gives no mark at first");
     cache.set("a", "v");
     looks(1);
@@ -236,7 +238,7 @@ void later_changes() {
     for (uint32_t i = 0; i < 2; i++) looks(TouchedKeys::span_s);
     tap::is(cache.mark("b", 40), "none", "but not for ever");
     revision = 5;
-    cache.node.joined(5, at);
+    cache.node.shared_keys().joined(5, at);
     looks(1);
     tap::is(cache.mark("b", 40) + cache.mark("b", 41), "nonemark",
             "in another history of etcd only changes above all earlier ones");
@@ -250,7 +252,7 @@ void forgets() {
         cache.move(20, 1, 1000);
         if (swept) cache.sweep();
         tap::is(cache.get(name(1), 20), value(1), "an item moved");
-        cache.node.joined(5, now);
+        cache.node.shared_keys().joined(5, now);
         tap::is(cache.get(name(1), 4), "-", "after another registration it may be of another history of etcd");
     }
     Cache cache;

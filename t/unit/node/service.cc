@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "node/store/shared_keys.h"
 #include "protocol/layout.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
@@ -42,7 +43,7 @@ class Twin {
             return value.data();
         };
         const bool has_moved = op.moved_since.has_value();
-        const GetReply reply = has_moved ? cache.get_moved(op, clock_reads, sink) : cache.get(op, clock_reads, sink);
+        const GetReply reply = has_moved ? cache.shared_keys().get_moved(op, clock_reads, sink) : cache.get(op, clock_reads, sink);
         return describe(reply) + granted(reply.grant);
     }
     std::string run(StoreOp op, const RequestOptions& options, std::string&) {
@@ -77,7 +78,7 @@ class Twin {
     // A release names no hold that the node has.
     std::string run(HoldOp op, const RequestOptions&, std::string&) {
         op.key = cache.key(op.key.bytes);
-        return describe(cache.hold(op, clock_reads));
+        return describe(cache.shared_keys().hold(op, clock_reads));
     }
 
     static std::string granted(const std::optional<Grant>& grant) {

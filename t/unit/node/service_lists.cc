@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "node/store/shared_keys.h"
 #include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/service_fixture.h"
@@ -76,9 +77,9 @@ void marks_of_old_lists() {
     steady_ns = 500'000'000'000;
     served.shared.right.limit();
     served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
-    served.cache.note_touched(at_start);
+    served.cache.shared_keys().note_touched(at_start);
     served.shared.list.registered(10);
-    served.cache.joined(10, at_start);
+    served.cache.shared_keys().joined(10, at_start);
     const auto gives_mark = [&](uint64_t epoch, size_t value_bytes = 0) {
         Proxy proxy(served);
         OutBuffer out;
