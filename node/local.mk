@@ -101,6 +101,8 @@ node_libnode_a_SOURCES = \
 	node/store/marks.h \
 	node/store/node.cc \
 	node/store/node.h \
+	node/store/pages.cc \
+	node/store/pages.h \
 	node/store/partition.cc \
 	node/store/partition.h \
 	node/store/partitions.h \

@@ -2,6 +2,7 @@
 #include "bench/buffer/home_tier.h"
 
 #include "node/store/away_items.h"
+#include "node/store/pages.h"
 #include <poll.h>
 
 #include <cstdio>
@@ -133,7 +134,7 @@ void HomeTier::write_buffers_out() {
 
 void HomeTier::all_to_file() {
     node_->away().rules().idle_s = 0;
-    for (uint64_t page = 0; page < node_->page_count(); page++) node_->sweep_page(page, now());
+    for (uint64_t page = 0; page < node_->pages().count(); page++) node_->pages().sweep(page, now());
     node_->away().rules().idle_s = UINT32_MAX;
     write_buffers_out();
 }

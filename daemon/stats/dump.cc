@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "node/store/pages.h"
 #include "protocol/meta.h"
 #include "protocol/text_keys.h"
 
@@ -147,10 +148,10 @@ void append_cachedump(OutBuffer& out, node::Node& node, uint8_t size_class, uint
         if (out.size() > limit) out.truncate(before);
     };
     const layout::PageEntry* pages = node.view().pages;
-    for (uint64_t page = 0; page < node.page_count() && !full; page++) {
+    for (uint64_t page = 0; page < node.pages().count() && !full; page++) {
         // A fast hint only; the visit checks again under the lock.
         uint32_t seen = __atomic_load_n(&pages[page].size_class, __ATOMIC_RELAXED);
-        if (seen == size_class) node.visit_page(page, now, visit);
+        if (seen == size_class) node.pages().visit(page, now, visit);
     }
     out.append("END\r\n");
 }
@@ -167,9 +168,9 @@ bool DumpWalk::more(OutBuffer& out, node::Node& node, NodeSeconds now, int64_t s
         else
             append_metadump_line(out, item, started_unix);
     };
-    uint64_t end = std::min(node.page_count(), page_ + pages_per_call_max);
-    while (page_ < end && out.size() < bytes_soft_max) node.visit_page(page_++, now, visit);
-    if (page_ < node.page_count()) return true;
+    uint64_t end = std::min(node.pages().count(), page_ + pages_per_call_max);
+    while (page_ < end && out.size() < bytes_soft_max) node.pages().visit(page_++, now, visit);
+    if (page_ < node.pages().count()) return true;
     out.append(mgdump_ ? "EN\r\n" : "END\r\n");
     ended_ = true;
     return false;

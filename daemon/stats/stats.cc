@@ -20,6 +20,7 @@
 #include "daemon/stats/dump.h"
 #include "daemon/stats/own_stats.h"
 #include "node/service/node_stats.h"
+#include "node/store/pages.h"
 #include "protocol/layout.h"
 #include "proxy/onesided_share.h"
 
@@ -330,8 +331,8 @@ void write_slabs(StatWriter out, const Sample& sample) {
 void write_sizes(StatWriter out, node::Node& node, NodeSeconds now) {
     constexpr uint32_t step = 32;
     std::map<uint32_t, uint64_t> items_by_size;
-    for (uint64_t page = 0; page < node.page_count(); page++) {
-        node.visit_page(page, now, [&](const node::ItemView& item) {
+    for (uint64_t page = 0; page < node.pages().count(); page++) {
+        node.pages().visit(page, now, [&](const node::ItemView& item) {
             items_by_size[(item.meta.item_bytes + step - 1) / step * step]++;
         });
     }

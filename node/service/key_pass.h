@@ -27,6 +27,7 @@
 
 #include "base/node_clock.h"
 #include "node/store/node.h"
+#include "node/store/pages.h"
 #include "protocol/key_list.h"
 
 namespace farcached::node {
@@ -53,7 +54,7 @@ class KeyPass {
         if (!goes_on()) return false;
         if (now_ns < next_ns_) return true;
         next_ns_ = now_ns + portion_ns;
-        const uint64_t pages = node.page_count();
+        const uint64_t pages = node.pages().count();
         for (uint64_t steps = 0; running_ && rest_.size() < portion_keys && steps < steps_max; steps++) {
             if (page_ >= pages)
                 end_round(now, now_ns);
@@ -96,7 +97,7 @@ class KeyPass {
         if (noted_.size() <= page) noted_.resize(page + 1);
         uint64_t items = 0;
         uint8_t rounds = 0;
-        node.visit_page(page, std::max(now, began_), [&](const ItemView& item) {
+        node.pages().visit(page, std::max(now, began_), [&](const ItemView& item) {
             items++;
             const size_t round = round_of(item.meta.last_access);
             rounds |= uint8_t(1 << round);

@@ -12,6 +12,7 @@
 
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
+#include "node/store/pages.h"
 #include "node/store/tiers.h"
 
 namespace farcached::node {
@@ -131,7 +132,7 @@ void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t 
     constexpr uint64_t keys_wanted = 1000;
     constexpr size_t page_text_bytes = 64 << 10;
     constexpr uint64_t unused_pages_per_visit = 64;  // in time
-    const uint64_t pages = node.page_count(), end_us = thread_cpu_us() + cpu_us_max;
+    const uint64_t pages = node.pages().count(), end_us = thread_cpu_us() + cpu_us_max;
     std::random_device chance;
     uint64_t page = chance() % pages, stride = 1 + chance() % pages, keys = 0, seen = 0, cost = 0;
     while (std::gcd(stride, pages) != 1) stride++;
@@ -144,7 +145,7 @@ void append_key_sample(Node& node, NodeSeconds now, std::string& text, uint32_t 
         cost += is_used ? unused_pages_per_visit : 1;
         if (!is_used) continue;
         if (text.capacity() - text.size() < page_text_bytes) text.reserve(2 * text.size() + page_text_bytes);
-        node.visit_page(page, now, [&](const ItemView& item) {
+        node.pages().visit(page, now, [&](const ItemView& item) {
             const bool is_word = std::ranges::none_of(item.key, [](unsigned char c) { return c <= ' ' || c >= 0x7f; });
             if (is_word) line(text, "key", item.key);
             keys += is_word;

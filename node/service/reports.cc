@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "node/store/pages.h"
 #include "protocol/layout.h"
 
 namespace farcached::node {
@@ -18,7 +19,7 @@ bool Reports::possible(const protocol::ItemAccess& record, Access& access) const
     if (record.region != 0) return false;
     if (record.offset < arena) return false;
     const uint64_t offset = record.offset - arena;
-    if (offset / layout::page_bytes >= connection_.shared.node.most_pages()) return false;
+    if (offset / layout::page_bytes >= connection_.shared.node.pages().most()) return false;
     const uint32_t size_class =
         __atomic_load_n(&view.pages[offset / layout::page_bytes].size_class, __ATOMIC_RELAXED);
     if (size_class == 0 || size_class > layout::large_class) return false;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/recorder.h"
+#include "node/store/pages.h"
 
 namespace farcached::node {
 
@@ -168,7 +169,7 @@ bool Crawler::flush_if_due(Held& held) {
 // Visits all pages once, at half a processor (C6). False: stopped midway. at_rest returns true if it has rested itself.
 bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest) {
     // Not page_count(): after the limit is lowered, pages above it exist for a while.
-    const uint64_t pages = node_.most_pages();
+    const uint64_t pages = node_.pages().most();
     Clock::time_point worked_from = Clock::now();
     for (uint64_t page = 0; page < pages; page++) {
         held.unlock();
@@ -190,7 +191,7 @@ bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_
 bool Crawler::sweep_prefixes(Held& held) {
     const uint64_t order = node_.prefix_order();
     if (order == 0) return false;
-    const auto sweep = [&](uint64_t page) { node_.sweep_page(page, now_()); };
+    const auto sweep = [&](uint64_t page) { node_.pages().sweep(page, now_()); };
     if (!walk(held, PrefixCounts::Walk::sweep, sweep, [] { return false; })) return true;
     held.unlock();
     node_.prefixes_swept(order);
@@ -204,7 +205,7 @@ bool Crawler::count_prefix(Held& held) {
     if (prefix.empty()) return false;
     uint64_t items = 0;
     const auto count = [&](uint64_t page) {
-        node_.visit_page(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
+        node_.pages().visit(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
     };
     const bool whole = walk(held, PrefixCounts::Walk::count, count, [&] { return sweep_prefixes(held); });
     if (whole) node_.prefix_counts().counted(items);
@@ -240,7 +241,7 @@ bool Crawler::may_go_on(const Pass& pass) const {
 void Crawler::run_pass(Held& held, Pass& pass) {
     passes_.fetch_add(1, std::memory_order_relaxed);
     running_.store(true, std::memory_order_relaxed);
-    uint64_t pages = node_.page_count();
+    uint64_t pages = node_.pages().count();
     uint64_t start = pages == 0 ? 0 : start_page_ % pages;
     uint64_t rested_at = 0;
     Clock::time_point worked_from = Clock::now();
@@ -290,7 +291,7 @@ void Crawler::sweep(uint64_t page, Pass& pass, uint64_t to_crawl) {
     if ((pass.classes >> size_class & 1) == 0) return;
     uint64_t& checked = pass.checked_by_class[size_class];
     if (to_crawl != 0 && checked >= to_crawl) return;
-    Node::Swept swept = node_.sweep_page(page, now_(), /* tails= */ !pass.asked);
+    const SweptPage swept = node_.pages().sweep(page, now_(), /* tails= */ !pass.asked);
     checked += swept.checked;
     pass.checked += swept.checked;
     pass.removed += swept.removed;

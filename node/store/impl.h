@@ -15,6 +15,7 @@
 #include "node/memory/memory_file.h"
 #include "node/store/away_items.h"
 #include "node/store/node.h"
+#include "node/store/pages.h"
 #include "node/store/partitions.h"
 #include "node/store/prefix_counts.h"
 #include "node/store/shared_keys.h"
@@ -59,6 +60,7 @@ struct Node::Impl {
     std::atomic<uint64_t> prefix_deletes{0};  // executed
     PrefixCounts prefix_counts;
     SharedKeys shared_keys;
+    Pages all_pages;
 
   private:
     void keep_in_file();

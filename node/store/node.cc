@@ -115,7 +115,8 @@ Node::Impl::Impl(const Config& wanted)
       seed_of_peers(drawn(wanted, 6)),
       partitions(choose_partitions_log2(wanted), arena),
       away(partitions, arena, config.spill, flush_announced),
-      shared_keys(partitions, arena, config.memory_bytes, flush_announced) {
+      shared_keys(partitions, arena, config.memory_bytes, flush_announced),
+      all_pages(partitions, arena) {
     region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
     if (config.numa_nodes.size() > 1) bind_memory(config.binder != nullptr ? *config.binder : kernel_binder());
@@ -314,7 +315,10 @@ bool Node::Impl::empty_window(uint64_t first, uint64_t pages, NodeSeconds now) {
 }
 
 Node::Node(const Config& config)
-    : impl_(std::make_unique<Impl>(config)), away_(impl_->away), shared_keys_(impl_->shared_keys) {}
+    : impl_(std::make_unique<Impl>(config)),
+      away_(impl_->away),
+      shared_keys_(impl_->shared_keys),
+      pages_(impl_->all_pages) {}
 Node::~Node() = default;
 
 const Config& Node::config() const { return impl_->config; }
@@ -495,25 +499,8 @@ Renewal Node::renew(const Access& seen, NodeSeconds now, uint64_t byte_s_max) {
 
 uint64_t Node::leasable_bytes() const { return impl_->arena.pool().lease_zone() * layout::page_bytes; }
 
-uint64_t Node::page_count() const { return impl_->arena.pool().limit_pages(); }
-uint64_t Node::most_pages() const { return impl_->arena.pool().most_pages(); }
-
 uint32_t size_class_of(const Node& node, uint64_t page) {
     return __atomic_load_n(&node.view().pages[page].size_class, __ATOMIC_RELAXED) & 63;
-}
-
-void Node::visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit) {
-    impl_->partitions.with_owner(page, [&](Partition& partition) {
-        if (impl_->arena.page(page).run_head == page) partition.visit_page(page, partition.latest(now), visit);
-    });
-}
-
-Node::Swept Node::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
-    Swept swept{0, 0};
-    impl_->partitions.with_owner(page, [&](Partition& partition) {
-        if (impl_->arena.page(page).run_head == page) swept = partition.sweep_page(page, partition.latest(now), tails);
-    });
-    return swept;
 }
 
 bool Node::set_memory_limit(uint64_t bytes, NodeSeconds now) {

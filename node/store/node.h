@@ -37,6 +37,7 @@ namespace farcached::node {
 class AwayItems;   // node/store/away_items.h
 class MemoryFile;  // node/memory/memory_file.h
 class DiskStore;   // node/disk/disk_store.h
+class Pages;       // node/store/pages.h
 class PeerStore;   // node/peer/peer_store.h
 class SharedKeys;  // node/store/shared_keys.h
 struct Place;
@@ -159,6 +160,11 @@ struct Stats {
 struct ItemView {
     std::string_view key;
     protocol::ItemMeta meta;
+};
+
+// A sweep of one page.
+struct SweptPage {
+    uint64_t checked = 0, removed = 0;  // items
 };
 
 using fabric::Access;
@@ -312,19 +318,6 @@ class Node {
     // Bytes of the lease zone.
     uint64_t leasable_bytes() const;
 
-    // Visits the live items of one page under its owner's lock. Pages are 0 .. page_count()-1; an empty page visits none. A
-    // walk over all pages sees every item that does not move during it.
-    uint64_t page_count() const;
-    // Pages that can exist, now or after set_memory_limit(); those from page_count() on are empty, or about to be.
-    uint64_t most_pages() const;
-    void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
-    // Removes expired and flushed items of one page; they count as crawled. With `tails`, it first removes those among the
-    // class's next victims, in any page. These count as reclaimed, as in memcached's LRU maintenance.
-    struct Swept {
-        uint64_t checked, removed;
-    };
-    Swept sweep_page(uint64_t page, NodeSeconds now, bool tails = false);
-
     // cache_memlimit. False: below the minimum or above the reserved memory.
     bool set_memory_limit(uint64_t bytes, NodeSeconds now);
 
@@ -336,6 +329,7 @@ class Node {
     // Each part has its own header. They live as long as the node.
     AwayItems& away() { return away_; }
     SharedKeys& shared_keys() { return shared_keys_; }
+    Pages& pages() { return pages_; }
 
     struct Impl;  // node/store/impl.h
     Impl& impl() { return *impl_; }
@@ -344,6 +338,7 @@ class Node {
     const std::unique_ptr<Impl> impl_;
     AwayItems& away_;
     SharedKeys& shared_keys_;
+    Pages& pages_;
 };
 
 // The size class of a page's items; 0: the page is unused. Without a lock, so it may be outdated.

@@ -296,8 +296,8 @@ uint64_t Partition::reclaim_tails(uint8_t size_class, NodeSeconds now) {
     return tails_max;
 }
 
-Node::Swept Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
-    Node::Swept swept{0, 0};
+SweptPage Partition::sweep_page(uint64_t page, NodeSeconds now, bool tails) {
+    SweptPage swept;
     if (tails) swept.removed = reclaim_tails(arena_->page(page).size_class, now);
     swept.checked = swept.removed;
     items_.reclaim_dead(now);

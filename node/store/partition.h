@@ -109,7 +109,7 @@ class alignas(64) Partition {
 
     // Removes every item of a page of this partition; the page returns to the pool.
     void empty_page(uint64_t page, NodeSeconds now) { room_.empty_page(page, nil, now); }
-    Node::Swept sweep_page(uint64_t page, NodeSeconds now, bool tails);
+    SweptPage sweep_page(uint64_t page, NodeSeconds now, bool tails);
     void visit_page(uint64_t page, NodeSeconds now, FunctionRef<void(const ItemView&)> visit);
     double page_heat(uint64_t page, NodeSeconds now, uint64_t& end) { return room_.page_heat(page, now, end); }
     void zone_moved(uint64_t page) { slots_.zone_moved(page); }

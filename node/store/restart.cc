@@ -29,7 +29,7 @@ struct Stored {
 };
 
 // All threads' pages, in their order.
-struct Pages {
+struct FormerPages {
     const FormerRun& former;
     const std::vector<FormerRun::Extent> list;
     std::atomic<size_t> next{0};
@@ -45,7 +45,7 @@ void store(Node::Impl& impl, const FormerRun::Item& item, const protocol::Key& k
 }
 
 // told: called after each page, with the number of pages taken so far.
-void store_pages(Node& node, Pages& pages, NodeSeconds now, Stored& done, FunctionRef<void(size_t)> told) try {
+void store_pages(Node& node, FormerPages& pages, NodeSeconds now, Stored& done, FunctionRef<void(size_t)> told) try {
     FormerRun::Scratch scratch;
     std::vector<protocol::Key> keys;
     for (size_t next; (next = pages.next.fetch_add(1, std::memory_order_relaxed)) < pages.list.size();) {
@@ -120,7 +120,7 @@ void Restart::store_items(Node& node, uint32_t threads, NodeSeconds now) {
     const FormerRun::Overview overview = file_->former()->overview();
     const uint64_t each = overview.items / node.impl().partitions.count();
     node.impl().partitions.each([&](Partition& partition) { partition.items().expect(each); });
-    Pages pages{*file_->former(), overview.extents};
+    FormerPages pages{*file_->former(), overview.extents};
     std::vector<Stored> done(std::max(threads, 1u));
     std::vector<std::jthread> helpers;
     helpers.reserve(done.size());

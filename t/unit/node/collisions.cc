@@ -165,7 +165,7 @@ void leased_ones() {
     tap::ok(stats.leases.granted > 0 && stats.leases.dead_slots > 0, "leased items of the chain are evicted, and leave dead slots");
     node::Arena& arena = cache.impl().arena;
     std::set<uint32_t> buckets;
-    for (uint64_t page = 0; page < cache.page_count(); page++)
+    for (uint64_t page = 0; page < cache.pages().count(); page++)
         for (uint32_t slot = 0; slot < arena.page(page).fresh; slot++) {
             const node::Descriptor& item = arena.descriptor(node::make_ref(page, slot));
             if (item.state == node::SlotState::dead) buckets.insert(item.hash_bits & ((1u << aimed_bits) - 1));

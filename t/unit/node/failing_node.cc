@@ -353,8 +353,8 @@ void delete_in_parts(World& world, const std::string& prefix) {
 
 void sweep_all(World& world) {
     const uint64_t order = world.node.prefix_order();
-    for (uint64_t page = 0; page < world.node.most_pages(); page++)
-        world.call([&] { world.node.sweep_page(page, world.now); });
+    for (uint64_t page = 0; page < world.node.pages().most(); page++)
+        world.call([&] { world.node.pages().sweep(page, world.now); });
     if (order != 0) world.call([&] { world.node.prefixes_swept(order); });
 }
 
@@ -384,10 +384,10 @@ void add_walks(Operations& all) {
     all.push_back({"sweep of what expired", [=](World& world) { world.exptime = at_start + 5, some(world), world.now += 300; },
                    [](World& world) { world.gone("", true), sweep_all(world); }});
     all.push_back({"visit", some, [](World& world) {
-                       for (uint64_t page = 0; page < world.node.page_count(); page++) {
+                       for (uint64_t page = 0; page < world.node.pages().count(); page++) {
                            std::vector<std::string> keys;  // of the visitor, which may throw
                            world.call([&] {
-                               world.node.visit_page(page, world.now,
+                               world.node.pages().visit(page, world.now,
                                                      [&](const node::ItemView& item) { keys.emplace_back(item.key); });
                            });
                        }

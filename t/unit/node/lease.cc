@@ -328,8 +328,8 @@ void mutations_flip_and_keep() {
             }
         tap::ok(kept, std::string(one.name) + ": its bytes stay while the lease and its grace run");
         tap::is(cache.stats(at_start).leases.dead_slots, 1u, std::string(one.name) + ": the slot is dead");
-        for (uint64_t page = 0; page < cache.page_count(); page++)
-            cache.sweep_page(page, at_start + kept_for(config) + 1);
+        for (uint64_t page = 0; page < cache.pages().count(); page++)
+            cache.pages().sweep(page, at_start + kept_for(config) + 1);
         tap::is(cache.stats(at_start).leases.dead_slots, 0u, std::string(one.name) + ": and then free");
     }
 }
@@ -377,7 +377,7 @@ class History {
         }
         now_ += 600;
         for (int i = 0; i < 64; i++) plain_set(cache_, key(), "end", now_);
-        for (uint64_t page = 0; page < cache_.page_count(); page++) cache_.sweep_page(page, now_);
+        for (uint64_t page = 0; page < cache_.pages().count(); page++) cache_.pages().sweep(page, now_);
         const node::LeaseStats last = cache_.stats(now_).leases;
         if (last.bytes != 0 || last.dead_bytes != 0 || last.dead_slots != 0)
             violation("something is leased or dead for ever");
@@ -420,7 +420,7 @@ class History {
                 violation(k + " was deleted by its prefix and is there");
         if (dice_() % 2 == 0) return;
         const uint64_t order = cache_.prefix_order();
-        for (uint64_t page = 0; page < cache_.page_count(); page++) cache_.sweep_page(page, now_);
+        for (uint64_t page = 0; page < cache_.pages().count(); page++) cache_.pages().sweep(page, now_);
         cache_.prefixes_swept(order);
     }
     void step() {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "fabric/local_read.h"
 #include "node/store/node.h"
+#include "node/store/pages.h"
 #include "node/store/shared_keys.h"
 #include "node/store/touched_keys.h"
 #include "protocol/op.h"
@@ -81,7 +82,7 @@ struct Cache {
     }
     void sweep(NodeSeconds at = now) {
         const uint64_t order = node.prefix_order();
-        for (uint64_t page = 0; page < node.page_count(); page++) node.sweep_page(page, at);
+        for (uint64_t page = 0; page < node.pages().count(); page++) node.pages().sweep(page, at);
         if (order != 0) node.prefixes_swept(order);
     }
     std::string mark(const std::string& key, uint64_t since = 20) {

@@ -9,6 +9,7 @@
 #include "fabric/local_read.h"
 #include "node/service/node_stats.h"
 #include "node/store/node.h"
+#include "node/store/pages.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;
@@ -92,7 +93,7 @@ void what_expired_is_counted() {
         protocol::GetOp get;
         get.key = cache.key("short:0");
         cache.get(get, now + 20, [](const protocol::ItemMeta&) -> char* { return nullptr; });
-        for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now + 20, tails);
+        for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now + 20, tails);
         const node::Stats stats = cache.stats(now + 20);
         uint64_t reclaimed = 0, crawled = 0, unfetched = 0;
         for (const node::ClassStats& c : stats.classes) {
@@ -124,14 +125,14 @@ void index_grows() {
     tap::is(stats.items, uint64_t(count), "and counted");
     tap::ok(stats.index_buckets > count / 7, "the index grew with them");
     uint64_t walked = 0;
-    for (uint64_t page = 0; page < cache.page_count(); page++)
-        cache.visit_page(page, now, [&](const node::ItemView&) { walked++; });
+    for (uint64_t page = 0; page < cache.pages().count(); page++)
+        cache.pages().visit(page, now, [&](const node::ItemView&) { walked++; });
     tap::is(walked, uint64_t(count), "a walk sees each once");
     cache.flush_all(now);
     tap::ok(!read(cache, "key:1", value), "a flush is seen without the lock");
     uint64_t removed = 0;
-    for (uint64_t page = 0; page < cache.page_count(); page++)
-        removed += cache.sweep_page(page, now).removed;
+    for (uint64_t page = 0; page < cache.pages().count(); page++)
+        removed += cache.pages().sweep(page, now).removed;
     tap::is(removed, uint64_t(count), "and a sweep removes what it left");
     tap::is(cache.stats(now).pages_used, UINT64_C(0), "whose pages are free then");
 }

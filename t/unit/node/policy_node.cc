@@ -325,7 +325,7 @@ void check(Cache& cache, NodeSeconds now) {
     Node::Impl& impl = cache.node.impl();
     const Stats stats = cache.node.stats(now);
     uint64_t items = 0, leased = 0, queued = 0;
-    for (uint64_t number = 0; number < cache.node.page_count(); number++) {
+    for (uint64_t number = 0; number < cache.node.pages().count(); number++) {
         if (impl.arena.owner_hint(number) == Page::no_owner) continue;
         const Page& page = impl.arena.page(number);
         if (page.run_head != number) continue;

@@ -60,7 +60,7 @@ bool reads(node::Node& cache, std::string_view key) {
 
 void sweep(node::Node& cache) {
     const uint64_t order = cache.prefix_order();
-    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now);
     cache.prefixes_swept(order);
 }
 
@@ -371,7 +371,7 @@ void overlapping_deletes_are_counted() {
     cache.delete_prefix("ab", now);
     set(cache, "ab:third", "v");
     cache.delete_prefix("a", now);
-    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now);
     cache.prefixes_swept(first);
     tap::ok(cache.prefix_counts().of_delete("a").state == State::running, "a delete that came during a sweep waits for the next");
     sweep(cache);
@@ -454,7 +454,7 @@ void a_count_lets_sweeps_pass() {
     crawler.stop();
     tap::is(count.items.value_or(0), 50u, "a count");
     tap::ok(when_swept == State::running, "goes on after the sweep of a delete that came in its midst");
-    tap::is(pages, cache.most_pages() + 1, "the sweep began after one page");
+    tap::is(pages, cache.pages().most() + 1, "the sweep began after one page");
     tap::ok(cache.prefix_counts().of_delete("b").items == 50u, "and is complete");
 }
 

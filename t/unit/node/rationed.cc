@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/mapping.h"
+#include "node/store/pages.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/invariants.h"
 
@@ -70,7 +71,7 @@ int fill(Node& cache) {
 
 void empty(Node& cache) {
     cache.flush_all(now);
-    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, now);
+    for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now);
 }
 
 void used_again(bool leases) {

@@ -117,7 +117,7 @@ inline void touch(Node& node, std::string_view key, NodeSeconds exptime) {
 
 inline void sweep(Node& node) {
     const uint64_t order = node.prefix_order();
-    for (uint64_t page = 0; page < node.page_count(); page++) node.sweep_page(page, now);
+    for (uint64_t page = 0; page < node.pages().count(); page++) node.pages().sweep(page, now);
     node.prefixes_swept(order);
 }
 

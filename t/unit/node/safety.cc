@@ -86,7 +86,7 @@ void recut(node::Node& cache) {
 
 void sweep_prefixes(node::Node& cache) {
     const uint64_t order = cache.prefix_order();
-    for (uint64_t page = 0; page < cache.page_count(); page++) cache.sweep_page(page, at_start);
+    for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, at_start);
     cache.prefixes_swept(order);
 }
 
@@ -111,7 +111,7 @@ std::vector<Change> changes() {
         {"flushed, slot reused",
          [=](node::Node& c) {
              c.flush_all(at_start);
-             for (uint64_t p = 0; p < c.page_count(); p++) c.sweep_page(p, at_start);
+             for (uint64_t p = 0; p < c.pages().count(); p++) c.pages().sweep(p, at_start);
              refill(c);
          }, ""},
         {"deleted by prefix", [=](node::Node& c) { c.delete_prefix("ke", at_start); }, ""},

@@ -4,6 +4,7 @@
 // leases for too long; the check of the read itself then refuses the bytes (S4). No wall clock is used.
 #include <string>
 
+#include "node/store/pages.h"
 #include "t/unit/proxy/link_fixture.h"
 
 using namespace link_test;
@@ -28,8 +29,8 @@ Fetched fetch(World& world, std::string_view key) {
 }
 
 void settle(World& world) {
-    for (uint64_t page = 0; page < world.node.cache->page_count(); page++)
-        world.node.cache->sweep_page(page, world.node.now(world.now_ns));
+    for (uint64_t page = 0; page < world.node.cache->pages().count(); page++)
+        world.node.cache->pages().sweep(page, world.node.now(world.now_ns));
 }
 
 void both_suspended() {
