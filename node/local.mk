@@ -87,6 +87,8 @@ node_libnode_a_SOURCES = \
 	node/store/hidden_items.h \
 	node/store/prefix_counts.cc \
 	node/store/prefix_counts.h \
+	node/store/prefix_deletes.cc \
+	node/store/prefix_deletes.h \
 	node/store/impl.h \
 	node/store/index.cc \
 	node/store/index.h \
@@ -122,6 +124,5 @@ node_libnode_a_SOURCES = \
 	node/store/stub.h \
 	node/store/sublease_gate.h \
 	node/store/subleases.h \
-	node/store/sweep_orders.h \
 	node/store/touched_keys.h \
 	node/store/tiers.h

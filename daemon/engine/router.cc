@@ -3,6 +3,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
+#include "node/store/prefix_deletes.h"
 
 namespace farcached::daemon {
 
@@ -17,7 +18,7 @@ void LocalPeer::record_accesses(NodeSeconds now) {
 }
 
 protocol::DoneReply LocalPeer::execute(const protocol::FlushOp& op, NodeSeconds now) {
-    if (!op.prefix.empty()) return {node_.delete_prefix(op.prefix, now)};
+    if (!op.prefix.empty()) return {node_.prefixes().remove(op.prefix, now)};
     if (op.at.has_value())
         admin_.flush_at(*op.at);
     else

@@ -13,6 +13,7 @@
 #include "base/out_buffer.h"
 #include "base/stat_row.h"
 #include "node/store/pages.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/tiers.h"
 
 namespace farcached::node {
@@ -115,8 +116,8 @@ bool append_prefix_count(Node& node, std::string_view words, std::string& text) 
     const std::string_view token = words.substr(0, blank), prefix = words.substr(blank + 1);
     if (prefix.empty() || prefix.find(' ') != prefix.npos) return false;
     constexpr std::string_view states[] = {"unknown", "busy", "running", "complete"};
-    const PrefixCount count = token == "deleted" ? node.prefix_counts().of_delete(prefix) :
-        node.prefix_counts().count(token, prefix);
+    const PrefixCount count = token == "deleted" ? node.prefixes().counts().of_delete(prefix) :
+        node.prefixes().counts().count(token, prefix);
     line(text, "state", states[size_t(count.state)]);
     line(text, "order", count.order);
     line(text, "pages_done", count.pages_done);

@@ -11,8 +11,8 @@
 
 namespace farcached::node {
 
-bool PartialFlushes::begin(const RequestId& id, Node::PartialFlush&& flush) {
-    if (!connection_.shared.node.begin(flush)) return false;
+bool PartialFlushes::begin(const RequestId& id, PartialFlush&& flush) {
+    if (!connection_.shared.node.prefixes().begin(flush)) return false;
     running_.push_back({id, std::move(flush)});
     return true;
 }
@@ -38,7 +38,7 @@ PartialFlushes::Begun PartialFlushes::all_but(const RequestId& id, std::string_v
     const bool deletes = !is_known && (!has_epoch || list.kept(began, keys));
     const uint64_t moved_at = has_epoch ? connection_.epoch : 0;
     const bool walks = deletes && !keys->keeps_all();
-    if (walks && begin(id, {{}, keys, {moved_at, now + Node::moved_kept_s}})) return Begun::runs;
+    if (walks && begin(id, {{}, keys, {moved_at, now + PartialFlush::moved_kept_s}})) return Begun::runs;
     list.deleted(keys);
     return walks ? Begun::not_partly : Begun::done;
 }
@@ -48,7 +48,7 @@ std::optional<PartialFlushes::Over> PartialFlushes::go_on(NodeSeconds now) {
     Running& first = running_.front();
     bool no_memory = false;
     try {
-        if (!connection_.shared.node.go_on(first.flush, pages_max, now)) return std::nullopt;
+        if (!connection_.shared.node.prefixes().go_on(first.flush, pages_max, now)) return std::nullopt;
     } catch (const std::bad_alloc&) {
         no_memory = true;
     }

@@ -17,6 +17,7 @@
 #include "node/service/connection.h"
 #include "node/service/values.h"
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 
 namespace farcached::node {
 
@@ -49,9 +50,9 @@ class PartialFlushes {
   private:
     struct Running {
         RequestId id;
-        Node::PartialFlush flush;
+        PartialFlush flush;
     };
-    bool begin(const RequestId& id, Node::PartialFlush&& flush);
+    bool begin(const RequestId& id, PartialFlush&& flush);
 
     const Connection& connection_;
     std::deque<Running> running_;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/recorder.h"
 #include "node/store/pages.h"
+#include "node/store/prefix_deletes.h"
 
 namespace farcached::node {
 
@@ -34,7 +35,7 @@ Crawler::~Crawler() { stop(); }
 // Between start() and stop(), the node notifies the crawler of deletes by prefix.
 void Crawler::start() {
     CHECK(!thread_.joinable());
-    node_.prefix_counts().when_asked([this] {
+    node_.prefixes().counts().when_asked([this] {
         { std::lock_guard held(lock_); }  // afterwards, the thread either has yet to check or already waits
         work_.notify_all();
     });
@@ -42,7 +43,7 @@ void Crawler::start() {
 }
 
 void Crawler::stop() {
-    node_.prefix_counts().when_asked({});  // even if the thread could not be created
+    node_.prefixes().counts().when_asked({});  // even if the thread could not be created
     if (!thread_.joinable()) return;
     {
         std::lock_guard held(lock_);
@@ -179,7 +180,7 @@ bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_
         flush_if_due(held);
         const Clock::time_point now = Clock::now();
         if (now - worked_from < milliseconds(1)) continue;
-        node_.prefix_counts().walked(walk, page + 1, pages);
+        node_.prefixes().counts().walked(walk, page + 1, pages);
         const Clock::time_point rested = now + (now - worked_from);
         if (!at_rest()) work_.wait_until(held, rested, [&] { return stopping_; });
         worked_from = Clock::now();
@@ -189,26 +190,26 @@ bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_
 
 // Sweeps all pages once, if a delete by prefix is unswept.
 bool Crawler::sweep_prefixes(Held& held) {
-    const uint64_t order = node_.prefix_order();
+    const uint64_t order = node_.prefixes().unswept();
     if (order == 0) return false;
     const auto sweep = [&](uint64_t page) { node_.pages().sweep(page, now_()); };
     if (!walk(held, PrefixCounts::Walk::sweep, sweep, [] { return false; })) return true;
     held.unlock();
-    node_.prefixes_swept(order);
+    node_.prefixes().swept(order);
     held.lock();
     return true;
 }
 
 // Counts the live items of a prefix, if a count is requested. Sweeps instead of resting if a delete is pending.
 bool Crawler::count_prefix(Held& held) {
-    const std::string prefix = node_.prefix_counts().to_count();
+    const std::string prefix = node_.prefixes().counts().to_count();
     if (prefix.empty()) return false;
     uint64_t items = 0;
     const auto count = [&](uint64_t page) {
         node_.pages().visit(page, now_(), [&](const ItemView& item) { items += item.key.starts_with(prefix); });
     };
     const bool whole = walk(held, PrefixCounts::Walk::count, count, [&] { return sweep_prefixes(held); });
-    if (whole) node_.prefix_counts().counted(items);
+    if (whole) node_.prefixes().counts().counted(items);
     return true;
 }
 

@@ -27,6 +27,7 @@
 #include "base/function_ref.h"
 #include "base/node_clock.h"
 #include "node/store/node.h"
+#include "node/store/prefix_counts.h"
 
 namespace farcached::node {
 

@@ -144,7 +144,7 @@ bool HiddenItems::hide_prefix(std::string_view prefix, uint64_t floor, uint64_t 
     return true;
 }
 
-bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const Node::Move& move) {
+bool HiddenItems::hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const PartialFlush::Move& move) {
     const bool is_told = prefixes_.has(*kept);  // by another process
     if (!prefixes_.hide(kept, floor, order, move.epoch)) return false;
     publish();

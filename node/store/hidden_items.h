@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/node_clock.h"
 #include "node/memory/arena.h"
 #include "node/store/node.h"
 #include "node/store/stored_item.h"
@@ -31,6 +32,27 @@
 #include "protocol/owned_keys.h"
 
 namespace farcached::node {
+
+// A delete by prefix, or of the items that KeptKeys do not keep. Items stored before its first step are gone after the last
+// (PrefixDeletes).
+struct PartialFlush {
+    // Keys that moved to other nodes: at that epoch of the list of nodes (protocol::EpochRecord; 0: unknown). Their items can be
+    // got by SharedKeys::get_moved() for a while.
+    struct Move {
+        uint64_t epoch = 0;
+        NodeSeconds until = 0;
+    };
+    static constexpr uint32_t moved_kept_s = 600;
+
+    std::string prefix;                              // 1 to key_bytes_max bytes; empty with `kept`
+    std::shared_ptr<const protocol::KeptKeys> kept;  // nullptr: by prefix
+    Move move = {};                                  // with `kept`
+    std::vector<uint64_t> floors = {};               // by partition
+    uint32_t partition = 0;                          // the current one
+    std::vector<uint32_t> pages = {};                // of that partition, still to visit
+
+    bool has(std::string_view key) const { return kept != nullptr ? !kept->keeps(key) : key.starts_with(prefix); }
+};
 
 // HiddenPrefixes: the prefixes of deletes by prefix whose items are not swept yet. Owner: HiddenItems, under the partition's lock.
 //
@@ -134,7 +156,7 @@ class HiddenItems {
     // Hides the items with the prefix below that generation. False: the table of prefixes is full. Throws std::bad_alloc.
     bool hide_prefix(std::string_view prefix, uint64_t floor, uint64_t order);
     // The same with the items that these do not keep.
-    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const Node::Move& move);
+    bool hide_moved(const HiddenPrefixes::Moved& kept, uint64_t floor, uint64_t order, const PartialFlush::Move& move);
     // Every page was swept since that order: this prefix delete and earlier ones hide nothing any more.
     void swept(uint64_t order);
     // The item is being removed.

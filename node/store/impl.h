@@ -3,8 +3,8 @@
 //
 // Owner: the Node. Threads: any, by the locks that the fields name.
 //
-// Lock order: reserve_lock, or CopyCloses' lock, or prefix_lock and PrefixCounts' lock, then one partition's lock, then the arena's
-// pool. No two partitions' locks at once.
+// Lock order: reserve_lock, or CopyCloses' lock, or PrefixDeletes' lock and PrefixCounts' lock, then one partition's lock, then the
+// arena's pool. No two partitions' locks at once.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,8 @@
 #include "node/store/node.h"
 #include "node/store/pages.h"
 #include "node/store/partitions.h"
-#include "node/store/prefix_counts.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"
-#include "node/store/sweep_orders.h"
 
 namespace farcached::node {
 
@@ -36,8 +35,6 @@ struct Node::Impl {
     // needed pages between two tries, without the lock. False: no memory.
     template <class Body>
     bool with_memory(uint64_t hash, NodeSeconds& now, Body&& body);
-    // The entry of the file's notes for that delete, under prefix_lock. nullptr: there is no file. False: the notes are full.
-    bool note_prefix(std::string_view prefix, uint64_t order, Notes::Prefix*& noted);
 
     Config config;
     mutable std::mutex lease_lock;  // a leaf: no other lock is taken under it
@@ -55,11 +52,8 @@ struct Node::Impl {
     uint64_t numa_refused = 0;
     std::atomic<bool> flush_announced{false};
     AwayItems away;
-    std::mutex prefix_lock;  // taken before a partition's lock; admits one delete by prefix at a time
-    SweepOrders sweep_orders;
-    std::atomic<uint64_t> prefix_deletes{0};  // executed
-    PrefixCounts prefix_counts;
     SharedKeys shared_keys;
+    PrefixDeletes prefixes;
     Pages all_pages;
 
   private:

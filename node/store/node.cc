@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <stdexcept>
+#include <utility>
 
-#include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/limits.h"
 #include "base/random_word.h"
 #include "node/store/impl.h"
 
@@ -116,6 +114,7 @@ Node::Impl::Impl(const Config& wanted)
       partitions(choose_partitions_log2(wanted), arena),
       away(partitions, arena, config.spill, flush_announced),
       shared_keys(partitions, arena, config.memory_bytes, flush_announced),
+      prefixes(partitions, config.file),
       all_pages(partitions, arena) {
     region.set_descriptors(&arena.descriptor(0), sizeof(Descriptor));
     if (wanted.count_reads) arena.count_reads();
@@ -133,24 +132,6 @@ void Node::Impl::keep_in_file() {
     config.file->lay_out(region.view().region_bytes, arena.pool().reserved_pages(), secret);
     config.file->notes().disk_store = config.disk != nullptr ? config.disk->id() : 0;
     for (uint32_t i = 0; i < partitions.count(); i++) partitions[i].keep(config.file->notes(), i);
-}
-
-bool Node::Impl::note_prefix(std::string_view prefix, uint64_t order, Notes::Prefix*& noted) {
-    if (config.file == nullptr) return true;
-    const auto begin = std::begin(config.file->notes().prefixes), end = std::end(config.file->notes().prefixes);
-    auto entry = std::find_if(begin, end, [&](const Notes::Prefix& at) {
-        return at.order != 0 && prefix == std::string_view(at.bytes, at.length);
-    });
-    if (entry == end) {
-        entry = std::find_if(begin, end, [](const Notes::Prefix& at) { return at.order == 0; });
-        if (entry == end) return false;
-        std::fill(std::begin(entry->floors), std::end(entry->floors), 0);
-        entry->length = uint8_t(prefix.size());
-        prefix.copy(entry->bytes, prefix.size());
-    }
-    __atomic_store_n(&entry->order, order, __ATOMIC_RELEASE);
-    noted = &*entry;
-    return true;
 }
 
 // Binds arena, descriptors and index, before the first access. Refused parts stay where the kernel puts them.
@@ -318,6 +299,7 @@ Node::Node(const Config& config)
     : impl_(std::make_unique<Impl>(config)),
       away_(impl_->away),
       shared_keys_(impl_->shared_keys),
+      prefixes_(impl_->prefixes),
       pages_(impl_->all_pages) {}
 Node::~Node() = default;
 
@@ -366,94 +348,6 @@ void Node::flush_all(NodeSeconds now) {
     if (impl_->config.file != nullptr) __atomic_store_n(&impl_->config.file->notes().flush_at, 0, __ATOMIC_RELEASE);
     impl_->flushes.fetch_add(1, std::memory_order_relaxed);
 }
-
-// Moved keys are noted as an empty prefix: a restart before the sweep's end drops all items of that time.
-bool Node::begin(PartialFlush& flush) {
-    CHECK(flush.kept != nullptr ? flush.prefix.empty() : !flush.prefix.empty() && flush.prefix.size() <= limits::key_bytes_max);
-    std::lock_guard one_at_a_time(impl_->prefix_lock);
-    const uint64_t order = impl_->sweep_orders.begin();
-    bool begun = false;
-    try {
-        std::string own(flush.prefix);
-        flush.floors.reserve(impl_->partitions.count());  // reserved first: hidden items need their floor
-        Notes::Prefix* noted = nullptr;
-        if (!impl_->note_prefix(flush.prefix, order, noted)) return false;
-        broken::step();
-        impl_->partitions.each([&](Partition& partition) {
-            flush.floors.push_back(partition.hide(flush, order));
-            if (noted != nullptr)
-                __atomic_store_n(&noted->floors[flush.floors.size() - 1], flush.floors.back(), __ATOMIC_RELEASE);
-            broken::step();
-        });
-        begun = std::ranges::count(flush.floors, 0u) == 0;
-        // Before the order is pending, so before its sweep ends.
-        if (begun && !own.empty()) impl_->prefix_counts.deleted(std::move(own), order);
-    } catch (const std::bad_alloc&) {
-        begun = false;
-    }
-    impl_->sweep_orders.hidden(order);  // noted prefixes are swept in any case
-    impl_->prefix_counts.tell();
-    return begun;
-}
-
-// One page per lock hold, so other threads wait for at most one page. Pages listed during the walk have no lease on hidden
-// items.
-bool Node::go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now) {
-    for (uint32_t looked_at = 0; looked_at < pages_max;) {
-        if (under_way.pages.empty()) {
-            if (under_way.partition == under_way.floors.size()) {
-                if (under_way.kept == nullptr) impl_->prefix_deletes.fetch_add(1, std::memory_order_relaxed);
-                return true;
-            }
-            Partition& next = impl_->partitions[under_way.partition];
-            std::lock_guard hold(next.lock);
-            under_way.pages = next.leased_pages();
-            under_way.partition++;
-            continue;
-        }
-        const uint32_t number = under_way.partition - 1;
-        Partition& partition = impl_->partitions[number];
-        std::lock_guard hold(partition.lock);
-        partition.kill_leased(under_way.pages.back(), under_way, under_way.floors[number], partition.latest(now));
-        under_way.pages.pop_back();
-        looked_at++;
-    }
-    return false;
-}
-
-bool Node::delete_prefix(std::string_view prefix, NodeSeconds now) {
-    try {
-        PartialFlush flush{std::string(prefix), nullptr};
-        if (!begin(flush)) return false;
-        while (!go_on(flush, UINT32_MAX, now)) {
-        }
-        return true;
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-}
-
-uint64_t Node::prefix_order() const { return impl_->sweep_orders.pending(); }
-
-void Node::prefixes_swept(uint64_t order) {
-    impl_->prefix_counts.swept(order, [&](std::string_view prefix) {
-        std::optional<uint64_t> sum = 0;
-        impl_->partitions.each([&](Partition& partition) {
-            const std::optional<uint64_t> part = partition.hidden().removed(prefix);
-            sum = part && sum ? std::optional<uint64_t>(*sum + *part) : std::nullopt;
-        });
-        return sum;
-    });
-    impl_->partitions.each([&](Partition& partition) { partition.hidden().swept(order); });
-    if (impl_->config.file != nullptr) {
-        std::lock_guard one_at_a_time(impl_->prefix_lock);
-        for (Notes::Prefix& noted : impl_->config.file->notes().prefixes)
-            if (noted.order <= order) __atomic_store_n(&noted.order, 0, __ATOMIC_RELEASE);
-    }
-    impl_->sweep_orders.swept(order);
-}
-
-PrefixCounts& Node::prefix_counts() { return impl_->prefix_counts; }
 
 void Node::record(std::span<const Access> accesses, NodeSeconds now) {
     constexpr size_t at_once = 256;
@@ -548,7 +442,7 @@ Stats Node::stats(NodeSeconds now) const {
     stats.pages_refused = impl_->arena.pool().refused();
     stats.pages_moved += impl_->pages_moved.load(std::memory_order_relaxed);
     stats.flushes = flushes();
-    stats.prefix_deletes = impl_->prefix_deletes.load(std::memory_order_relaxed);
+    stats.prefix_deletes = impl_->prefixes.executed();
     return stats;
 }
 

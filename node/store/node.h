@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Node: the cache itself. Owns the memory and executes the operations of protocol/op.h. This process, and others over a fabric,
-// read its items without a lock (fabric/local_read.h).
+// read its items without a lock (fabric/local_read.h). Its parts execute what concerns values in tiers, keys that other nodes
+// share, deletes by prefix, and walks over all pages.
 //
 // Owner: main. Threads: every call is safe from any thread. Mutations run in the calling thread, under the lock of the key's
 // partition. No call blocks on I/O or waits for readers. Comments cite the safety rules S1, S2 ... of ARCHITECTURE.md where the
 // code keeps them.
 //
 // Without memory for bookkeeping a node returns no_memory, or skips the bookkeeping: an operation is executed or leaves its
-// item unchanged. Only stats(), go_on() and callers' functions throw std::bad_alloc.
+// item unchanged. Only stats(), PrefixDeletes::go_on() and callers' functions throw std::bad_alloc.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,18 +27,17 @@
 #include "fabric/region.h"
 #include "node/memory/numa.h"
 #include "node/policy/lease_terms.h"
-#include "node/store/prefix_counts.h"
 #include "protocol/op.h"
-#include "protocol/owned_keys.h"
 
 namespace farcached::node {
 
-class AwayItems;   // node/store/away_items.h
-class MemoryFile;  // node/memory/memory_file.h
-class DiskStore;   // node/disk/disk_store.h
-class Pages;       // node/store/pages.h
-class PeerStore;   // node/peer/peer_store.h
-class SharedKeys;  // node/store/shared_keys.h
+class AwayItems;      // node/store/away_items.h
+class DiskStore;      // node/disk/disk_store.h
+class MemoryFile;     // node/memory/memory_file.h
+class Pages;          // node/store/pages.h
+class PeerStore;      // node/peer/peer_store.h
+class PrefixDeletes;  // node/store/prefix_deletes.h
+class SharedKeys;     // node/store/shared_keys.h
 struct Place;
 
 // Which values of evicted items move to a tier (node/store/spill.h), when they return, and how many of other nodes are taken.
@@ -275,40 +273,6 @@ class Node {
     // When it returns, no reader finds an item stored before the call (S11).
     void flush_all(NodeSeconds now);
 
-    // When it returns, no reader finds an item whose key begins with `prefix` (1 to key_bytes_max bytes) and that was stored
-    // before the call (S11). The call visits all items under leases. A sweep frees the memory of the others; until it ends,
-    // reads of items older than this call use the locked path.
-    // False: HiddenPrefixes::prefixes_max prefixes wait for the sweep, or memory is short; matching items may be gone.
-    bool delete_prefix(std::string_view prefix, NodeSeconds now);
-    // Keys that moved to other nodes: at that epoch of the list of nodes (protocol::EpochRecord; 0: unknown). Their items can be
-    // got by SharedKeys::get_moved() for a while.
-    struct Move {
-        uint64_t epoch = 0;
-        NodeSeconds until = 0;
-    };
-    static constexpr uint32_t moved_kept_s = 600;
-    // The same in steps, or for the items that KeptKeys do not keep: items stored before the first step are gone after the last.
-    struct PartialFlush {
-        std::string prefix;                              // 1 to key_bytes_max bytes; empty with `kept`
-        std::shared_ptr<const protocol::KeptKeys> kept;  // nullptr: by prefix
-        Move move = {};                                  // with `kept`
-        std::vector<uint64_t> floors = {};               // by partition
-        uint32_t partition = 0;                          // the current one
-        std::vector<uint32_t> pages = {};                // of that partition, still to visit
-
-        bool has(std::string_view key) const { return kept != nullptr ? !kept->keeps(key) : key.starts_with(prefix); }
-    };
-    // Fills the rest. False: as delete_prefix().
-    bool begin(PartialFlush& flush);
-    // Visits at most pages_max pages. True: done. Throws std::bad_alloc: try again.
-    bool go_on(PartialFlush& under_way, uint32_t pages_max, NodeSeconds now);
-    // For the sweeper: prefix_order() returns the order to sweep, 0 if none. prefixes_swept() reports that every page was swept
-    // since then.
-    uint64_t prefix_order() const;
-    void prefixes_swept(uint64_t order);
-    // Numbers of items by prefix; the sweeper counts.
-    PrefixCounts& prefix_counts();
-
     // Applies accesses of one-sided readers. Takes each partition's lock once per 256 accesses.
     void record(std::span<const Access> accesses, NodeSeconds now);
 
@@ -329,6 +293,7 @@ class Node {
     // Each part has its own header. They live as long as the node.
     AwayItems& away() { return away_; }
     SharedKeys& shared_keys() { return shared_keys_; }
+    PrefixDeletes& prefixes() { return prefixes_; }
     Pages& pages() { return pages_; }
 
     struct Impl;  // node/store/impl.h
@@ -338,6 +303,7 @@ class Node {
     const std::unique_ptr<Impl> impl_;
     AwayItems& away_;
     SharedKeys& shared_keys_;
+    PrefixDeletes& prefixes_;
     Pages& pages_;
 };
 

@@ -266,7 +266,7 @@ void Partition::flush(NodeSeconds now) {
     hidden_.flush(items_.writer().next_generation());
 }
 
-uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
+uint64_t Partition::hide(const PartialFlush& what, uint64_t order) {
     what.kept == nullptr ? changes_.note_all() : changes_.note_moved(what.move.until);
     const uint64_t floor = items_.writer().next_generation();
     if (broken::s11_forget_floor) return floor;
@@ -275,7 +275,7 @@ uint64_t Partition::hide(const Node::PartialFlush& what, uint64_t order) {
     return hidden ? floor : 0;
 }
 
-void Partition::kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now) {
+void Partition::kill_leased(uint64_t page, const PartialFlush& what, uint64_t floor, NodeSeconds now) {
     if (broken::s11_spare_leased) return;
     if (!slots_.owns(page) || arena_->page(page).listed == 0) return;
     slots_.for_live(page, [&](Ref ref) {

@@ -103,9 +103,9 @@ class alignas(64) Partition {
     // Hides these existing items from all readers but proxies with leases on them: kill_leased() on each of leased_pages()
     // precedes the reply. `order` is larger than any before. Returns a generation: matching items below it are hidden. 0: the
     // table is full. Throws std::bad_alloc.
-    uint64_t hide(const Node::PartialFlush& what, uint64_t order);
+    uint64_t hide(const PartialFlush& what, uint64_t order);
     std::vector<uint32_t> leased_pages() const { return leases_.pages().all(); }
-    void kill_leased(uint64_t page, const Node::PartialFlush& what, uint64_t floor, NodeSeconds now);
+    void kill_leased(uint64_t page, const PartialFlush& what, uint64_t floor, NodeSeconds now);
 
     // Removes every item of a page of this partition; the page returns to the pool.
     void empty_page(uint64_t page, NodeSeconds now) { room_.empty_page(page, nil, now); }

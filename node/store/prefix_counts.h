@@ -2,7 +2,7 @@
 // PrefixCounts: numbers of items that begin with a prefix: those that recent deletes by prefix removed, and those that one count
 // in the background finds. The crawler does the work; askers poll.
 //
-// Owner: Node::Impl. Threads: any. Its lock is taken after Node::Impl::prefix_lock and before a partition's.
+// Owner: PrefixDeletes. Threads: any. Its lock is taken after PrefixDeletes' lock and before a partition's.
 //
 // Q1  A delete's number is final when the sweep that began after it has ended. Deletes of one prefix that overlap are one.
 // Q2  One count runs at a time, for one asker, whose token names it. Its result stays until the next count begins.

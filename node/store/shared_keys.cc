@@ -63,7 +63,7 @@ void SharedKeys::note_touched(NodeSeconds now) {
 void SharedKeys::joined(uint64_t revision, NodeSeconds now) {
     partitions_.each([&](Partition& partition) {
         const NodeSeconds latest = partition.latest(now);
-        partition.changes().joined(touched_bits_, revision, latest, latest + Node::moved_kept_s);
+        partition.changes().joined(touched_bits_, revision, latest, latest + PartialFlush::moved_kept_s);
         partition.hidden().forget_moves();
     });
 }

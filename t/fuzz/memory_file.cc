@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "node/memory/memory_file.h"
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/restart.h"
 #include "protocol/layout_hash.h"
 
@@ -58,7 +59,7 @@ class Good {
             (void)restart.carry_out(node, 1, now);
             for (size_t i = 0; i < small_items; i++) store(node, "key-" + std::to_string(i), std::string(i * 7 % 3000, 'v'));
             store(node, "large", std::string(150'000, 'l'));
-            insist(node.delete_prefix("none:", now));
+            insist(node.prefixes().remove("none:", now));
             restart.stop(now);
         }
         file_ = fabric::Descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));

@@ -336,14 +336,14 @@ void add_numbers(Operations& all) {
 }
 
 void delete_in_parts(World& world, const std::string& prefix) {
-    node::Node::PartialFlush flush{prefix, nullptr};
+    node::PartialFlush flush{prefix, nullptr};
     bool begun = false;
-    world.call([&] { begun = world.node.begin(flush); });
+    world.call([&] { begun = world.node.prefixes().begin(flush); });
     world.gone(prefix, false);
     if (!begun) return;
     for (int tries = 0; tries < 1000; tries++) {
         bool over = false;
-        world.call([&] { over = world.node.go_on(flush, 1, world.now); });  // std::bad_alloc: try again
+        world.call([&] { over = world.node.prefixes().go_on(flush, 1, world.now); });  // std::bad_alloc: try again
         if (!over) continue;
         world.gone(prefix, true);
         return;
@@ -352,10 +352,10 @@ void delete_in_parts(World& world, const std::string& prefix) {
 }
 
 void sweep_all(World& world) {
-    const uint64_t order = world.node.prefix_order();
+    const uint64_t order = world.node.prefixes().unswept();
     for (uint64_t page = 0; page < world.node.pages().most(); page++)
         world.call([&] { world.node.pages().sweep(page, world.now); });
-    if (order != 0) world.call([&] { world.node.prefixes_swept(order); });
+    if (order != 0) world.call([&] { world.node.prefixes().swept(order); });
 }
 
 void add_walks(Operations& all) {
@@ -367,7 +367,7 @@ void add_walks(Operations& all) {
                    }});
     all.push_back({"delete_prefix", some, [](World& world) {
                        bool done = false;
-                       world.call([&] { done = world.node.delete_prefix("a", world.now); });
+                       world.call([&] { done = world.node.prefixes().remove("a", world.now); });
                        world.gone("a", done);
                    }});
     all.push_back({"delete_prefix in parts", some, [](World& world) { delete_in_parts(world, "a1"); }});

@@ -126,7 +126,7 @@ void bytes_stay(size_t size, bool leases) {
         {"without its value", [](Cache& cache) { cache.remove("k", false, true); }},
         {"deleted", [](Cache& cache) { cache.remove("k"); }},
         {"flushed", [](Cache& cache) { cache.node.flush_all(cache.now); }},
-        {"prefix deleted", [](Cache& cache) { cache.node.delete_prefix("k", cache.now); }},
+        {"prefix deleted", [](Cache& cache) { cache.node.prefixes().remove("k", cache.now); }},
         {"expired", [](Cache& cache) { cache.touch("k", at_start + 1); cache.now += 2; }},
     };
     for (const auto& [what, change] : changes) {

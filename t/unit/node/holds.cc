@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "node/store/holds.h"
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"
 #include "t/lib/tap.h"
 
@@ -177,7 +178,7 @@ void after_a_mutation() {
         {"another hold", [](Cache& cache) { cache.hold("k"); }},
         {"another hold that has ended", [](Cache& cache) { cache.copy("k", cache.hold("k")), cache.remove("k"); }},
         {"a flush", [](Cache& cache) { cache.node.flush_all(now); }},
-        {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.delete_prefix("k", now)); }},
+        {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.prefixes().remove("k", now)); }},
         {"the node's closing",
          [](Cache& cache) {
              cache.node.shared_keys().close_copies(now, 15, 7);

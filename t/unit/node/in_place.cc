@@ -269,7 +269,7 @@ void revived() {
     const std::pair<const char*, void (*)(Cache&)> deaths[] = {
         {"deleted", [](Cache& c) { c.remove("key"); }},
         {"flushed", [](Cache& c) { c.node.flush_all(c.now); }},
-        {"deleted by prefix", [](Cache& c) { c.node.delete_prefix("ke", c.now); }},
+        {"deleted by prefix", [](Cache& c) { c.node.prefixes().remove("ke", c.now); }},
         {"refused", [](Cache& c) { c.node.forget(c.node.key("key"), c.now); }},
         {"expired", [](Cache& c) {
              c.get("key", c.now + 1);
@@ -402,7 +402,7 @@ void flush_revive_flush() {
     cache.node.flush_all(cache.now);
     expect(!slot_at(cache, before.offset).live(), "and the next flush finds it");
     cache.set("key", "third");
-    cache.node.delete_prefix("k", cache.now);
+    cache.node.prefixes().remove("k", cache.now);
     expect(!slot_at(cache, before.offset).live(), "so does a delete by prefix");
 }
 
@@ -454,10 +454,10 @@ void no_other_key() {
 void prefix_delete_against_set() {
     Cache cache;
     const protocol::Grant old = cache.leased("key1", "value"), set = cache.leased("key2", "value");
-    node::Node::PartialFlush flush{"key", nullptr};
-    expect(cache.node.begin(flush), "a delete by prefix begins");
+    node::PartialFlush flush{"key", nullptr};
+    expect(cache.node.prefixes().begin(flush), "a delete by prefix begins");
     const Granted after = cache.set("key2", "newer");
-    while (!cache.node.go_on(flush, 1, cache.now)) {
+    while (!cache.node.prefixes().go_on(flush, 1, cache.now)) {
     }
     expect(!slot_at(cache, old.offset).live(), "an older item is dead for readers");
     expect(slot_at(cache, set.offset).live() && slot_at(cache, set.offset).value == "newer", "a newer one lives");

@@ -308,7 +308,7 @@ void mutations_flip_and_keep() {
         {"a set that does not fit", [](node::Node& c, NodeSeconds now) { plain_set(c, "k", std::string(500, 'o'), now); }},
         {"delete", [](node::Node& c, NodeSeconds now) { remove(c, "k", now); }},
         {"flush_all", [](node::Node& c, NodeSeconds now) { c.flush_all(now); }},
-        {"a delete by prefix", [](node::Node& c, NodeSeconds now) { c.delete_prefix("k", now); }},
+        {"a delete by prefix", [](node::Node& c, NodeSeconds now) { c.prefixes().remove("k", now); }},
         {"a value refused", [](node::Node& c, NodeSeconds now) { c.forget(c.key("k"), now); }},
     };
     for (const Case& one : cases) {
@@ -412,16 +412,16 @@ class History {
     }
     void delete_prefix() {
         const std::string prefix = "key" + std::to_string(1 + dice_() % 9);
-        if (!cache_.delete_prefix(prefix, now_)) violation("a delete by prefix was refused");
+        if (!cache_.prefixes().remove(prefix, now_)) violation("a delete by prefix was refused");
         std::erase_if(stored_, [&](const auto& one) { return one.first.starts_with(prefix); });
         check();  // before a lookup removes items that it meets
         for (int i = 0; i < 300; i++)
             if (const std::string k = "key" + std::to_string(i); k.starts_with(prefix) && is_there(cache_, k, now_))
                 violation(k + " was deleted by its prefix and is there");
         if (dice_() % 2 == 0) return;
-        const uint64_t order = cache_.prefix_order();
+        const uint64_t order = cache_.prefixes().unswept();
         for (uint64_t page = 0; page < cache_.pages().count(); page++) cache_.pages().sweep(page, now_);
-        cache_.prefixes_swept(order);
+        cache_.prefixes().swept(order);
     }
     void step() {
         const std::string k = key();
@@ -535,7 +535,7 @@ int main() {
     dead_share();
     sparse_slots();
     hidden_items_are_not_moved("flush_all", [](node::Node& c, NodeSeconds now) { c.flush_all(now); });
-    hidden_items_are_not_moved("a delete by prefix", [](node::Node& c, NodeSeconds now) { c.delete_prefix("k", now); });
+    hidden_items_are_not_moved("a delete by prefix", [](node::Node& c, NodeSeconds now) { c.prefixes().remove("k", now); });
     rewritten_in_place();
     mutations_flip_and_keep();
     for (const PolicyKind policy : {PolicyKind::clock, PolicyKind::pdla, PolicyKind::s3fifo}) sets_never_fail(policy);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;
@@ -99,7 +100,7 @@ void mutations() {
         {"a touch that finds nothing", [](Cache& cache) { cache.get("k", now + 9); }},
         {"a vivify and a delete", [](Cache& cache) { cache.get("k", {}, now + 9), cache.remove("k"); }},
         {"a flush", [](Cache& cache) { cache.node.flush_all(now); }},
-        {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.delete_prefix("k", now)); }},
+        {"a delete by prefix", [](Cache& cache) { CHECK(cache.node.prefixes().remove("k", now)); }},
     };
     for (const Mutation& one : all) {
         Cache cache;

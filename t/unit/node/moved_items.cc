@@ -8,6 +8,7 @@
 #include "fabric/local_read.h"
 #include "node/store/node.h"
 #include "node/store/pages.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"
 #include "node/store/touched_keys.h"
 #include "protocol/op.h"
@@ -75,15 +76,15 @@ struct Cache {
         keys.remainder = remainder;
         auto kept = std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{keys}});
         stays = kept;
-        node::Node::PartialFlush flush{{}, kept, {epoch, now + node::Node::moved_kept_s}};
-        CHECK(node.begin(flush));
-        while (!node.go_on(flush, 1, now)) {
+        node::PartialFlush flush{{}, kept, {epoch, now + node::PartialFlush::moved_kept_s}};
+        CHECK(node.prefixes().begin(flush));
+        while (!node.prefixes().go_on(flush, 1, now)) {
         }
     }
     void sweep(NodeSeconds at = now) {
-        const uint64_t order = node.prefix_order();
+        const uint64_t order = node.prefixes().unswept();
         for (uint64_t page = 0; page < node.pages().count(); page++) node.pages().sweep(page, at);
-        if (order != 0) node.prefixes_swept(order);
+        if (order != 0) node.prefixes().swept(order);
     }
     std::string mark(const std::string& key, uint64_t since = 20) {
         const auto reply = store(key, {}, [&](auto& op) {
@@ -136,7 +137,7 @@ void moves(bool leased, bool swept) {
     tap::ok(late > 3 && late < early, how + "more keys move: each item has the epoch of its own move");
     cache.move(25, 1, 4);
     tap::ok(cache.get(name(3), 31) == "-", how + "a late one makes none newer");
-    CHECK(cache.node.delete_prefix("key1", now));
+    CHECK(cache.node.prefixes().remove("key1", now));
     tap::is(cache.get(name(1), 0) + cache.get(name(11), 0), "--", how + "deleted by prefix, they are gone");
     cache.node.flush_all(now);
     early = 0;
@@ -156,7 +157,7 @@ void ends() {
     cache.sweep();
     cache.sweep(now + 100);
     tap::ok(cache.get(name(7), 20, false, now + 100) == value(7) && cache.node.stats(now).items < 50, "a sweep keeps them");
-    cache.sweep(now + node::Node::moved_kept_s);
+    cache.sweep(now + node::PartialFlush::moved_kept_s);
     tap::is(cache.node.stats(now).items, uint64_t(1), "for ten minutes");
     Cache unknown;
     unknown.set(name(1), value(1));
@@ -187,7 +188,7 @@ void marks() {
     });
     CHECK(refused.status == StoreReply::Status::not_found);
     tap::is(cache.mark("e") + cache.mark("c"), "nonemark", "nor one of which a client's cas has learned that there is no item");
-    CHECK(cache.node.delete_prefix("x", now));
+    CHECK(cache.node.prefixes().remove("x", now));
     tap::is(cache.mark("c"), "none", "none has any after a delete by prefix");
     const auto joins = [&](uint64_t revision) {
         cache.node.shared_keys().note_touched(now);
@@ -235,7 +236,7 @@ void later_changes() {
     for (uint32_t i = 0; i < 5; i++) looks(TouchedKeys::span_s);
     tap::is(cache.mark("b", 40) + cache.mark("a", 40), "markmark", "marks are given for long after the list has changed");
     tap::is(cache.mark("a", 30), "none", "for that change");
-    looks(node::Node::moved_kept_s);
+    looks(node::PartialFlush::moved_kept_s);
     for (uint32_t i = 0; i < 2; i++) looks(TouchedKeys::span_s);
     tap::is(cache.mark("b", 40), "none", "but not for ever");
     revision = 5;
@@ -261,7 +262,7 @@ void forgets() {
     cache.move(20, 1, 1000);
     cache.node.announce_flush(now + 100);
     tap::is(cache.get(name(1), 20), "-", "none moves while a flush is scheduled");
-    CHECK(cache.node.delete_prefix("key", now));
+    CHECK(cache.node.prefixes().remove("key", now));
     cache.sweep();
     tap::is(cache.node.stats(now).items, uint64_t(0), "and a sweep does not keep what was deleted");
 }

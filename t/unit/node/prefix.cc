@@ -59,9 +59,9 @@ bool reads(node::Node& cache, std::string_view key) {
 }
 
 void sweep(node::Node& cache) {
-    const uint64_t order = cache.prefix_order();
+    const uint64_t order = cache.prefixes().unswept();
     for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now);
-    cache.prefixes_swept(order);
+    cache.prefixes().swept(order);
 }
 
 void what_goes_and_what_stays() {
@@ -70,7 +70,7 @@ void what_goes_and_what_stays() {
     const std::string large(1'200'000, 'l');
     node::Config with_large = with_memory(16);
     with_large.item_bytes_max = 4 << 20;
-    tap::ok(cache.delete_prefix("user:", now), "a delete by prefix");
+    tap::ok(cache.prefixes().remove("user:", now), "a delete by prefix");
     std::string value;
     tap::ok(read(cache, "user:1", value) != fabric::Outcome::hit, "without the lock nothing of it is read");
     tap::ok(!get(cache, "user:2") && !get(cache, "user:"), "nor with it, be the key the prefix itself");
@@ -86,11 +86,11 @@ void what_goes_and_what_stays() {
     tap::is(after.items, 4u, "it keeps no memory");
     tap::is(after.prefix_items, 3u, "three went");
     tap::ok(reads(cache, "session:1") && reads(cache, "user:1"), "and all that is there is read without the lock again");
-    tap::is(cache.prefix_order(), 0u, "nothing is left to sweep");
+    tap::is(cache.prefixes().unswept(), 0u, "nothing is left to sweep");
 
     node::Node other(with_large);
     set(other, "big:1", large);
-    tap::ok(other.delete_prefix("big", now) && !get(other, "big:1"), "an item of several pages goes, too");
+    tap::ok(other.prefixes().remove("big", now) && !get(other, "big:1"), "an item of several pages goes, too");
 }
 
 std::shared_ptr<const protocol::KeptKeys> part_of(uint32_t modulus, uint32_t remainder) {
@@ -101,9 +101,9 @@ std::shared_ptr<const protocol::KeptKeys> part_of(uint32_t modulus, uint32_t rem
 }
 
 bool delete_moved(node::Node& cache, const std::shared_ptr<const protocol::KeptKeys>& kept) {
-    node::Node::PartialFlush flush{{}, kept};
-    if (!cache.begin(flush)) return false;
-    while (!cache.go_on(flush, 1, now)) {
+    node::PartialFlush flush{{}, kept};
+    if (!cache.prefixes().begin(flush)) return false;
+    while (!cache.prefixes().go_on(flush, 1, now)) {
     }
     return true;
 }
@@ -125,7 +125,7 @@ void moved_keys() {
     };
     tap::is(wrong(false), 0, "these are gone, and the others stay, on the locked path until the sweep");
     const node::Stats before = cache.stats(now);
-    tap::ok(before.prefix_deletes == 0 && before.prefixes_pending == 0 && cache.prefix_order() != 0, "which is to come");
+    tap::ok(before.prefix_deletes == 0 && before.prefixes_pending == 0 && cache.prefixes().unswept() != 0, "which is to come");
     sweep(cache);
     tap::is(wrong(true), 0, "after it, too");
     for (int i = 0; i < 100; i++) set(cache, key_of(i), "new");
@@ -168,16 +168,16 @@ void many_joins() {
 void several() {
     node::Node cache(with_memory(8));
     set(cache, "a1", "v");
-    tap::ok(cache.delete_prefix("a", now) && cache.delete_prefix("b", now), "two prefixes");
+    tap::ok(cache.prefixes().remove("a", now) && cache.prefixes().remove("b", now), "two prefixes");
     set(cache, "a1", "w");
     set(cache, "b1", "w");
-    tap::ok(cache.delete_prefix("a", now), "and the first again");
+    tap::ok(cache.prefixes().remove("a", now), "and the first again");
     tap::ok(!get(cache, "a1") && get(cache, "b1"), "takes what was stored between");
     tap::is(cache.stats(now).prefixes_pending, 2u, "the same one waits once");
-    const uint64_t order = cache.prefix_order();
+    const uint64_t order = cache.prefixes().unswept();
     set(cache, "b2", "v");
-    cache.delete_prefix("b", now);
-    cache.prefixes_swept(order);
+    cache.prefixes().remove("b", now);
+    cache.prefixes().swept(order);
     tap::ok(!get(cache, "b1") && !get(cache, "b2"), "one that came during a sweep is not over with it");
     tap::is(cache.stats(now).prefixes_pending, 1u, "and waits for the next");
     set(cache, "c", "v");
@@ -186,17 +186,17 @@ void several() {
 
     bool all = true;
     for (size_t i = 0; i < node::HiddenPrefixes::prefixes_max; i++)
-        all = cache.delete_prefix("p" + std::to_string(i) + ":", now) && all;
+        all = cache.prefixes().remove("p" + std::to_string(i) + ":", now) && all;
     tap::ok(all, "as many as may wait");
     const std::string kept = "p" + std::to_string(node::HiddenPrefixes::prefixes_max - node::PrefixCounts::deletes_kept) + ":";
-    tap::ok(!cache.delete_prefix("one more", now), "one more is refused");
-    tap::ok(cache.prefix_counts().of_delete("one more").state == node::PrefixCount::State::unknown, "which is no delete,");
-    tap::ok(cache.prefix_counts().of_delete(kept).state == node::PrefixCount::State::running,
+    tap::ok(!cache.prefixes().remove("one more", now), "one more is refused");
+    tap::ok(cache.prefixes().counts().of_delete("one more").state == node::PrefixCount::State::unknown, "which is no delete,");
+    tap::ok(cache.prefixes().counts().of_delete(kept).state == node::PrefixCount::State::running,
             "and takes the place of no other's number");
     set(cache, "p7:x", "v");
-    tap::ok(cache.delete_prefix("p7:", now) && !get(cache, "p7:x"), "but not one that waits already");
+    tap::ok(cache.prefixes().remove("p7:", now) && !get(cache, "p7:x"), "but not one that waits already");
     sweep(cache);
-    tap::ok(cache.delete_prefix("one more", now), "until they are swept");
+    tap::ok(cache.prefixes().remove("one more", now), "until they are swept");
 }
 
 // Pages above a limit that is being lowered are still there: the floor sinks only when they were swept, too.
@@ -210,7 +210,7 @@ void the_limit_is_lowered() {
     node::Crawler crawler(cache, [] { return now; }, options);
     crawler.start();
     cache.impl().arena.pool().set_limit(16);  // as set_memory_limit() begins
-    cache.delete_prefix("key", now);
+    cache.prefixes().remove("key", now);
     constexpr int looks_max = 20'000;
     for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -226,7 +226,7 @@ void the_crawler_sweeps(bool enabled) {
     node::Crawler crawler(cache, [] { return now; }, options);
     crawler.start();
     for (int i = 0; i < 20'000; i++) set(cache, (i % 2 == 0 ? "even" : "odd") + std::to_string(i), "value");
-    cache.delete_prefix("even", now);
+    cache.prefixes().remove("even", now);
     constexpr int looks_max = 20'000;
     int looks = 0;
     while (cache.stats(now).prefixes_pending != 0 && ++looks < looks_max)
@@ -235,7 +235,7 @@ void the_crawler_sweeps(bool enabled) {
     tap::is(cache.stats(now).prefixes_pending, 0u, how + " sweeps");
     tap::is(cache.stats(now).items, 10'000u, how + ": half of the items are left");
     crawler.stop();
-    cache.delete_prefix("odd", now);
+    cache.prefixes().remove("odd", now);
     tap::ok(!get(cache, "odd1"), how + " is gone: deleted all the same");
 }
 
@@ -251,7 +251,7 @@ void an_order_meets_a_pass() {
     constexpr int looks_max = 20'000;
     for (int looks = 0; crawler.passes() == 0 && looks < looks_max; looks++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    cache.delete_prefix("key1", now);
+    cache.prefixes().remove("key1", now);
     for (int looks = 0; cache.stats(now).prefixes_pending != 0 && looks < looks_max; looks++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     tap::is(cache.stats(now).prefixes_pending, 0u, "a delete by prefix is swept while it is under way,");
@@ -268,8 +268,8 @@ void a_sweep_is_not_the_work_of_a_pass() {
     for (int i = 0; i < 100; i++) set(cache, "key" + std::to_string(i), "value");
     bool ordered = false;
     const auto clock = [&] {
-        if (!std::exchange(ordered, true)) cache.delete_prefix("x", now);
-        if (cache.prefix_order() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (!std::exchange(ordered, true)) cache.prefixes().remove("x", now);
+        if (cache.prefixes().unswept() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
         return now;
     };
     node::Crawler crawler(cache, clock, {});
@@ -303,7 +303,7 @@ void threads() {
             for (int i = 0; i < keys; i++) set(cache, prefix + std::to_string(i), mine);
             for (int i = 0; i < keys; i += 7)
                 if (read(cache, prefix + std::to_string(i), value) == fabric::Outcome::hit && value != mine) late++;
-            if (!cache.delete_prefix(prefix, now)) continue;
+            if (!cache.prefixes().remove(prefix, now)) continue;
             for (int i = 0; i < keys; i++)
                 if (reads(cache, prefix + std::to_string(i)) || get(cache, prefix + std::to_string(i))) back++;
         }
@@ -329,33 +329,33 @@ using State = node::PrefixCount::State;
 
 void deletes_are_counted() {
     node::Node cache(with_memory(8));
-    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown, "no delete, no number");
+    tap::ok(cache.prefixes().counts().of_delete("a").state == State::unknown, "no delete, no number");
     for (int i = 0; i < 100; i++) set(cache, "a" + std::to_string(i), "v"), set(cache, "b" + std::to_string(i), "v");
     set(cache, "a-expired", "v", now);
-    cache.delete_prefix("a1", now);
-    const node::PrefixCount first = cache.prefix_counts().of_delete("a1");
+    cache.prefixes().remove("a1", now);
+    const node::PrefixCount first = cache.prefixes().counts().of_delete("a1");
     tap::ok(first.state == State::running && first.order == 1, "until the sweep it is not known");
-    cache.delete_prefix("a", now);
+    cache.prefixes().remove("a", now);
     set(cache, "a2", "new");          // meets the deleted one before the sweep does
     set(cache, "a200", "new");
     sweep(cache);
-    tap::is(cache.prefix_counts().of_delete("a1").items.value_or(0), 11u, "a1, a10 to a19");
-    const node::PrefixCount second = cache.prefix_counts().of_delete("a");
+    tap::is(cache.prefixes().counts().of_delete("a1").items.value_or(0), 11u, "a1, a10 to a19");
+    const node::PrefixCount second = cache.prefixes().counts().of_delete("a");
     tap::ok(second.state == State::complete && second.order == 2, "the later delete is complete");
     tap::is(second.items.value_or(0), 89u, "and has what the earlier one left, but not what had expired");
-    cache.delete_prefix("a", now);
-    tap::is(cache.prefix_counts().of_delete("a").order, 3u, "another delete of the prefix takes the place of the last");
+    cache.prefixes().remove("a", now);
+    tap::is(cache.prefixes().counts().of_delete("a").order, 3u, "another delete of the prefix takes the place of the last");
     sweep(cache);
-    tap::is(cache.prefix_counts().of_delete("a").items.value_or(9), 2u, "and counts what came since");
+    tap::is(cache.prefixes().counts().of_delete("a").items.value_or(9), 2u, "and counts what came since");
     set(cache, "b-flushed", "v");
-    cache.delete_prefix("b", now);
+    cache.prefixes().remove("b", now);
     cache.flush_all(now);
     sweep(cache);
-    tap::ok(cache.prefix_counts().of_delete("b").state == State::complete && !cache.prefix_counts().of_delete("b").items,
+    tap::ok(cache.prefixes().counts().of_delete("b").state == State::complete && !cache.prefixes().counts().of_delete("b").items,
             "a flush in between: no number");
-    for (size_t i = 0; i < node::PrefixCounts::deletes_kept; i++) cache.delete_prefix("p" + std::to_string(i), now);
-    tap::ok(cache.prefix_counts().of_delete("a").state == State::unknown &&
-            cache.prefix_counts().of_delete("p0").state == State::running,
+    for (size_t i = 0; i < node::PrefixCounts::deletes_kept; i++) cache.prefixes().remove("p" + std::to_string(i), now);
+    tap::ok(cache.prefixes().counts().of_delete("a").state == State::unknown &&
+            cache.prefixes().counts().of_delete("p0").state == State::running,
             "only the last deletes are known");
 }
 
@@ -363,29 +363,30 @@ void deletes_are_counted() {
 // that was deleted in between.
 void overlapping_deletes_are_counted() {
     node::Node cache(with_memory(8));
-    const auto items = [&](const char* prefix) { return cache.prefix_counts().of_delete(prefix).items.value_or(99); };
+    const auto items = [&](const char* prefix) { return cache.prefixes().counts().of_delete(prefix).items.value_or(99); };
     set(cache, "ab:first", "v");
-    cache.delete_prefix("a", now);
-    const uint64_t first = cache.prefix_order();
+    cache.prefixes().remove("a", now);
+    const uint64_t first = cache.prefixes().unswept();
     set(cache, "ab:second", "v");
-    cache.delete_prefix("ab", now);
+    cache.prefixes().remove("ab", now);
     set(cache, "ab:third", "v");
-    cache.delete_prefix("a", now);
+    cache.prefixes().remove("a", now);
     for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, now);
-    cache.prefixes_swept(first);
-    tap::ok(cache.prefix_counts().of_delete("a").state == State::running, "a delete that came during a sweep waits for the next");
+    cache.prefixes().swept(first);
+    tap::ok(cache.prefixes().counts().of_delete("a").state == State::running,
+            "a delete that came during a sweep waits for the next");
     sweep(cache);
     tap::is(items("a"), 2u, "the first and the third are of one number");
     tap::is(items("ab"), 1u, "the second counts for the delete that hid it first");
 
-    cache.delete_prefix("a", now);
-    const uint64_t before = cache.prefix_order();
-    cache.delete_prefix("a", now);
-    cache.prefixes_swept(before);
+    cache.prefixes().remove("a", now);
+    const uint64_t before = cache.prefixes().unswept();
+    cache.prefixes().remove("a", now);
+    cache.prefixes().swept(before);
     set(cache, "ab:fourth", "v");
-    cache.delete_prefix("ab", now);
+    cache.prefixes().remove("ab", now);
     set(cache, "ab:fifth", "v");
-    cache.delete_prefix("a", now);
+    cache.prefixes().remove("a", now);
     sweep(cache);
     tap::ok(items("a") == 1 && items("ab") == 1, "also where the first of three deletes was swept");
 }
@@ -397,15 +398,15 @@ void prefixes_are_counted() {
     node::CrawlerOptions options;
     options.enabled = false;
     node::Crawler crawler(cache, [] { return now; }, options);
-    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "a count begins");
-    tap::ok(cache.prefix_counts().count("yours", "a").state == State::busy, "another asker waits");
-    tap::ok(cache.prefix_counts().count("mine", "a").state == State::running, "the first may look");
+    tap::ok(cache.prefixes().counts().count("mine", "a").state == State::running, "a count begins");
+    tap::ok(cache.prefixes().counts().count("yours", "a").state == State::busy, "another asker waits");
+    tap::ok(cache.prefixes().counts().count("mine", "a").state == State::running, "the first may look");
     crawler.start();
     const auto counted = [&](const char* token, const char* prefix) {
         node::PrefixCount count;
         constexpr int looks_max = 20'000;
         for (int looks = 0; looks < looks_max && count.state != State::complete; looks++) {
-            count = cache.prefix_counts().count(token, prefix);
+            count = cache.prefixes().counts().count(token, prefix);
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         return count.items.value_or(0);
@@ -415,7 +416,7 @@ void prefixes_are_counted() {
     tap::is(counted("yours", "b"), 15'000u, "then the other");
     set(cache, "b-new", "v");
     tap::is(counted("yours again", "b"), 15'001u, "a new token is a new count");
-    cache.delete_prefix("b", now);
+    cache.prefixes().remove("b", now);
     tap::is(counted("last", "b"), 0u, "deleted items do not count, swept or not");
     tap::ok(get(cache, "a0"), "and a count deletes nothing");
     crawler.stop();
@@ -428,17 +429,17 @@ void a_count_lets_sweeps_pass() {
     config.grows = false;
     node::Node cache(config);
     for (int i = 0; i < 100; i++) set(cache, (i % 2 == 0 ? "a" : "b") + std::to_string(i), "value");
-    CHECK(cache.prefix_counts().count("mine", "a").state == State::running);
+    CHECK(cache.prefixes().counts().count("mine", "a").state == State::running);
     bool ordered = false;
     uint64_t pages = 0;  // visited since the delete, until it is swept
     State when_swept = State::unknown;
     const auto clock = [&] {
-        if (!std::exchange(ordered, true)) cache.delete_prefix("b", now);
+        if (!std::exchange(ordered, true)) cache.prefixes().remove("b", now);
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        if (cache.prefix_order() != 0)
+        if (cache.prefixes().unswept() != 0)
             pages++;
         else if (when_swept == State::unknown)
-            when_swept = cache.prefix_counts().count("mine", "a").state;
+            when_swept = cache.prefixes().counts().count("mine", "a").state;
         return now;
     };
     node::CrawlerOptions options;
@@ -448,14 +449,14 @@ void a_count_lets_sweeps_pass() {
     node::PrefixCount count;
     constexpr int looks_max = 20'000;
     for (int looks = 0; looks < looks_max && count.state != State::complete; looks++) {
-        count = cache.prefix_counts().count("mine", "a");
+        count = cache.prefixes().counts().count("mine", "a");
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     crawler.stop();
     tap::is(count.items.value_or(0), 50u, "a count");
     tap::ok(when_swept == State::running, "goes on after the sweep of a delete that came in its midst");
     tap::is(pages, cache.pages().most() + 1, "the sweep began after one page");
-    tap::ok(cache.prefix_counts().of_delete("b").items == 50u, "and is complete");
+    tap::ok(cache.prefixes().counts().of_delete("b").items == 50u, "and is complete");
 }
 
 }  // namespace

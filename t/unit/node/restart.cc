@@ -93,10 +93,10 @@ void dead_stays_dead(bool stopped, const std::function<void(bool, const std::str
         set(node, "behind the flush", "b");
         set(node, "user:1", "1");
         set(node, "user:2", "2");
-        CHECK(node.delete_prefix("user:", now));
+        CHECK(node.prefixes().remove("user:", now));
         set(node, "user:2", "new");
         set(node, "swept:1", "1");
-        CHECK(node.delete_prefix("swept:", now));
+        CHECK(node.prefixes().remove("swept:", now));
         sweep(node);
         set(node, "swept:2", "2");
         set(node, "expires", "e", now + 50);
@@ -207,11 +207,11 @@ void each_mutation() {
         CHECK(node.store(op, now, under_way.get()).status == protocol::StoreReply::Status::stored);
     };
     const auto delete_moved = [](Node& node) {
-        Node::PartialFlush flush{{}, std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{protocol::OwnedKeys()}})};
-        return node.begin(flush) && node.go_on(flush, UINT32_MAX, now);
+        PartialFlush flush{{}, std::make_shared<const protocol::KeptKeys>(protocol::KeptKeys{{protocol::OwnedKeys()}})};
+        return node.prefixes().begin(flush) && node.prefixes().go_on(flush, UINT32_MAX, now);
     };
     const auto swept_prefix = [](Node& node) {
-        CHECK(node.delete_prefix("ke", now));
+        CHECK(node.prefixes().remove("ke", now));
         sweep(node);
     };
     at_each_step({"a first set", nothing, [=](Node& node) { set(node, "key", same); }, {"(none)", same}, same});
@@ -226,7 +226,8 @@ void each_mutation() {
     at_each_step({"a longer expiry", [=](Node& node) { set(node, "key", old, now + 50); },
                   [](Node& node) { touch(node, "key", now + 90); }, old_or_none, old});
     at_each_step({"a flush", had_old, [](Node& node) { node.flush_all(now); }, with(old_or_none, "all"), "(none)"});
-    at_each_step({"a delete by prefix", had_old, [](Node& node) { CHECK(node.delete_prefix("ke", now)); }, old_or_none, "(none)"});
+    const auto delete_prefix = [](Node& node) { CHECK(node.prefixes().remove("ke", now)); };
+    at_each_step({"a delete by prefix", had_old, delete_prefix, old_or_none, "(none)"});
     at_each_step({"a delete by prefix, swept", had_old, swept_prefix, old_or_none, "(none)"});
     at_each_step({"keys that moved", had_old, [=](Node& node) { CHECK(delete_moved(node)); }, with(old_or_none, "all"), "(none)"});
 }

@@ -116,9 +116,9 @@ inline void touch(Node& node, std::string_view key, NodeSeconds exptime) {
 }
 
 inline void sweep(Node& node) {
-    const uint64_t order = node.prefix_order();
+    const uint64_t order = node.prefixes().unswept();
     for (uint64_t page = 0; page < node.pages().count(); page++) node.pages().sweep(page, now);
-    node.prefixes_swept(order);
+    node.prefixes().swept(order);
 }
 
 inline std::string long_value(size_t bytes, char fill) {
@@ -146,7 +146,7 @@ inline void make_file(const std::string& path, bool stopped = true) {
     Run run(path);
     for (int i = 0; i < 300; i++) set(*run.node, "k" + std::to_string(i), std::string(size_t(i), 'v'));
     set(*run.node, "large", long_value(300'000, 'l'));
-    CHECK(run.node->delete_prefix("other", now));
+    CHECK(run.node->prefixes().remove("other", now));
     if (stopped) run.stop();
 }
 

@@ -85,9 +85,9 @@ void recut(node::Node& cache) {
 }
 
 void sweep_prefixes(node::Node& cache) {
-    const uint64_t order = cache.prefix_order();
+    const uint64_t order = cache.prefixes().unswept();
     for (uint64_t page = 0; page < cache.pages().count(); page++) cache.pages().sweep(page, at_start);
-    cache.prefixes_swept(order);
+    cache.prefixes().swept(order);
 }
 
 std::vector<Change> changes() {
@@ -114,21 +114,21 @@ std::vector<Change> changes() {
              for (uint64_t p = 0; p < c.pages().count(); p++) c.pages().sweep(p, at_start);
              refill(c);
          }, ""},
-        {"deleted by prefix", [=](node::Node& c) { c.delete_prefix("ke", at_start); }, ""},
+        {"deleted by prefix", [=](node::Node& c) { c.prefixes().remove("ke", at_start); }, ""},
         {"deleted by prefix, swept",
          [=](node::Node& c) {
-             c.delete_prefix("ke", at_start);
+             c.prefixes().remove("ke", at_start);
              sweep_prefixes(c);
          }, ""},
         {"deleted by prefix, swept, slot reused",
          [=](node::Node& c) {
-             c.delete_prefix("ke", at_start);
+             c.prefixes().remove("ke", at_start);
              sweep_prefixes(c);
              refill(c);
          }, ""},
         {"deleted by prefix and stored again",
          [=](node::Node& c) {
-             c.delete_prefix("ke", at_start);
+             c.prefixes().remove("ke", at_start);
              set(c, "key", b);
              sweep_prefixes(c);
          }, b},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"
 #include "protocol/layout.h"
 #include "t/lib/tap.h"
@@ -70,7 +71,7 @@ class Twin {
         if (op.prefix.empty())
             cache.flush_all(clock_reads);
         else
-            cache.delete_prefix(op.prefix, clock_reads);
+            cache.prefixes().remove(op.prefix, clock_reads);
         return describe(DoneReply());
     }
     std::string run(const StatsOp&, const RequestOptions&, std::string&) { return "text"; }

@@ -19,6 +19,7 @@
 #include "fabric/remote_ptr.h"
 #include "fabric/validate.h"
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 #include "protocol/words.h"
 #include "t/lib/tap.h"
 
@@ -154,7 +155,7 @@ class Race {
             } else {
                 for (uint64_t& one : issued) one++;
                 if (what == 997) node_.flush_all(now_);
-                if (what != 997) node_.delete_prefix("key", now_);
+                if (what != 997) node_.prefixes().remove("key", now_);
                 for (int i = 0; i < keys; i++) all_[size_t(i)].acknowledged.store(issued[i], std::memory_order_release);
                 continue;
             }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "node/store/node.h"
+#include "node/store/prefix_deletes.h"
 #include "protocol/frame_writer.h"
 #include "protocol/handshake.h"
 #include "t/lib/tap.h"
@@ -297,7 +298,7 @@ class FakeNode {
             writer.add(protocol::DoneReply(), with);
         } else if (auto* flush = std::get_if<protocol::FlushOp>(&request.op)) {
             if (!flush->prefix.empty())
-                cache->delete_prefix(flush->prefix, at);
+                cache->prefixes().remove(flush->prefix, at);
             else if (!flush->at.has_value())
                 cache->flush_all(at);
             flushed_at = flush->at;
