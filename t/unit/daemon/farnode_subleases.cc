@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The serving right of a farnode (S17) and its values on the node of --spill-to. Proxies READ them there by subleases, and that node's
-// right is not this one's.
+// The serving right of a farnode (S17) and its values on the node of --spill-to. Proxies READ them there by subleases, and that
+// node's right is not this one's.
 #include <cstdint>
 #include <string>
 
@@ -90,7 +90,7 @@ void ends_with_the_right() {
     home.go_on(120);
     tap::is(home.term_ms(home.spilled()), 120u, "S17: it ends with the node's right");
     home.go_on(0);
-    tap::is(home.term_ms(home.spilled()), 0u, "without a right there is none");
+    tap::is(home.term_ms(home.spilled()), 0u, "a node without a right grants no sublease");
     tap::is(home.proxy.trouble, "", "no frame is wrong");
 }
 
@@ -106,7 +106,7 @@ void ends_with_the_steps() {
     home.go_on(60'000);
     tap::is(home.term_ms(key), spilled_term_ms_max, "a proxy has a sublease");
     server.end_steps();
-    tap::is(home.end_ns(key), 0u, "S17: it is over when the steps have ended");
+    tap::is(home.end_ns(key), 0u, "S17: it ends before end_steps() returns");
     home.go_on(60'000);
     tap::is(home.term_ms(home.spilled()), spilled_term_ms_max, "afterwards they are granted again");
     server.stop(Goodbye::stopping, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // KeyPass: a pass gives each key of the node, in portions that several proxies take, the recently used ones first. Only a key that
-// is accessed during the pass may come twice. However many proxies ask, a portion has its time. The text of a portion is read as it was written, and damaged text is refused.
+// is accessed during the pass may come twice. However many proxies ask, a portion has its time. The text of a portion is read as it
+// was written, and damaged text is refused.
 #include <algorithm>
 #include <map>
 #include <random>

@@ -57,6 +57,19 @@ std::string announced(uint64_t sequence, std::vector<uint32_t> tags, uint32_t va
 
 // ---- greetings --------------------------------------------------------------------------------------------
 
+// S17, S20: copies need a list with an order, and a right that ends.
+void copies_without_a_right() {
+    ServedNode served;
+    Proxy two(served, /* greet= */ false), one(served, /* greet= */ false);
+    two.hello.copies = 2, one.hello.copies = 1;
+    two.greet_now();
+    one.greet_now();
+    tap::ok(two.refused && two.refused->reason == protocol::Refusal::copies,
+            "a node without a serving right refuses a proxy that keeps copies");
+    tap::ok(two.refused && two.refused->text.find("node n1 has no serving right") != std::string::npos, "  in a sentence");
+    tap::ok(one.welcomed, "another one is welcome");
+}
+
 void greetings() {
     ServedNode served;
     {
@@ -89,17 +102,6 @@ void greetings() {
             [](Proxy& p) { p.hello.speaks.protocol = p.hello.speaks.protocol_lowest = 14; });
     refused("another layout is refused", protocol::Refusal::layout_mismatch, "proxy p has",
             [](Proxy& p) { p.hello.speaks.layout_hash++; });
-    {
-        ServedNode without_fence;
-        Proxy two(without_fence, /* greet= */ false), one(without_fence, /* greet= */ false);
-        two.hello.copies = 2, one.hello.copies = 1;
-        two.greet_now();
-        one.greet_now();
-        tap::ok(two.refused && two.refused->reason == protocol::Refusal::copies,
-                "S17, S20: a node without a serving right refuses a proxy that keeps copies");
-        tap::ok(two.refused && two.refused->text.find("node n1 has no serving right") != std::string::npos, "  in a sentence");
-        tap::ok(one.welcomed, "another one is welcome");
-    }
     served.shared.right.limit();
     {
         Proxy two(served, /* greet= */ false), unsaid(served, /* greet= */ false);
@@ -517,6 +519,7 @@ void ends() {
 }  // namespace
 
 int main() {
+    copies_without_a_right();
     greetings();
     proxy_of_before();
     clock_by_version();
