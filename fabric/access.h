@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Access: reads of a live slot that its node did not execute. A reader notes them, and the node counts them (Node::record()). A
-// plain value.
+// Access: reads of a live slot that its node did not execute. A reader notes them, and the node counts them (Node::record()).
+// A plain value of one thread.
 #pragma once
 
 #include <cstdint>

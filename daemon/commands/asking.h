@@ -3,6 +3,8 @@
 // ask_plain_get() hands it to the router's peer. The Completion turns the reply into bytes, at once or in request order. For the
 // engines only.
 //
+// Owner: none; calls of an engine. Threads: the worker that serves the session or the datagram.
+//
 // A Completion is made for one kind of request:
 //     Completion(const ReplyTarget& to, std::string_view key, const Record& record, std::string_view words)
 //     void done(Reply& reply);           // counts, writes watch lines, writes to `to.out`
