@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The two hashes of the project, both XXH3-64 (libxxhash): the key hash that finds an item in the index,
 // and the keyed check over an item's bytes. Each takes a seed drawn per incarnation, so that clients cannot
-// aim collisions at one bucket. Proxies that read the node's memory get the seed; node/store/index.h (X3) bounds their attacks.
+// aim collisions at one bucket. Proxies that read the node's memory get the seed; node/items/index.h (X3) bounds their attacks.
 // Pure functions; any thread.
 #pragma once
 

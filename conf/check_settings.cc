@@ -85,7 +85,7 @@ Refusal check_sources(const Settings& settings) {
                                "node (--node, [[node]])\n"};
 }
 
-// A copy is only as good as the list of nodes that all processes have (daemon/commands/replicas.h).
+// A copy is only as good as the list of nodes that all processes have (daemon/steps/replicas.h).
 Refusal check_replicas(const ProxySettings& settings) {
     if (settings.replicas.count < 2) return {};
     if (!is_etcd_url(settings.discovery.source))

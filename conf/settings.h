@@ -226,7 +226,7 @@ struct DiscoverySettings {
     std::string password_file;               // empty: as user
 };
 
-// Copies of items on a second node (daemon/commands/replicas.h).
+// Copies of items on a second node (daemon/steps/replicas.h).
 struct ReplicaSettings {
     uint32_t count = 1;    // nodes that have an item
     std::string prefixes;  // with copies: only of keys that begin with one; commas between; empty: of all

@@ -10,41 +10,19 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/commands/binary_get.cc \
 	daemon/commands/binary_store.cc \
 	daemon/commands/cluster_list.h \
-	daemon/commands/copy_plan.cc \
-	daemon/commands/copy_plan.h \
-	daemon/commands/disk_gets.h \
-	daemon/commands/key_passes.cc \
-	daemon/commands/key_passes.h \
-	daemon/commands/key_queues.cc \
-	daemon/commands/key_queues.h \
 	daemon/commands/meta_engine.cc \
 	daemon/commands/meta_engine.h \
 	daemon/commands/meta_get.cc \
-	daemon/commands/missing_copies.h \
-	daemon/commands/moved_items.cc \
-	daemon/commands/moved_items.h \
-	daemon/commands/pair_completion.cc \
-	daemon/commands/pair_completion.h \
 	daemon/commands/passwords.cc \
 	daemon/commands/passwords.h \
-	daemon/commands/replicas.cc \
-	daemon/commands/replicas.h \
 	daemon/commands/sasl.cc \
 	daemon/commands/sasl.h \
-	daemon/commands/source_link.cc \
-	daemon/commands/source_link.h \
-	daemon/commands/stepped_request.cc \
-	daemon/commands/stepped_request.h \
-	daemon/commands/stepped_requests.cc \
-	daemon/commands/stepped_requests.h \
 	daemon/commands/text_admin.cc \
 	daemon/commands/text_auth.cc \
 	daemon/commands/text_engine.cc \
 	daemon/commands/text_engine.h \
 	daemon/commands/text_get.cc \
 	daemon/commands/text_store.cc \
-	daemon/commands/warm_up.cc \
-	daemon/commands/warm_up.h \
 	daemon/commands/watch_lines.cc \
 	daemon/commands/watch_lines.h \
 	daemon/discovery/answers.cc \
@@ -76,6 +54,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/engine/borrowed_link.h \
 	daemon/engine/courier.cc \
 	daemon/engine/courier.h \
+	daemon/engine/disk_gets.h \
 	daemon/engine/engine.cc \
 	daemon/engine/engine.h \
 	daemon/engine/fencer.cc \
@@ -164,8 +143,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/remote/host_addresses.cc \
 	daemon/remote/host_addresses.h \
 	daemon/remote/host_socket.h \
-	daemon/remote/moved_keys.cc \
 	daemon/remote/link_sums.h \
+	daemon/remote/moved_keys.cc \
 	daemon/remote/moved_keys.h \
 	daemon/remote/node_addresses.cc \
 	daemon/remote/node_addresses.h \
@@ -222,7 +201,28 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/stats/stats_sample.h \
 	daemon/stats/watch_hub.cc \
 	daemon/stats/watch_hub.h \
-	daemon/stats/worker_counters.h
+	daemon/stats/worker_counters.h \
+	daemon/steps/copy_plan.cc \
+	daemon/steps/copy_plan.h \
+	daemon/steps/key_passes.cc \
+	daemon/steps/key_passes.h \
+	daemon/steps/key_queues.cc \
+	daemon/steps/key_queues.h \
+	daemon/steps/missing_copies.h \
+	daemon/steps/moved_items.cc \
+	daemon/steps/moved_items.h \
+	daemon/steps/pair_completion.cc \
+	daemon/steps/pair_completion.h \
+	daemon/steps/replicas.cc \
+	daemon/steps/replicas.h \
+	daemon/steps/source_link.cc \
+	daemon/steps/source_link.h \
+	daemon/steps/stepped_request.cc \
+	daemon/steps/stepped_request.h \
+	daemon/steps/stepped_requests.cc \
+	daemon/steps/stepped_requests.h \
+	daemon/steps/warm_up.cc \
+	daemon/steps/warm_up.h
 
 if LIBCARES
 daemon_libdaemon_a_SOURCES += \

@@ -8,6 +8,7 @@ jumbo_faulty = \
 	jumbo/daemon_commands.cc \
 	jumbo/daemon_engine.cc \
 	jumbo/daemon_session.cc \
+	jumbo/daemon_steps.cc \
 	jumbo/daemon_stats.cc \
 	jumbo/node.cc \
 	jumbo/fabric.cc \

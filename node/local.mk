@@ -13,6 +13,20 @@ node_libnode_a_SOURCES = \
 	node/disk/place.h \
 	node/disk/read_ways.cc \
 	node/disk/read_ways.h \
+	node/items/index.cc \
+	node/items/index.h \
+	node/items/stored_item.cc \
+	node/items/stored_item.h \
+	node/items/stub.h \
+	node/keys/copy_closes.h \
+	node/keys/holds.h \
+	node/keys/key_changes.h \
+	node/keys/marks.h \
+	node/keys/prefix_counts.cc \
+	node/keys/prefix_counts.h \
+	node/keys/sublease_gate.h \
+	node/keys/subleases.h \
+	node/keys/touched_keys.h \
 	node/memory/arena.cc \
 	node/memory/arena.h \
 	node/memory/descriptor.h \
@@ -30,14 +44,14 @@ node_libnode_a_SOURCES = \
 	node/policy/lease_terms.h \
 	node/policy/policy.cc \
 	node/policy/policy.h \
-	node/service/connection.h \
 	node/service/authentication.cc \
 	node/service/authentication.h \
 	node/service/away_values.cc \
 	node/service/away_values.h \
+	node/service/connection.h \
 	node/service/execution.cc \
-	node/service/execution_of_copies.cc \
 	node/service/execution.h \
+	node/service/execution_of_copies.cc \
 	node/service/gets_away.h \
 	node/service/greeting.cc \
 	node/service/greeting.h \
@@ -53,13 +67,13 @@ node_libnode_a_SOURCES = \
 	node/service/partial_flushes.h \
 	node/service/proxy_book.cc \
 	node/service/proxy_book.h \
-	node/service/request_effects.h \
-	node/service/requests_ahead.cc \
-	node/service/requests_ahead.h \
 	node/service/report_quota.cc \
 	node/service/report_quota.h \
 	node/service/reports.cc \
 	node/service/reports.h \
+	node/service/request_effects.h \
+	node/service/requests_ahead.cc \
+	node/service/requests_ahead.h \
 	node/service/service.cc \
 	node/service/service.h \
 	node/service/service_counters.h \
@@ -75,7 +89,6 @@ node_libnode_a_SOURCES = \
 	node/store/away_items.cc \
 	node/store/away_items.h \
 	node/store/cas_uniques.h \
-	node/store/copy_closes.h \
 	node/store/crawler.cc \
 	node/store/crawler.h \
 	node/store/draining.cc \
@@ -85,22 +98,13 @@ node_libnode_a_SOURCES = \
 	node/store/flush_schedule.h \
 	node/store/hidden_items.cc \
 	node/store/hidden_items.h \
-	node/store/prefix_counts.cc \
-	node/store/prefix_counts.h \
-	node/store/prefix_deletes.cc \
-	node/store/prefix_deletes.h \
 	node/store/impl.h \
-	node/store/index.cc \
-	node/store/index.h \
 	node/store/item_counts.cc \
 	node/store/item_counts.h \
 	node/store/items.cc \
 	node/store/items.h \
-	node/store/key_changes.h \
 	node/store/leases.cc \
 	node/store/leases.h \
-	node/store/holds.h \
-	node/store/marks.h \
 	node/store/node.cc \
 	node/store/node.h \
 	node/store/pages.cc \
@@ -108,6 +112,8 @@ node_libnode_a_SOURCES = \
 	node/store/partition.cc \
 	node/store/partition.h \
 	node/store/partitions.h \
+	node/store/prefix_deletes.cc \
+	node/store/prefix_deletes.h \
 	node/store/restart.cc \
 	node/store/restart.h \
 	node/store/room.cc \
@@ -116,13 +122,7 @@ node_libnode_a_SOURCES = \
 	node/store/shared_keys.h \
 	node/store/slots.cc \
 	node/store/slots.h \
-	node/store/store.cc \
 	node/store/spill.cc \
 	node/store/spill.h \
-	node/store/stored_item.cc \
-	node/store/stored_item.h \
-	node/store/stub.h \
-	node/store/sublease_gate.h \
-	node/store/subleases.h \
-	node/store/touched_keys.h \
+	node/store/store.cc \
 	node/store/tiers.h

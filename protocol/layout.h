@@ -57,7 +57,7 @@ constexpr uint16_t generation_tag(uint64_t generation) { return uint16_t(generat
 constexpr uint16_t format_plain = 0;
 constexpr uint16_t format_key_binary = 1;  // the key came as base64 (meta b)
 constexpr uint16_t format_tokens = 2;      // stale or win state: mg must go to the locked path
-constexpr uint16_t format_stub = 4;        // the value is elsewhere: its place stands here (node/store/stub.h)
+constexpr uint16_t format_stub = 4;        // the value is elsewhere: its place stands here (node/items/stub.h)
 constexpr uint16_t format_spilled = 8;     // another node's item, with that node's key: protocol/spilled.h
 
 // The exptime in a stub's header, in every reader's past: each reader, of any version, leaves the item to the node (S13).

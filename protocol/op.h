@@ -116,7 +116,7 @@ struct GetReply {
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
-constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/store/marks.h), and of a hold (node/store/holds.h)
+constexpr uint64_t mark_bit = UINT64_C(1) << 63;  // of a key's mark (node/keys/marks.h), and of a hold (node/keys/holds.h)
 constexpr uint64_t hold_bit = UINT64_C(1) << 62;  // of a hold
 constexpr bool is_mark(uint64_t word) { return (word & mark_bit) != 0; }
 constexpr bool is_hold(uint64_t word) { return (word & (mark_bit | hold_bit)) == (mark_bit | hold_bit); }
@@ -129,7 +129,7 @@ struct StoreOp {
     std::string_view value;
     uint32_t flags = 0;                       // ignored by append and prepend
     NodeSeconds exptime = never_expires;      // ignored by append and prepend
-    // Mode cas: required; append/prepend: must match if given. Mode cas with the mark of a missing key (node/store/marks.h): the
+    // Mode cas: required; append/prepend: must match if given. Mode cas with the mark of a missing key (node/keys/marks.h): the
     // value is stored if the key was not mutated since, else the status is not_found or exists. The same with a hold (HoldOp).
     std::optional<uint64_t> cas_compare;
     std::optional<uint64_t> cas_set;          // ms E
@@ -140,7 +140,7 @@ struct StoreOp {
     bool lease = false;                       // as in GetOp
     bool spilled = false;                     // another node's item (protocol/spilled.h); ignored by append and prepend
     // Mode cas of 0: the list of nodes changed at this revision of etcd. The reply has a mark only if no mutation here can have
-    // touched the key since (node/store/touched_keys.h).
+    // touched the key since (node/keys/touched_keys.h).
     std::optional<uint64_t> moved_since;
 };
 
@@ -162,7 +162,7 @@ struct StoreReply {
     LeaseDenial denied = LeaseDenial::none;  // why there is no grant, if one was wanted
 };
 
-// A copy of the key's item is about to change at another node, which orders the changes (node/store/holds.h). The item is removed
+// A copy of the key's item is about to change at another node, which orders the changes (node/keys/holds.h). The item is removed
 // here, and the reply, not_found, has the hold in `cas`. A cas that compares with the hold and brings the changed item, or
 // `release`, ends it.
 struct HoldOp {

@@ -33,8 +33,7 @@
 #include <variant>
 
 #include "base/broken.h"
-#include "daemon/commands/disk_gets.h"
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/engine/disk_gets.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/reply_queue.h"
@@ -42,6 +41,7 @@
 #include "daemon/engine/session_memory.h"
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
+#include "daemon/steps/stepped_requests.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {

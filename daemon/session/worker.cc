@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
-#include "daemon/commands/moved_items.h"
-#include "daemon/commands/replicas.h"
-#include "daemon/commands/warm_up.h"
+#include "daemon/steps/moved_items.h"
+#include "daemon/steps/replicas.h"
+#include "daemon/steps/warm_up.h"
 #include "process/node_time.h"
 #include "process/process.h"
 

@@ -24,9 +24,7 @@
 #include <vector>
 
 #include "base/recorder.h"
-#include "daemon/commands/disk_gets.h"
-#include "daemon/commands/source_link.h"
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/engine/disk_gets.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/links.h"
 #include "daemon/engine/mailroom.h"
@@ -39,6 +37,8 @@
 #include "daemon/stats/hot_keys.h"
 #include "daemon/stats/latency.h"
 #include "daemon/stats/watch_hub.h"
+#include "daemon/steps/source_link.h"
+#include "daemon/steps/stepped_requests.h"
 #include "process/supervisor.h"
 
 namespace farcached::daemon {

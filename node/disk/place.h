@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Place: where the value of a stub is (node/store/stub.h): a record of a DiskStore, or of a PeerStore. A plain value; any thread.
+// Place: where the value of a stub is (node/items/stub.h): a record of a DiskStore, or of a PeerStore. A plain value; any thread.
 #pragma once
 
 #include <cstdint>

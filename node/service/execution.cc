@@ -163,7 +163,7 @@ void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets:
     get_over(id, want_grant, done);
 }
 
-// The value of a get that was executed in an earlier step. The item has no lease (node/store/stub.h, T2), but its value may have.
+// The value of a get that was executed in an earlier step. The item has no lease (node/items/stub.h, T2), but its value may have.
 void Execution::get_over(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
     const protocol::GetReply& got = done.reply;
     const std::string_view value = done.value;

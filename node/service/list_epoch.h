@@ -17,7 +17,7 @@
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
-//     before (daemon/commands/moved_items.h): by a list in between, other nodes may have had the keys.
+//     before (daemon/steps/moved_items.h): by a list in between, other nodes may have had the keys.
 // E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it sends its first list
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
 //     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, for none. So no

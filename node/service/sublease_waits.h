@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SubleaseWaits: the requests of a connection that wait for the end of subleases (node/store/subleases.h). A mutation waits, and a
+// SubleaseWaits: the requests of a connection that wait for the end of subleases (node/keys/subleases.h). A mutation waits, and a
 // get that would be a miss, while a proxy may READ that key's value on the node of --spill-to.
 //
 // Owner: an Execution (execution.h). The connection's thread.

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "base/broken.h"
+#include "node/items/stub.h"
 #include "node/store/partitions.h"
-#include "node/store/stub.h"
 #include "protocol/spilled.h"
 
 namespace farcached::node {
@@ -53,7 +53,7 @@ void AwayItems::lost(const protocol::Key& key, const Place& place, NodeSeconds n
     if (at.slot != nullptr) partition.items().evict(at, key.hash, now);
 }
 
-// ---- subleases (node/store/subleases.h) ----------------------------------------------------------------
+// ---- subleases (node/keys/subleases.h) ----------------------------------------------------------------
 
 std::optional<protocol::Grant> AwayItems::sublease(const protocol::Key& key, const Place& place, const fabric::LeasedPtr& leased,
                                                    uint64_t now_ns, NodeSeconds now) {

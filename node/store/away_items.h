@@ -17,8 +17,8 @@
 #include "base/node_clock.h"
 #include "fabric/remote_ptr.h"
 #include "node/disk/place.h"
+#include "node/keys/sublease_gate.h"
 #include "node/store/node.h"
-#include "node/store/sublease_gate.h"
 #include "protocol/op.h"
 
 namespace farcached::node {

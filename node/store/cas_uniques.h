@@ -9,8 +9,8 @@
 
 #include "base/broken.h"
 #include "base/node_clock.h"
+#include "node/items/stored_item.h"
 #include "node/store/node.h"
-#include "node/store/stored_item.h"
 
 namespace farcached::node {
 

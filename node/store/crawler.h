@@ -26,8 +26,8 @@
 
 #include "base/function_ref.h"
 #include "base/node_clock.h"
+#include "node/keys/prefix_counts.h"
 #include "node/store/node.h"
-#include "node/store/prefix_counts.h"
 
 namespace farcached::node {
 

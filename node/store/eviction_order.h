@@ -11,10 +11,10 @@
 
 #include "base/counters.h"
 #include "base/function_ref.h"
+#include "node/items/stored_item.h"
 #include "node/memory/arena.h"
 #include "node/policy/policy.h"
 #include "node/store/node.h"
-#include "node/store/stored_item.h"
 
 namespace farcached::node {
 

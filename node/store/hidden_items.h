@@ -25,9 +25,9 @@
 
 #include "base/hash.h"
 #include "base/node_clock.h"
+#include "node/items/stored_item.h"
 #include "node/memory/arena.h"
 #include "node/store/node.h"
-#include "node/store/stored_item.h"
 #include "protocol/layout.h"
 #include "protocol/owned_keys.h"
 

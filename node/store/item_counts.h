@@ -7,10 +7,10 @@
 #include <array>
 #include <cstdint>
 
+#include "node/items/stored_item.h"
 #include "node/memory/arena.h"
 #include "node/store/leases.h"
 #include "node/store/node.h"
-#include "node/store/stored_item.h"
 
 namespace farcached::node {
 

@@ -7,7 +7,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/node_clock.h"
-#include "node/store/stub.h"
+#include "node/items/stub.h"
 
 namespace farcached::node {
 

@@ -7,7 +7,7 @@
 // I1  An item is in the index, in its class's list of the policy and in a live slot, or in none of them.
 // I2  A guard flips to dead before its slot leaves the index or is replaced there, and before the new item's guard is live. So
 //     that is before the caller can acknowledge (S1, S7). No two generations of a key live at once.
-// I3  put() writes an item in place, or into a free slot, or into a dead slot of its key (S1, node/store/stored_item.h).
+// I3  put() writes an item in place, or into a free slot, or into a dead slot of its key (S1, node/items/stored_item.h).
 // I4  A slot whose item died is dead (node/store/leases.h, L3), parted while it is held (node/store/slots.h, H1), or free.
 // I5  A hidden item is not found, leased, renewed, moved or copied: it can only be killed.
 #pragma once
@@ -18,18 +18,18 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "fabric/region.h"
+#include "node/items/index.h"
+#include "node/items/stored_item.h"
 #include "node/memory/arena.h"
 #include "node/policy/item_list.h"
 #include "node/store/cas_uniques.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
-#include "node/store/index.h"
 #include "node/store/item_counts.h"
 #include "node/store/leases.h"
 #include "node/store/node.h"
 #include "node/store/slots.h"
-#include "node/store/stored_item.h"
 #include "node/store/tiers.h"
 
 namespace farcached::node {

@@ -22,12 +22,12 @@
 #include "base/function_ref.h"
 #include "base/hash.h"
 #include "base/mapping.h"
+#include "node/items/stored_item.h"
 #include "node/memory/arena.h"
 #include "node/memory/descriptor.h"
 #include "node/policy/item_list.h"
 #include "node/policy/lease_terms.h"
 #include "node/store/node.h"
-#include "node/store/stored_item.h"
 
 namespace farcached::node {
 

@@ -4,7 +4,7 @@
 #include "base/broken.h"
 #include "base/check.h"
 #include "base/hash.h"
-#include "node/store/stub.h"
+#include "node/items/stub.h"
 #include "protocol/words.h"
 
 namespace farcached::node {

@@ -21,17 +21,17 @@
 #include <string_view>
 #include <vector>
 
+#include "node/items/stored_item.h"
+#include "node/keys/key_changes.h"
+#include "node/keys/subleases.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
 #include "node/store/hidden_items.h"
 #include "node/store/items.h"
-#include "node/store/key_changes.h"
 #include "node/store/leases.h"
 #include "node/store/node.h"
 #include "node/store/room.h"
 #include "node/store/slots.h"
-#include "node/store/subleases.h"
-#include "node/store/stored_item.h"
 
 namespace farcached::node {
 

@@ -21,8 +21,8 @@
 #include <string_view>
 
 #include "base/node_clock.h"
+#include "node/keys/prefix_counts.h"
 #include "node/store/hidden_items.h"
-#include "node/store/prefix_counts.h"
 
 namespace farcached::node {
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "node/store/stub.h"
+#include "node/items/stub.h"
 
 namespace farcached::node {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "node/items/stub.h"
 #include "node/store/partitions.h"
-#include "node/store/stub.h"
 
 namespace farcached::node {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SharedKeys: the keys of a node whose items another node has, too. These are copies (replicas = 2; node/store/holds.h), and items
-// whose keys have moved from node to node (node/store/touched_keys.h). Each partition decides for its keys (key_changes.h); this
+// SharedKeys: the keys of a node whose items another node has, too. These are copies (replicas = 2; node/keys/holds.h), and items
+// whose keys have moved from node to node (node/keys/touched_keys.h). Each partition decides for its keys (key_changes.h); this
 // class has the requests about them.
 //
 // Owner: Node::Impl. Threads: any; no caller has a partition's lock. The lock of CopyCloses is taken before a partition's.
@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "base/node_clock.h"
-#include "node/store/copy_closes.h"
+#include "node/keys/copy_closes.h"
 #include "node/store/node.h"
 #include "protocol/op.h"
 

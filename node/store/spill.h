@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Spill: moves the values of items that are about to be evicted to a tier (node/store/tiers.h). What stays in memory is a stub
-// (node/store/stub.h).
+// (node/items/stub.h).
 //
 // Owner: a Partition, under its lock.
 //
@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "node/items/stub.h"
 #include "node/policy/policy.h"
 #include "node/store/draining.h"
 #include "node/store/eviction_order.h"
@@ -29,7 +30,6 @@
 #include "node/store/leases.h"
 #include "node/store/node.h"
 #include "node/store/slots.h"
-#include "node/store/stub.h"
 #include "node/store/tiers.h"
 
 namespace farcached::node {

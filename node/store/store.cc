@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/sanitizers.h"
+#include "node/items/stub.h"
 #include "node/store/impl.h"
-#include "node/store/stub.h"
 #include "protocol/words.h"
 
 namespace farcached::node {

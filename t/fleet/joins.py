@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes join a fleet whose items are on one node each, or their weights change, to 0, too (daemon/commands/moved_items.h): a client
+"""Nodes join a fleet whose items are on one node each, or their weights change, to 0, too (daemon/steps/moved_items.h): a client
 that asks for an item of a key that moved gets it, once, from the node that had it before. No other item comes back: none that was
 changed, deleted or flushed since."""
 import contextlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two nodes have each item (replicas = 2; daemon/commands/replicas.h): every command reaches both, a node can be lost without a
+"""Two nodes have each item (replicas = 2; daemon/steps/replicas.h): every command reaches both, a node can be lost without a
 lost or an old value, and a node that joins finds its items at the other one. Over TCP, with FARCACHED_OVER=tcp=verbs over RDMA,
 with tcp=shm in mapped memory (t/fleet/replicas_mapped.py)."""
 import collections

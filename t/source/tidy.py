@@ -14,10 +14,10 @@ from tap_output import tap  # noqa: E402
 
 TOP = os.environ.get("abs_top_srcdir") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-NODE = {"node/disk", "node/memory", "node/peer", "node/policy", "node/store", "node/service"}
+NODE = {"node/disk", "node/memory", "node/peer", "node/policy", "node/items", "node/keys", "node/store", "node/service"}
 BELOW_DAEMON = {"base", "protocol", "fabric", "proxy", "conf", "process"} | NODE
-DAEMON = {"daemon/discovery", "daemon/http", "daemon/stats", "daemon/engine", "daemon/commands", "daemon/remote",
-          "daemon/session"}
+DAEMON = {"daemon/discovery", "daemon/http", "daemon/stats", "daemon/engine", "daemon/steps", "daemon/commands",
+          "daemon/remote", "daemon/session"}
 # Allowed includes: each folder may include from these.
 ARROWS = {
     "base": {"base"},
@@ -27,8 +27,11 @@ ARROWS = {
     "node/memory": {"base", "protocol", "fabric", "node/memory"},
     "node/policy": {"base", "protocol", "node/memory", "node/policy"},
     "node/peer": {"base", "protocol", "fabric", "node/disk", "node/peer"},
-    "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/peer", "node/policy", "node/store"},
-    "node/service": {"base", "protocol", "fabric", "node/policy", "node/store", "node/service"},
+    "node/items": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/policy", "node/items"},
+    "node/keys": {"base", "protocol", "node/disk", "node/keys"},
+    "node/store": {"base", "protocol", "fabric", "node/disk", "node/memory", "node/peer", "node/policy", "node/items", "node/keys",
+                   "node/store"},
+    "node/service": {"base", "protocol", "fabric", "node/policy", "node/items", "node/keys", "node/store", "node/service"},
     "proxy": {"base", "protocol", "fabric", "proxy"},
     "conf": {"base", "conf"},
     "process": {"base", "conf", "process"},
@@ -37,8 +40,10 @@ ARROWS = {
     "daemon/stats": BELOW_DAEMON | {"daemon/discovery", "daemon/http", "daemon/stats"},
     "daemon/engine": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine"},
     "daemon/remote": BELOW_DAEMON | {"daemon/stats", "daemon/remote"},
-    "daemon/commands": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine", "daemon/commands"},
-    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/commands", "daemon/remote", "daemon/session"},
+    "daemon/steps": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine", "daemon/steps"},
+    "daemon/commands": BELOW_DAEMON | {"daemon/stats", "daemon/remote", "daemon/engine", "daemon/steps", "daemon/commands"},
+    "daemon/session": BELOW_DAEMON | {"daemon/stats", "daemon/engine", "daemon/steps", "daemon/commands", "daemon/remote",
+                                      "daemon/session"},
     "daemon/farcached": BELOW_DAEMON | DAEMON | {"daemon/farcached"},
     "daemon/farnode": {"base", "protocol", "fabric", "conf", "process", "proxy", "daemon/discovery", "daemon/http",
                        "daemon/remote", "daemon/farnode"} | NODE,

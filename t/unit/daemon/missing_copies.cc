@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "daemon/commands/missing_copies.h"
-#include "daemon/commands/replicas.h"
+#include "daemon/steps/missing_copies.h"
+#include "daemon/steps/replicas.h"
 #include "t/lib/tap.h"
 
 using namespace farcached;

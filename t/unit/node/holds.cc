@@ -8,7 +8,7 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "node/store/holds.h"
+#include "node/keys/holds.h"
 #include "node/store/node.h"
 #include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"

@@ -6,11 +6,11 @@
 
 #include "base/check.h"
 #include "fabric/local_read.h"
+#include "node/keys/touched_keys.h"
 #include "node/store/node.h"
 #include "node/store/pages.h"
 #include "node/store/prefix_deletes.h"
 #include "node/store/shared_keys.h"
-#include "node/store/touched_keys.h"
 #include "protocol/op.h"
 #include "t/lib/tap.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node/store/index.h"
+#include "node/items/index.h"
 
 #include <algorithm>
 #include <cerrno>

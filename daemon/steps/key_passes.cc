@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/key_passes.h"
+#include "daemon/steps/key_passes.h"
 
 #include <algorithm>
 #include <new>

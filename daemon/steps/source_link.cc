@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/source_link.h"
+#include "daemon/steps/source_link.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

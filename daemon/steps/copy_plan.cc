@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/copy_plan.h"
+#include "daemon/steps/copy_plan.h"
 
 #include <variant>
 

@@ -14,10 +14,10 @@
 #include <new>
 #include <string_view>
 
-#include "daemon/commands/key_queues.h"
-#include "daemon/commands/stepped_request.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
+#include "daemon/steps/key_queues.h"
+#include "daemon/steps/stepped_request.h"
 
 namespace farcached::daemon {
 

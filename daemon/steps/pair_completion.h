@@ -15,10 +15,10 @@
 #include <functional>
 #include <string_view>
 
-#include "daemon/commands/key_passes.h"
-#include "daemon/commands/missing_copies.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/reply_queue.h"
+#include "daemon/steps/key_passes.h"
+#include "daemon/steps/missing_copies.h"
 
 namespace farcached::daemon {
 

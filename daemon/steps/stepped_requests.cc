@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/steps/stepped_requests.h"
 
 #include <type_traits>
 #include <utility>

@@ -10,7 +10,7 @@
 // Owner: a Worker; its thread alone.
 //
 // U1  Before a mutation is executed here, its key is absent at the source, so no later get of any farcached finds the old value
-//     there (S7). A get that found it earlier stores it only if no mutation of the key was executed since (node/store/marks.h).
+//     there (S7). A get that found it earlier stores it only if no mutation of the key was executed since (node/keys/marks.h).
 // U2  If the source does not confirm that in time, the mutation is not executed, and its answer is unavailable.
 // The requests of a key take their steps as in SteppedRequests.
 #pragma once
@@ -18,8 +18,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "daemon/commands/source_link.h"
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/steps/source_link.h"
+#include "daemon/steps/stepped_requests.h"
 
 namespace farcached::daemon {
 

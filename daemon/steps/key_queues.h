@@ -17,7 +17,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "daemon/commands/stepped_request.h"
+#include "daemon/steps/stepped_request.h"
 
 namespace farcached::daemon {
 

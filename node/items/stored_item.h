@@ -47,7 +47,7 @@ inline std::string_view value_of(Arena& arena, Ref ref) {
     return {reinterpret_cast<const char*>(&header + 1) + header.key_len, header.value_len};
 }
 
-// The value is elsewhere (node/store/stub.h); value_of() is its place.
+// The value is elsewhere (node/items/stub.h); value_of() is its place.
 inline bool is_stub(Arena& arena, Ref ref) { return (arena.header(ref).format & layout::format_stub) != 0; }
 // Of another node (protocol/spilled.h).
 inline bool is_foreign(Arena& arena, Ref ref) { return (arena.header(ref).format & layout::format_spilled) != 0; }

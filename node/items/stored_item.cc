@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node/store/stored_item.h"
+#include "node/items/stored_item.h"
 
 #include <atomic>
 #include <cstring>

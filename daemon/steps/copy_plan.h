@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/commands/stepped_request.h"
+#include "daemon/steps/stepped_request.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {

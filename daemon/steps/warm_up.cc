@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/warm_up.h"
+#include "daemon/steps/warm_up.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/broken.h"
-#include "daemon/commands/disk_gets.h"
+#include "daemon/engine/disk_gets.h"
 
 namespace farcached::daemon {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/key_queues.h"
+#include "daemon/steps/key_queues.h"
 
 #include <utility>
 #include <variant>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SteppedRequest: a request that takes several steps (daemon/commands/stepped_requests.h): the operation as its client sent it, and
+// SteppedRequest: a request that takes several steps (daemon/steps/stepped_requests.h): the operation as its client sent it, and
 // what its steps have found so far.
 //
 // Owner: KeyQueues; the worker's thread alone. Its address stays. Functions that take memory throw std::bad_alloc.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/stepped_request.h"
+#include "daemon/steps/stepped_request.h"
 
 #include <variant>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/moved_items.h"
+#include "daemon/steps/moved_items.h"
 
 #include <variant>
 

@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "node/disk/place.h"
-#include "node/store/stored_item.h"
+#include "node/items/stored_item.h"
 
 namespace farcached::node {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/replicas.h"
+#include "daemon/steps/replicas.h"
 
 #include <utility>
 #include <variant>
@@ -7,8 +7,8 @@
 #include "base/broken.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
-#include "daemon/commands/copy_plan.h"
 #include "daemon/engine/links.h"
+#include "daemon/steps/copy_plan.h"
 #include "protocol/op.h"
 
 namespace farcached::daemon {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "daemon/commands/pair_completion.h"
+#include "daemon/steps/pair_completion.h"
 
 #include <new>
 #include <utility>

@@ -16,9 +16,9 @@
 #include <optional>
 
 #include "base/node_clock.h"
-#include "node/store/holds.h"
-#include "node/store/marks.h"
-#include "node/store/touched_keys.h"
+#include "node/keys/holds.h"
+#include "node/keys/marks.h"
+#include "node/keys/touched_keys.h"
 #include "protocol/op.h"
 
 namespace farcached::node {

@@ -10,7 +10,7 @@
 // Owner: a Worker; its thread alone. The requests of a key take their steps as in SteppedRequests.
 //
 // G1  The item that a step brings is the key's present one: every mutation since the change was executed at the key's node. It
-//     gives no mark for a key that a mutation has touched since (node/store/touched_keys.h). It stores nothing under a mark that is
+//     gives no mark for a key that a mutation has touched since (node/keys/touched_keys.h). It stores nothing under a mark that is
 //     not the key's last one.
 // G2  The former node gives no item that had moved away from it before the change (node/store/hidden_items.h, F3). So the key was
 //     its own by the list before the change, and by every list that the node had known.
@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/steps/stepped_requests.h"
 
 namespace farcached::daemon {
 

@@ -10,7 +10,7 @@
 //
 // Owner: a Worker; its thread alone. A request's steps use the nodes of one list; if a newer one comes, it begins again.
 //
-// C1  A copy is never older than the item at the primary (node/store/holds.h). So the next node may serve it at any time that its
+// C1  A copy is never older than the item at the primary (node/keys/holds.h). So the next node may serve it at any time that its
 //     serving right runs, and is the new primary at once when the list loses the former one.
 // C2  Without a connection to the copy's node no mutation is executed. That node leaves the list when its registration ends.
 // C3  A mutation of unknown outcome leaves its hold, which ends by itself after hold_s. Until then the key has no copy. No primary
@@ -30,8 +30,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/commands/pair_completion.h"
-#include "daemon/commands/stepped_requests.h"
+#include "daemon/steps/pair_completion.h"
+#include "daemon/steps/stepped_requests.h"
 
 namespace farcached::daemon {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node/store/prefix_counts.h"
+#include "node/keys/prefix_counts.h"
 
 #include <algorithm>
 #include <new>

@@ -10,7 +10,7 @@
 // H2  Only a hold that was alone for all of its time ends with a copy: of two at a time this node does not know the
 //     primary's order. A mutation of the key here, or a flush, has the same effect.
 // H3  A hold that its proxy does not end has ended after its seconds. They are more than the proxy and the primary may take to
-//     execute the mutation (daemon/commands/replicas.h). A later end has no effect.
+//     execute the mutation (daemon/steps/replicas.h). A later end has no effect.
 // H4  The table has keys_max keys. A hold that finds no room is not noted. Until it would have ended no hold ends with a copy.
 // H5  While the node is closed for copies (SharedKeys::close_copies()), no hold ends with a copy, and none that begins.
 #pragma once
