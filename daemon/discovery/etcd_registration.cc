@@ -95,7 +95,7 @@ uint32_t EtcdRegistration::retry_ms() const {
 uint32_t EtcdRegistration::step() {
     if (lease_.id != 0 && registered_) {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
-        if (!look_at_record()) return retry_ms();
+        if (!look_at_record()) return registered_ ? retry_ms() : 0;
         renew_right();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
