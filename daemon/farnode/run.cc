@@ -460,7 +460,7 @@ std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daem
         };
         show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
             const bool is_new = server.list().registered(revision);
-            if (is_new && revision < uint64_t(INT64_MAX)) node.shared_keys().joined(revision, process::node_now());
+            if (is_new && revision != node::ListEpoch::leaving) node.shared_keys().joined(revision, process::node_now());
             server.right().set(right.reads_until_ns(), right.serves_until_ns());
             server.right().set_silent(right.is_silent(boottime_ns()));
         };

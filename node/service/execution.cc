@@ -109,12 +109,16 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
         request.op);
 }
 
-// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now.
+// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now. The items of a node that
+// leaves are gone, too, but a proxy that keeps copies can ask the other node (Links::ask_copy_instead()).
 template <class Op>
 void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
-        if (!op.touch && !op.vivify) return turn.replies.add(protocol::GetReply(), reply_to(tag));
+        if (!op.touch && !op.vivify) {
+            if (connection_.keeps_copies && connection_.shared.list.is_leaving()) return turn.refuse(tag, RequestRefusal::stopping);
+            return turn.replies.add(protocol::GetReply(), reply_to(tag));
+        }
     turn.refuse(tag, RequestRefusal::old_list);
 }
 

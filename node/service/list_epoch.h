@@ -40,6 +40,7 @@ namespace farcached::node {
 
 class ListEpoch {
   public:
+    static constexpr uint64_t leaving = INT64_MAX;  // as a revision: newer than any
     // The node's record has this revision, since the last call with another one. It may be lower than earlier ones if etcd lost its
     // data. 0: there is none yet.
     // True: it is another one.
@@ -87,6 +88,8 @@ class ListEpoch {
     }
 
     uint64_t newest() const { return epoch_.load(std::memory_order_acquire); }
+    // The node is about to end its registration (E3).
+    bool is_leaving() const { return newest() == leaving; }
     // named: a proxy's.
     bool is_old(uint64_t named) const { return named != 0 && named < newest(); }
     // Has the key another home, by a newer list than the proxy's? reads: the request changes nothing.

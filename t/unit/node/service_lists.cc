@@ -98,10 +98,31 @@ void marks_of_old_lists() {
             "not by a list from before another node had its keys");
 }
 
+// ListEpoch, E3.
+void leaving() {
+    ServedNode served;
+    steady_ns = 500'000'000'000;
+    served.shared.right.limit();
+    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
+    served.shared.list.registered(10);
+    Proxy copies(served, /* greet= */ false);
+    copies.hello.copies = 2;
+    copies.greet_now();
+    OutBuffer epoch;
+    append_epoch(epoch, 10);
+    copies.give(epoch);
+    const std::string served_before = refusal(copies.ask(set_of("k", "1"))) + refusal(copies.ask(get_of("k")));
+    tap::is(served_before, "donedone", "a node serves a farcached with copies");
+    served.shared.list.registered(node::ListEpoch::leaving);
+    tap::is(refusal(copies.ask(get_of("k"))), "stopping", "while it leaves, a get goes to the copy");
+    tap::is(refusal(copies.ask(set_of("k", "2"))), "old_list", "and a set waits for the next list");
+}
+
 }  // namespace
 
 int main() {
     old_lists();
+    leaving();
     marks_of_old_lists();
     return tap::done();
 }
