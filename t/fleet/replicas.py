@@ -227,6 +227,15 @@ def loses(etcd):
                 "one more is killed: all items are read from the last node")
 
 
+def without_fence(etcd):
+    """A node without a fence has no right that ends, and knows no list."""
+    source = etcd.source(prefix="/unfenced")
+    with Farnode("--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", "a", "--discover", source, "--discover-fence", "off"), \
+            Daemon("--discover", source, "-o", "replicas=2", threads=1) as daemon:
+        why = until(lambda: nodes_shown(daemon)["a"].get("down_reason", ""), lambda why: "no serving right" in why)
+        tap.like(why, "node a has no serving right", "a node without a fence is not used for copies")
+
+
 def differs(etcd):
     """A farcached with another value of `replicas` would leave old copies behind."""
     with contextlib.ExitStack() as stack:
@@ -469,6 +478,7 @@ def under_load(etcd, rule=""):
 
 with Etcd() as etcd:
     loses(etcd)
+    without_fence(etcd)
     differs(etcd)
     overlaps(etcd)
     some(etcd)
