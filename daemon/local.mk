@@ -39,6 +39,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/etcd_source.h \
 	daemon/discovery/json_fields.cc \
 	daemon/discovery/json_fields.h \
+	daemon/discovery/keys_of_others.cc \
+	daemon/discovery/keys_of_others.h \
 	daemon/discovery/member.cc \
 	daemon/discovery/member.h \
 	daemon/discovery/member_book.cc \

@@ -9,7 +9,6 @@
 
 #include "base/broken.h"
 #include "base/check.h"
-#include "base/limits.h"
 #include "base/node_clock.h"
 #include "base/random_word.h"
 
@@ -19,8 +18,7 @@ namespace {
 
 using process::Level;
 constexpr uint64_t registration_second_ns = 1'000'000'000;
-constexpr int64_t no_lease = 5;    // gRPC: not found
-constexpr int64_t compacted = 11;  // gRPC: out of range
+constexpr int64_t no_lease = 5;  // gRPC: not found
 
 // Of an answer that is not etcd's.
 EtcdFailure unreadable(const std::string& endpoint) { return {endpoint + ": the answer is not etcd's"}; }
@@ -48,6 +46,7 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       key_(keys + member_.name),
       weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
+      others_(client_, keys_, key_, [this](const std::string& path, const std::string& body) { return ask(path, body); }),
       right_(items_.former_incarnation != 0, items_.strict),
       history_(member_.ttl_s * registration_second_ns) {
     if (show_right_ == nullptr) return;
@@ -212,8 +211,7 @@ EtcdRegistration::Put EtcdRegistration::put() {
     if (!done.has_value()) return failed(unreadable(client_.endpoint())), Put::failed;
     if (*done == 0) return Put::failed;  // another writer was first
     record_revision_ = *done;
-    empty_since_ = 0;
-    others_had_keys_.reset();
+    others_.begin(0);
     registered_ = true;
     renew_right();
     history_.registered(*found);
@@ -281,34 +279,12 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     say_weight(former);
 }
 
-// M9. 0: nothing. If no other member has keys, farcached keep their last list. Members may have lost theirs since the record has
-// weight 0. If etcd does not answer, the next look asks again.
-uint64_t EtcdRegistration::refused_before() {
-    if (empty_since_ == 0) return 0;
-    if (!others_had_keys_.has_value()) others_had_keys_ = others_have_keys(empty_since_);  // later it may be compacted
-    if (!others_had_keys_.value_or(false) && others_have_keys(0).value_or(false)) others_had_keys_ = true;
-    return others_had_keys_.value_or(false) ? uint64_t(empty_since_) : 0;
-}
-
-// At that revision; 0: now. If etcd has forgotten it they may have had. Nothing: etcd does not answer.
-std::optional<bool> EtcdRegistration::others_have_keys(int64_t revision) {
-    const EtcdClient::Reply reply = ask("kv/range", range_request(keys_, limits::nodes_max, revision));
-    if (const auto* const failure = std::get_if<EtcdFailure>(&reply))
-        return failure->code == compacted ? std::optional(true) : std::nullopt;
-    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), Member::bytes_max);
-    const auto has_keys = [this](const EtcdKey& at) {
-        if (at.key == key_ || !at.key.starts_with(keys_)) return false;
-        const Result<Member, std::string> parsed = parse_member(at.key.substr(keys_.size()), at.value);
-        const auto* const other = std::get_if<Member>(&parsed);
-        return other != nullptr && other->weight != 0;
-    };
-    return found.has_value() ? std::optional(std::ranges::any_of(found->keys, has_keys)) : std::nullopt;
-}
+// M9. 0: nothing. If no other member has keys, farcached keep their last list.
+uint64_t EtcdRegistration::refused_before() { return others_.seen() ? uint64_t(others_.since()) : 0; }
 
 // Returns the former weight.
 uint32_t EtcdRegistration::set_weight(uint32_t weight, int64_t revision) {
-    empty_since_ = weight == 0 ? revision : 0;
-    others_had_keys_.reset();
+    others_.begin(weight == 0 ? revision : 0);
     return std::exchange(member_.weight, weight);
 }
 

@@ -18,8 +18,8 @@
 // M8  The node executes no request from before it drops its items until it is registered, or etcd does not answer.
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
 //     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
-//     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor at any look
-//     since: no farcached has a newer list that can be used.
+//     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor since
+//     (KeysOfOthers): no farcached has a newer list that can be used.
 // M10 A proxy learns that stop() has ended the right by the next reply, and reads one-sided until then. So the node drops its items
 //     before the record is deleted. If the record stays, it does so for longer than the right.
 #pragma once
@@ -27,13 +27,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 
 #include "base/recorder.h"
 #include "daemon/discovery/etcd_client.h"
 #include "daemon/discovery/etcd_messages.h"
+#include "daemon/discovery/keys_of_others.h"
 #include "daemon/discovery/member.h"
 #include "daemon/discovery/registration_history.h"
 #include "daemon/discovery/registration_right.h"
@@ -80,7 +80,6 @@ class EtcdRegistration {
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
     uint64_t refused_before();
-    std::optional<bool> others_have_keys(int64_t revision);
     uint32_t set_weight(uint32_t weight, int64_t revision);
     void say_weight(uint32_t former);
     void leave();
@@ -108,14 +107,13 @@ class EtcdRegistration {
     const std::string keys_, key_;
     std::atomic<uint32_t> weight_;  // as wanted
     EtcdClient client_;
+    KeysOfOthers others_;  // M9
     RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};
     RegistrationHistory history_;
     uint64_t lease_sent_ns_ = 0;   // before the last request for the lease that was answered
     int64_t record_revision_ = 0;  // at which this process registered
-    int64_t empty_since_ = 0;      // Items::looked
-    std::optional<bool> others_had_keys_;  // then, or at a look since; nothing: etcd's answers do not cover that time
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
     bool registered_ = false, told_taken_ = false, told_failure_ = false;

@@ -2,6 +2,7 @@
 """A farcached that does not see etcd any more keeps its list of nodes. Nodes execute none of its requests for keys that moved to
 another node since (node/service/list_epoch.h, S17)."""
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -135,9 +136,47 @@ def last_two(etcd):
         tap.is_({client.get(key) for key in keys["b"]}, {b"first"}, "the other one goes on to serve its keys")
         etcd.put("/other", "a newer revision")
         etcd.compact()
+        relays["b"].close()  # its watch ends, too
+        relays["b"].open()
         before = relays["b"].requests.count(RANGE)
-        until(lambda: relays["b"].requests.count(RANGE), lambda now: now >= before + 4)  # two looks, of two requests each
+        until(lambda: relays["b"].requests.count(RANGE), lambda now: now >= before + 8)  # four looks, of two requests each
         tap.is_(answers(client, keys["b"][:5], "second"), {"STORED"}, "also after etcd has forgotten the list of that time")
+
+
+def between_looks(etcd):
+    """A node without keys serves its last list, until another one has keys, if only for a moment between two looks of the node."""
+    ttl = 3  # seconds; the node looks at the records each second
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
+        relays, table = {name: stack.enter_context(Relay(etcd.port)) for name in ("daemon", "a")}, Table()
+        stack.callback(table.unlink)
+        urls = {name: "etcd://127.0.0.1:%d/looks" % relay.port for name, relay in relays.items()}
+        a = stack.enter_context(Farnode("--config", write_weight(folder, "a", 1), "--tcp", "127.0.0.1:0", "-m", "16", "-t", "1",
+                                        "--name", "a", "--discover", urls["a"], "--member-ttl", ttl))
+        daemon = stack.enter_context(Daemon("--discover", urls["daemon"], "-o", table.options(), threads=1))
+        until(lambda: nodes_shown(daemon), lambda shown: len(shown) == 1 and all_up(shown))
+        client = stack.enter_context(daemon.client())
+        tap.is_(until(lambda: client.set("key", "first"), lambda said: said == "STORED"), "STORED", "one node; a farcached stores")
+        relays["daemon"].close()
+        write_weight(folder, "a", 0)
+        a.signal(signal.SIGHUP)
+        until(a.stderr, lambda log: b"registered with weight 0 " in log)
+
+        def passes(weight):
+            """Another node's record is there and gone before a looks; then a looks twice more."""
+            def come_and_go():
+                etcd.put("/looks/nodes/b", json.dumps({"name": "b", "addresses": {"tcp": "127.0.0.1:9"}, "weight": weight}))
+                etcd.delete("/looks/nodes/b")
+            before = relays["a"].requests.count(RANGE)
+            relays["a"].before("/v3/lease/keepalive", come_and_go)
+            until(lambda: relays["a"].requests.count(RANGE), lambda now: now >= before + 6)  # three looks, of two requests each
+
+        passes(0)
+        tap.is_((client.set("key", "second"), client.get("key")), ("STORED", b"second"),
+                "it has no keys, and another one without keys came and went: it serves the last list")
+        passes(1)
+        said = until(lambda: client.set("key", "third").split(" ")[0], lambda said: said == "SERVER_ERROR")
+        tap.is_((said, client.get("key")), ("SERVER_ERROR", None), "so did one with keys: it refuses the last list")
 
 
 def check_members(fleet):
@@ -452,6 +491,7 @@ def main():
         etcd = stack.enter_context(Etcd())
         without_keys(etcd)
         last_two(etcd)
+        between_looks(etcd)
         joins(etcd)
         restarts(etcd)
         untold(etcd)
