@@ -48,6 +48,8 @@ node_libnode_a_SOURCES = \
 	node/service/authentication.h \
 	node/service/away_values.cc \
 	node/service/away_values.h \
+	node/service/batch.cc \
+	node/service/batch.h \
 	node/service/connection.h \
 	node/service/execution.cc \
 	node/service/execution.h \
@@ -80,8 +82,6 @@ node_libnode_a_SOURCES = \
 	node/service/serving_right.h \
 	node/service/sublease_waits.cc \
 	node/service/sublease_waits.h \
-	node/service/turn.cc \
-	node/service/turn.h \
 	node/service/values.cc \
 	node/service/values.h \
 	node/store/away_gets.cc \

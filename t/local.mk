@@ -345,9 +345,9 @@ one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/ne
 	t/unit/fabric/verbs_slots t/unit/node/collisions t/unit/node/failing_node t/unit/node/held t/unit/node/holds \
 	t/unit/node/in_place t/unit/node/key_pass t/unit/node/lease t/unit/node/list_epoch t/unit/node/numa t/unit/node/peer \
 	t/unit/node/policy t/unit/node/policy_node t/unit/node/rationed t/unit/node/reads t/unit/node/safety t/unit/node/seats \
-	t/unit/node/service t/unit/node/service_at_once t/unit/node/service_auth t/unit/node/service_bad \
-	t/unit/node/service_clock t/unit/node/service_limits t/unit/node/service_lists t/unit/node/service_order \
-	t/unit/node/service_reports \
+	t/unit/service/service t/unit/service/service_at_once t/unit/service/service_auth t/unit/service/service_bad \
+	t/unit/service/service_clock t/unit/service/service_limits t/unit/service/service_lists t/unit/service/service_order \
+	t/unit/service/service_reports \
 	t/unit/process/http_access t/unit/process/log t/unit/process/socket_holder t/unit/protocol/binary_parse \
 	t/unit/protocol/command_needs t/unit/protocol/frame t/unit/protocol/frame_bad t/unit/protocol/handshake \
 	t/unit/protocol/owned_keys t/unit/protocol/text_parse t/unit/protocol/udp_frame t/unit/proxy/arc t/unit/proxy/frames_out \
@@ -373,9 +373,10 @@ check_PROGRAMS += t/unit/node/node t/unit/node/safety
 TESTS += t/unit/node/node t/unit/node/safety
 t_unit_node_node_SOURCES = t/unit/node/node.cc t/lib/tap.h
 t_unit_node_safety_SOURCES = t/unit/node/safety.cc t/lib/tap.h
-check_PROGRAMS += t/unit/node/seats t/unit/node/service_limits
-TESTS += t/unit/node/seats t/unit/node/service_limits
-t_unit_node_service_limits_SOURCES = t/unit/node/service_limits.cc t/unit/node/service_fixture.h t/unit/protocol/frame_words.h \
+check_PROGRAMS += t/unit/node/seats t/unit/service/service_limits
+TESTS += t/unit/node/seats t/unit/service/service_limits
+t_unit_service_service_limits_SOURCES = t/unit/service/service_limits.cc t/unit/service/service_fixture.h \
+	t/unit/protocol/frame_words.h \
 	t/lib/tap.h
 t_unit_node_seats_SOURCES = t/unit/node/seats.cc t/lib/tap.h
 check_PROGRAMS += t/unit/node/collisions
@@ -461,23 +462,23 @@ check_PROGRAMS += t/unit/node/lease
 t_unit_node_lease_SOURCES = t/unit/node/lease.cc t/unit/node/invariants.h t/lib/tap.h
 
 # The node's side of a connection.
-check_PROGRAMS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
-	t/unit/node/service_bad t/unit/node/service_clock \
-	t/unit/node/service_lists t/unit/node/service_order t/unit/node/service_reports
-TESTS += t/unit/node/service t/unit/node/service_auth t/unit/node/service_at_once \
-	t/unit/node/service_bad t/unit/node/service_clock \
-	t/unit/node/service_lists t/unit/node/service_order t/unit/node/service_reports
-service_headers = t/unit/node/service_fixture.h t/unit/protocol/frame_words.h t/lib/tap.h
-t_unit_node_service_at_once_SOURCES = t/unit/node/service_at_once.cc $(service_headers)
-t_unit_node_service_auth_SOURCES = t/unit/node/service_auth.cc $(service_headers)
-t_unit_node_service_clock_SOURCES = t/unit/node/service_clock.cc $(service_headers)
-t_unit_node_service_lists_SOURCES = t/unit/node/service_lists.cc $(service_headers)
-t_unit_node_service_order_SOURCES = t/unit/node/service_order.cc $(service_headers)
-t_unit_node_service_reports_SOURCES = t/unit/node/service_reports.cc t/unit/node/service_fixture.h \
+check_PROGRAMS += t/unit/service/service t/unit/service/service_auth t/unit/service/service_at_once \
+	t/unit/service/service_bad t/unit/service/service_clock \
+	t/unit/service/service_lists t/unit/service/service_order t/unit/service/service_reports
+TESTS += t/unit/service/service t/unit/service/service_auth t/unit/service/service_at_once \
+	t/unit/service/service_bad t/unit/service/service_clock \
+	t/unit/service/service_lists t/unit/service/service_order t/unit/service/service_reports
+service_headers = t/unit/service/service_fixture.h t/unit/protocol/frame_words.h t/lib/tap.h
+t_unit_service_service_at_once_SOURCES = t/unit/service/service_at_once.cc $(service_headers)
+t_unit_service_service_auth_SOURCES = t/unit/service/service_auth.cc $(service_headers)
+t_unit_service_service_clock_SOURCES = t/unit/service/service_clock.cc $(service_headers)
+t_unit_service_service_lists_SOURCES = t/unit/service/service_lists.cc $(service_headers)
+t_unit_service_service_order_SOURCES = t/unit/service/service_order.cc $(service_headers)
+t_unit_service_service_reports_SOURCES = t/unit/service/service_reports.cc t/unit/service/service_fixture.h \
 	t/unit/protocol/frame_random.h t/unit/protocol/frame_words.h t/lib/tap.h
-t_unit_node_service_bad_SOURCES = t/unit/node/service_bad.cc t/unit/node/service_fixture.h \
+t_unit_service_service_bad_SOURCES = t/unit/service/service_bad.cc t/unit/service/service_fixture.h \
 	t/unit/protocol/frame_random.h t/unit/protocol/frame_words.h t/lib/tap.h
-t_unit_node_service_SOURCES = t/unit/node/service.cc t/unit/node/service_fixture.h \
+t_unit_service_service_SOURCES = t/unit/service/service.cc t/unit/service/service_fixture.h \
 	t/unit/protocol/frame_random.h t/unit/protocol/frame_words.h t/lib/tap.h
 
 check_PROGRAMS += t/unit/proxy/pointer_table t/unit/proxy/pointer_table_open t/unit/proxy/pointer_table_safety

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "base/broken.h"
+#include "node/service/batch.h"
 #include "node/service/request_effects.h"
-#include "node/service/turn.h"
 #include "node/store/away_items.h"
 #include "node/store/shared_keys.h"
 #include "protocol/frame_writer.h"
@@ -44,36 +44,36 @@ Execution::Verdict Execution::requests(protocol::Frame frame) {
     const NodeReading now = connection_.shared.clock();
     connection_.seat.used(now.seconds);
     connection_.shared.flushes.due(now.seconds);
-    Turn turn(connection_, in_flight_, sent_, frame.sequence, now);
+    Batch batch(connection_, in_flight_, sent_, frame.sequence, now);
     protocol::RequestReader reader(frame, connection_.limits);
     FrameStep step = FrameStep::entry;
     bool goes_on = true;
     while (goes_on && step == FrameStep::entry) {
         step = ahead_.look(reader, node_.view());
-        goes_on = execute_ahead(turn);
+        goes_on = execute_ahead(batch);
     }
-    turn.replies.end();
-    if (!goes_on) return turn.verdict;
+    batch.replies.end();
+    if (!goes_on) return batch.verdict;
     if (step == FrameStep::bad) return bad(reader.error());
     in_flight_.answered(frame.sequence);
     return {};
 }
 
 // Executes in order. False: the frame stays unfinished, because the connection ends or its replies must be sent first (E3).
-bool Execution::execute_ahead(Turn& turn) {
+bool Execution::execute_ahead(Batch& batch) {
     for (RequestsAhead::Request& next : ahead_.read()) {
         NodeRequest& request = next.request;
         SubleaseWaits::Change change;
         const bool allowed = connection_.may(request.op);
         if (!allowed) counters_.auth_refused_requests.add(1);
-        const bool may_halt = allowed && turn.serves && !request.options.value_follows;
-        if (!may_halt || !waits_.halt_for(request.op, change)) execute(turn, request);
+        const bool may_halt = allowed && batch.serves && !request.options.value_follows;
+        if (!may_halt || !waits_.halt_for(request.op, change)) execute(batch, request);
         if (waits_.halts_frame()) {  // the request was not replied to
             halted_ = next.from;
             return false;
         }
         counters_.requests.add(1);
-        if (turn.verdict.end != ServiceEnd::count) return false;
+        if (batch.verdict.end != ServiceEnd::count) return false;
         if (next.left.requests == 0 || may_parse()) continue;
         halted_ = next.left;
         return false;
@@ -81,20 +81,20 @@ bool Execution::execute_ahead(Turn& turn) {
     return true;
 }
 
-void Execution::execute(Turn& turn, NodeRequest& request) {
-    if (request.options.value_follows) return announce(turn, request);
+void Execution::execute(Batch& batch, NodeRequest& request) {
+    if (request.options.value_follows) return announce(batch, request);
     const auto refused = [&](RequestRefusal why) {
         waits_.flush_over();
-        turn.refuse(request.options.tag, why);
+        batch.refuse(request.options.tag, why);
     };
     if (connection_.stopping) return refused(RequestRefusal::stopping);
     if (!connection_.may(request.op)) return refused(RequestRefusal::not_allowed);
     const bool needs_right = !std::holds_alternative<protocol::StatsOp>(request.op);
-    if (needs_right && !turn.serves) return refused(turn.no_right());
+    if (needs_right && !batch.serves) return refused(batch.no_right());
     std::visit(
         [&](auto& op) {
             if constexpr (requires { op.key; }) {
-                if (connection_.chosen_by_old_list(op.key.bytes, !changes_item(op))) return run_old(turn, request.options.tag, op);
+                if (connection_.chosen_by_old_list(op.key.bytes, !changes_item(op))) return run_old(batch, request.options.tag, op);
                 if (recorder_ != nullptr) recorder_->hand(op.key.bytes);
                 broken::fail_if_named(op.key.bytes);
             }
@@ -104,7 +104,7 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
                     return refused(RequestRefusal::old_list);
                 }
             }
-            run(turn, request.options, op);
+            run(batch, request.options, op);
         },
         request.op);
 }
@@ -112,14 +112,15 @@ void Execution::execute(Turn& turn, NodeRequest& request) {
 // Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now. The items of a node that
 // leaves are gone, too, but a proxy that keeps copies can ask the other node (Links::ask_copy_instead()).
 template <class Op>
-void Execution::run_old(Turn& turn, uint32_t tag, const Op& op) {
+void Execution::run_old(Batch& batch, uint32_t tag, const Op& op) {
     counters_.requests_old_list.add(1);
     if constexpr (std::is_same_v<Op, protocol::GetOp>)
         if (!op.touch && !op.vivify) {
-            if (connection_.keeps_copies && connection_.shared.list.is_leaving()) return turn.refuse(tag, RequestRefusal::stopping);
-            return turn.replies.add(protocol::GetReply(), reply_to(tag));
+            const bool has_copy = connection_.keeps_copies && connection_.shared.list.is_leaving();
+            if (has_copy) return batch.refuse(tag, RequestRefusal::stopping);
+            return batch.replies.add(protocol::GetReply(), reply_to(tag));
         }
-    turn.refuse(tag, RequestRefusal::old_list);
+    batch.refuse(tag, RequestRefusal::old_list);
 }
 
 bool Execution::send_piece() {
@@ -131,34 +132,34 @@ bool Execution::send_piece() {
 // ---- operations ---------------------------------------------------------------------------------------
 
 // Copies the value from the node's memory, under the partition's lock.
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::GetOp& op) {
-    op.lease = turn.wants_lease(options) && turn.may_grant();
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::GetOp& op) {
+    op.lease = batch.wants_lease(options) && batch.may_grant();
     if (connection_.role == protocol::AuthRole::reader) op.win_tokens = false;  // it may not refill the item
-    Turn::Hit hit = Turn::hit_to(options.tag, options.want_grant);
+    Batch::Hit hit = Batch::hit_to(options.tag, options.want_grant);
     auto sink = [&](const protocol::ItemMeta& meta) -> char* {
-        return options.no_value ? nullptr : turn.room_for(hit, meta.value_len);
+        return options.no_value ? nullptr : batch.room_for(hit, meta.value_len);
     };
     if (op.moved_since.has_value()) {
         counters_.get_moved.add(1);
-        const protocol::GetReply moved = node_.shared_keys().get_moved(op, turn.now, sink);
+        const protocol::GetReply moved = node_.shared_keys().get_moved(op, batch.now, sink);
         if (moved.status == protocol::GetReply::Status::hit) counters_.get_moved_hits.add(1);
-        return turn.reply(hit, moved);
+        return batch.reply(hit, moved);
     }
     Place away{};
     Place* const to_read = gets_away_.possible() ? &away : nullptr;
-    const protocol::GetReply got = node_.get(op, turn.now, sink, /* lent= */ nullptr, to_read);
+    const protocol::GetReply got = node_.get(op, batch.now, sink, /* lent= */ nullptr, to_read);
     const bool found = got.status == protocol::GetReply::Status::hit;
     if (got.status == protocol::GetReply::Status::miss && waits_.halt_for_miss(op.key)) return;
     counters_.cmd_get.add(1);
     (found ? counters_.get_hits : counters_.get_misses).add(1);
     if (away != Place{} && !options.no_value) {
         const bool want_grant = options.want_grant && !op.touch.has_value();  // the next touch would wait for its end
-        return gets_away_.get({turn.sequence, options.tag}, want_grant, op.key.bytes, got, away);
+        return gets_away_.get({batch.sequence, options.tag}, want_grant, op.key.bytes, got, away);
     }
     if (found) {
-        turn.grant(hit.with, got.grant, got.denied);
+        batch.grant(hit.with, got.grant, got.denied);
     }
-    turn.reply(hit, got);
+    batch.reply(hit, got);
 }
 
 void Execution::value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) {
@@ -172,81 +173,81 @@ void Execution::get_over(const RequestId& id, bool want_grant, const AwayGets::D
     const protocol::GetReply& got = done.reply;
     const std::string_view value = done.value;
     if (got.status == protocol::GetReply::Status::miss && waits_.postpone_miss(id, done.key)) return;
-    Turn turn(connection_, in_flight_, sent_, id.sequence, connection_.shared.clock());
+    Batch batch(connection_, in_flight_, sent_, id.sequence, connection_.shared.clock());
     std::optional<protocol::Grant> granted;
-    if (want_grant && turn.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
-        granted = node_.away().sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), turn.now);
+    if (want_grant && batch.may_grant() && done.leased != nullptr && connection_.limits.version >= protocol::version_with_spilled)
+        granted = node_.away().sublease(node_.key(done.key), done.place, *done.leased, connection_.shared.steady_ns(), batch.now);
     // The proxy reads it on another node, whose right is not this one's (S17).
-    if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, turn.right_ms.value_or(UINT32_MAX));
-    Turn::Hit hit = Turn::hit_to(id.tag, want_grant, granted.has_value());
+    if (granted.has_value()) granted->term_ms = std::min(granted->term_ms, batch.right_ms.value_or(UINT32_MAX));
+    Batch::Hit hit = Batch::hit_to(id.tag, want_grant, granted.has_value());
     switch (got.status) {
         case protocol::GetReply::Status::hit:
-            turn.grant(hit.with, granted, granted.has_value() ? protocol::LeaseDenial::none : got.denied);
-            if (char* const to = turn.room_for(hit, uint32_t(value.size()))) value.copy(to, value.size());
+            batch.grant(hit.with, granted, granted.has_value() ? protocol::LeaseDenial::none : got.denied);
+            if (char* const to = batch.room_for(hit, uint32_t(value.size()))) value.copy(to, value.size());
             [[fallthrough]];
-        case protocol::GetReply::Status::miss: turn.reply(hit, got); break;
-        case protocol::GetReply::Status::no_memory: turn.refuse(id.tag, RequestRefusal::no_memory); break;
+        case protocol::GetReply::Status::miss: batch.reply(hit, got); break;
+        case protocol::GetReply::Status::no_memory: batch.refuse(id.tag, RequestRefusal::no_memory); break;
     }
     if (got.status == protocol::GetReply::Status::miss) counters_.get_value_lost.add(1);
-    turn.replies.end();
+    batch.replies.end();
     in_flight_.answered(id.sequence);
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::StoreOp& op) {
-    op.lease = turn.wants_lease(options) && turn.may_grant();
-    store(turn, options.tag, op);
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::StoreOp& op) {
+    op.lease = batch.wants_lease(options) && batch.may_grant();
+    store(batch, options.tag, op);
 }
 
-void Execution::store(Turn& turn, uint32_t tag, protocol::StoreOp op) {
+void Execution::store(Batch& batch, uint32_t tag, protocol::StoreOp op) {
     counters_.cmd_set.add(1);
-    if (op.moved_since.has_value() && !connection_.shared.list.has_had_keys_since(turn.epoch)) op.moved_since = 0;  // E4
-    const protocol::StoreReply reply = node_.store(op, turn.now);
-    if (has_moved(turn, tag, op.key, reply.status == protocol::StoreReply::Status::stored)) return;
-    turn.replies.add(reply, turn.reply_to(tag, reply));
+    if (op.moved_since.has_value() && !connection_.shared.list.has_had_keys_since(batch.epoch)) op.moved_since = 0;  // E4
+    const protocol::StoreReply reply = node_.store(op, batch.now);
+    if (has_moved(batch, tag, op.key, reply.status == protocol::StoreReply::Status::stored)) return;
+    batch.replies.add(reply, batch.reply_to(tag, reply));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::DeleteOp& op) {
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::DeleteOp& op) {
     counters_.cmd_delete.add(1);
-    const protocol::DeleteReply reply = node_.remove(op, turn.now);
-    if (!has_moved(turn, options.tag, op.key, /* wrote= */ false)) turn.replies.add(reply, reply_to(options.tag));
+    const protocol::DeleteReply reply = node_.remove(op, batch.now);
+    if (!has_moved(batch, options.tag, op.key, /* wrote= */ false)) batch.replies.add(reply, reply_to(options.tag));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::ArithOp& op) {
-    op.lease = turn.wants_lease(options) && turn.may_grant();
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::ArithOp& op) {
+    op.lease = batch.wants_lease(options) && batch.may_grant();
     counters_.cmd_arith.add(1);
-    const protocol::ArithReply reply = node_.arith(op, turn.now);
+    const protocol::ArithReply reply = node_.arith(op, batch.now);
     using Status = protocol::ArithReply::Status;
-    if (has_moved(turn, options.tag, op.key, reply.status == Status::ok || reply.status == Status::vivified)) return;
-    turn.replies.add(reply, turn.reply_to(options.tag, reply));
+    if (has_moved(batch, options.tag, op.key, reply.status == Status::ok || reply.status == Status::vivified)) return;
+    batch.replies.add(reply, batch.reply_to(options.tag, reply));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::ForgetOp& op) {
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::ForgetOp& op) {
     counters_.cmd_forget.add(1);
-    node_.forget(op.key, turn.now);
-    turn.replies.add(protocol::DoneReply(), reply_to(options.tag));
+    node_.forget(op.key, batch.now);
+    batch.replies.add(protocol::DoneReply(), reply_to(options.tag));
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::FlushOp& op) {
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::FlushOp& op) {
     using Begun = PartialFlushes::Begun;
-    const RequestId id{turn.sequence, options.tag};
+    const RequestId id{batch.sequence, options.tag};
     Begun begun = Begun::not_partly;
     if (!op.prefix.empty()) {
         counters_.cmd_delete_prefix.add(1);
         begun = partial_flushes_.by_prefix(id, op.prefix);
     } else if (!op.kept.empty()) {
-        begun = partial_flushes_.all_but(id, op.kept, turn.now);
+        begun = partial_flushes_.all_but(id, op.kept, batch.now);
     }
     if (begun == Begun::not_partly) {
         counters_.cmd_flush.add(1);
         FlushSchedule& flushes = connection_.shared.flushes;
-        op.at.has_value() ? flushes.schedule(*op.at, turn.now) : flushes.flush(turn.now);
+        op.at.has_value() ? flushes.schedule(*op.at, batch.now) : flushes.flush(batch.now);
     }
     waits_.flush_over();
     switch (begun) {
-        case Begun::runs: turn.defer(); break;  // walk() replies
-        case Begun::no_memory: turn.refuse(id.tag, RequestRefusal::no_memory); break;
+        case Begun::runs: batch.defer(); break;  // walk() replies
+        case Begun::no_memory: batch.refuse(id.tag, RequestRefusal::no_memory); break;
         case Begun::done:
-        case Begun::not_partly: turn.replies.add(protocol::DoneReply(), reply_to(id.tag)); break;
+        case Begun::not_partly: batch.replies.add(protocol::DoneReply(), reply_to(id.tag)); break;
     }
 }
 
@@ -255,21 +256,21 @@ void Execution::walk() {
     const NodeReading now = connection_.shared.clock();
     const std::optional<PartialFlushes::Over> over = partial_flushes_.go_on(now.seconds);
     if (!over.has_value()) return;
-    Turn turn(connection_, in_flight_, sent_, over->id.sequence, now);
+    Batch batch(connection_, in_flight_, sent_, over->id.sequence, now);
     if (over->no_memory)
-        turn.refuse(over->id.tag, RequestRefusal::no_memory);
+        batch.refuse(over->id.tag, RequestRefusal::no_memory);
     else
-        turn.replies.add(protocol::DoneReply(), reply_to(over->id.tag));
-    turn.replies.end();
+        batch.replies.add(protocol::DoneReply(), reply_to(over->id.tag));
+    batch.replies.end();
     in_flight_.answered(over->id.sequence);
 }
 
-void Execution::run(Turn& turn, const RequestOptions& options, protocol::StatsOp& op) {
+void Execution::run(Batch& batch, const RequestOptions& options, protocol::StatsOp& op) {
     counters_.cmd_stats.add(1);
     std::string text;
-    if (!connection_.shared.stats.append(op.group, turn.now, text))
-        return turn.refuse(options.tag, RequestRefusal::stats_unknown);
-    turn.reply_text(options.tag, text);
+    if (!connection_.shared.stats.append(op.group, batch.now, text))
+        return batch.refuse(options.tag, RequestRefusal::stats_unknown);
+    batch.reply_text(options.tag, text);
 }
 
 void Execution::sublease_ended() {
@@ -288,13 +289,13 @@ void Execution::sublease_ended() {
 
 // ---- stores whose value follows -------------------------------------------------------------------------
 
-void Execution::announce(Turn& turn, const NodeRequest& request) {
+void Execution::announce(Batch& batch, const NodeRequest& request) {
     using Announced = ReceivedValues::Announced;
-    switch (received_.announce({turn.sequence, request.options.tag}, request, turn.wants_lease(request.options))) {
-        case Announced::waits: turn.defer(); return;
-        case Announced::too_many: turn.verdict.end = ServiceEnd::no_memory; return;
-        case Announced::repeated: turn.verdict = {ServiceEnd::bad_frame, FrameError::request_repeated}; return;
-        case Announced::over_budget: turn.verdict.end = ServiceEnd::over_budget; return;
+    switch (received_.announce({batch.sequence, request.options.tag}, request, batch.wants_lease(request.options))) {
+        case Announced::waits: batch.defer(); return;
+        case Announced::too_many: batch.verdict.end = ServiceEnd::no_memory; return;
+        case Announced::repeated: batch.verdict = {ServiceEnd::bad_frame, FrameError::request_repeated}; return;
+        case Announced::over_budget: batch.verdict.end = ServiceEnd::over_budget; return;
     }
 }
 
@@ -314,27 +315,27 @@ void Execution::value_over(const RequestId& id, const ReceivedValues::Ended& end
     using How = ReceivedValues::Ended::How;
     const NodeReading now = connection_.shared.clock();
     connection_.shared.flushes.due(now.seconds);
-    Turn turn(connection_, in_flight_, sent_, id.sequence, now);
-    turn.epoch = ended.epoch;
+    Batch batch(connection_, in_flight_, sent_, id.sequence, now);
+    batch.epoch = ended.epoch;
     SubleaseWaits::Change change;
     protocol::StoreReply too_large;
     too_large.status = protocol::StoreReply::Status::too_large;
     switch (ended.how) {
-        case How::abandoned: turn.refuse(id.tag, RequestRefusal::abandoned); break;
-        case How::too_large: turn.replies.add(too_large, reply_to(id.tag)); break;
-        case How::refused: turn.refuse(id.tag, ended.refusal); break;
+        case How::abandoned: batch.refuse(id.tag, RequestRefusal::abandoned); break;
+        case How::too_large: batch.replies.add(too_large, reply_to(id.tag)); break;
+        case How::refused: batch.refuse(id.tag, ended.refusal); break;
         case How::whole:
-            if (!turn.serves)
-                turn.refuse(id.tag, turn.no_right());
+            if (!batch.serves)
+                batch.refuse(id.tag, batch.no_right());
             else if (connection_.shared.list.moved_away(ended.epoch, ended.op.key.bytes, /* reads= */ false))
-                run_old(turn, id.tag, ended.op);
+                run_old(batch, id.tag, ended.op);
             else if (waits_.postpone(id, ended.op, ended.epoch, change))
-                return turn.replies.end();
+                return batch.replies.end();
             else
-                store(turn, id.tag, ended.op);
+                store(batch, id.tag, ended.op);
             break;
     }
-    turn.replies.end();
+    batch.replies.end();
     in_flight_.answered(id.sequence);
 }
 

@@ -74,29 +74,29 @@ class Execution final : private AwayValues::Asker {
     void clear();
 
   private:
-    struct Turn;  // a sequence of requests of one frame, with their replies
+    struct Batch;  // a sequence of requests of one frame, with their replies
 
-    bool execute_ahead(Turn& turn);
-    void execute(Turn& turn, protocol::NodeRequest& request);
+    bool execute_ahead(Batch& batch);
+    void execute(Batch& batch, protocol::NodeRequest& request);
     // Each adds one reply, or defers it.
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::GetOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::StoreOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::DeleteOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::ArithOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::ForgetOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::HoldOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, const protocol::CopiesOp& op);
-    bool has_moved(Turn& turn, uint32_t tag, const protocol::Key& key, bool wrote);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::FlushOp& op);
-    void run(Turn& turn, const protocol::RequestOptions& options, protocol::StatsOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::GetOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::StoreOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::DeleteOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::ArithOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::ForgetOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::HoldOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, const protocol::CopiesOp& op);
+    bool has_moved(Batch& batch, uint32_t tag, const protocol::Key& key, bool wrote);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::FlushOp& op);
+    void run(Batch& batch, const protocol::RequestOptions& options, protocol::StatsOp& op);
     void get_over(const RequestId& id, bool want_grant, const AwayGets::Done& done);
     void value_came(const RequestId& id, bool want_grant, const AwayGets::Done& done) override;
     void sublease_ended() override;
     void starve() noexcept override { starved_ = late_replies_ = true; }
     template <class Op>
-    void run_old(Turn& turn, uint32_t tag, const Op& op);
-    void store(Turn& turn, uint32_t tag, protocol::StoreOp op);
-    void announce(Turn& turn, const protocol::NodeRequest& request);
+    void run_old(Batch& batch, uint32_t tag, const Op& op);
+    void store(Batch& batch, uint32_t tag, protocol::StoreOp op);
+    void announce(Batch& batch, const protocol::NodeRequest& request);
     void value_over(const RequestId& id, const ReceivedValues::Ended& ended);
 
     const Connection& connection_;

@@ -6,6 +6,7 @@ An exception may shrink (then its line below must go) but not grow. A new one ne
 import ast
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
@@ -77,6 +78,7 @@ FORBIDDEN = [
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
+FOLDER_FILES_MAX = 42
 COLUMNS_MAX = 132  # clang-format says 100; a table or a string may run over it, not away from it
 
 # "path: function" -> lines it has. Only shrinks.
@@ -243,6 +245,23 @@ def check_lines(texts):
     report(tabs, "no tabs in C++ and Python")
 
 
+def check_folders(texts):
+    """A folder with more is hard to look through; corpora are data."""
+    counts = {}
+    for path in texts:
+        if path.endswith(CXX + (".py",)):
+            folder = os.path.dirname(path)
+            counts[folder] = counts.get(folder, 0) + 1
+    report(["%s has %d" % (folder, count) for folder, count in counts.items() if count > FOLDER_FILES_MAX],
+           "no folder has over %d sources" % FOLDER_FILES_MAX)
+
+
+def check_classes():
+    """The limits are those of contrib/class-sizes: a larger class may hold several mechanisms."""
+    done = subprocess.run([sys.executable, os.path.join(TOP, "contrib/class-sizes"), "--check"], capture_output=True, text=True)
+    tap.ok(done.returncode == 0, "no class has over 25 fields or 40 functions", done.stdout, done.stderr)
+
+
 def check_opening_comments(texts):
     """Nothing else shows who may call a type, and in which thread."""
     names = re.compile(r"\bOwners?\b|\b[Oo]wned by\b|[Tt]hread|\b[Pp]ure\b|\b[Cc]onstants?\b")
@@ -321,6 +340,8 @@ def main():
     check_functions(texts, sources)
     check_file_lengths(texts)
     check_lines(texts)
+    check_folders(texts)
+    check_classes()
     check_opening_comments(texts)
     check_promises(texts)
     check_build_lists(texts)

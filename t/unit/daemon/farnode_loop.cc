@@ -18,7 +18,7 @@
 
 #include "daemon/farnode/loop.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 namespace {
 

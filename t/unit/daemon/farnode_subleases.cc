@@ -12,7 +12,7 @@
 #include "protocol/spilled.h"
 #include "t/lib/tap.h"
 #include "t/unit/node/far_peer.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 namespace {
 

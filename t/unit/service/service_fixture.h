@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node's service between a channel of memory and a proxy's end that speaks the protocol, for t/unit/node/service*.
+// A node's service between a channel of memory and a proxy's end that speaks the protocol, for t/unit/service/service*.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "node/store/shared_keys.h"
 #include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 

@@ -2,7 +2,7 @@
 // Which frames a node sends at once (fabric::Channel::send_at_once()), since the proxy READs no slot for them: those that no
 // request of the proxy awaits.
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace farcached;
 using namespace farcached::protocol;

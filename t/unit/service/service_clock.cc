@@ -7,7 +7,7 @@
 
 #include "node/store/hidden_items.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 

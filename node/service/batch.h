@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Execution::Turn: a sequence of requests of one frame that execute at one time, and the ways of their replies. For the sources of
+// Execution::Batch: a sequence of requests of one frame that execute at one time, and the ways of their replies. For the sources of
 // Execution only.
 //
 // Owner: a call of Execution. One thread.
@@ -26,10 +26,10 @@ inline protocol::ReplyOptions reply_to(uint32_t tag) {
     return options;
 }
 
-struct Execution::Turn {
+struct Execution::Batch {
     // The requests execute at the time `at`. All references outlive this.
-    Turn(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t number, const NodeReading& at)
-        : Turn(connection, in_flight, sent, number, at.seconds, connection.told(at)) {}
+    Batch(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t number, const NodeReading& at)
+        : Batch(connection, in_flight, sent, number, at.seconds, connection.told(at)) {}
 
     // The reply to a get, with its value. The value goes into the outgoing frame, or to its own buffer if it is too large for one.
     struct Hit {
@@ -103,7 +103,7 @@ struct Execution::Turn {
     const bool serves;                       // requests with keys and flushes execute (S17)
 
   private:
-    Turn(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t of, NodeSeconds at,
+    Batch(const Connection& connection, RequestsInFlight& in_flight, SentValues& sent, uint64_t of, NodeSeconds at,
          const NodeReading& told)
         : sequence(of),
           now(at),

@@ -11,8 +11,8 @@
 #include "protocol/layout.h"
 #include "protocol/owned_keys.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
 #include "t/unit/protocol/frame_random.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 using node::ServiceEnd;

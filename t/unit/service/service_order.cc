@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 

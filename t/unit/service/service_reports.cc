@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "node/store/impl.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 namespace {
 

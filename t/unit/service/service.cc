@@ -13,8 +13,8 @@
 #include "node/store/shared_keys.h"
 #include "protocol/layout.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
 #include "t/unit/protocol/frame_random.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 using frame_words::describe;

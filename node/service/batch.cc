@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node/service/turn.h"
+#include "node/service/batch.h"
 
 #include <cstring>
 
@@ -7,7 +7,7 @@
 
 namespace farcached::node {
 
-void Execution::Turn::reply_text(uint32_t tag, std::string_view text) {
+void Execution::Batch::reply_text(uint32_t tag, std::string_view text) {
     CHECK(text.size() <= protocol::stats_bytes_max);
     const bool follows = replies.must_follow(sizeof(protocol::ReplyHeader), text.size());
     SentValues::Value apart;
@@ -20,13 +20,13 @@ void Execution::Turn::reply_text(uint32_t tag, std::string_view text) {
     if (follows) send_later(tag, std::move(apart));
 }
 
-void Execution::Turn::refuse(uint32_t tag, protocol::RequestRefusal why) {
+void Execution::Batch::refuse(uint32_t tag, protocol::RequestRefusal why) {
     connection_.counters.requests_refused.add(1);
     replies.add(protocol::RefusedReply{why}, node::reply_to(tag));
 }
 
 // The text or value is already announced.
-void Execution::Turn::send_later(uint32_t tag, SentValues::Value value) {
+void Execution::Batch::send_later(uint32_t tag, SentValues::Value value) {
     in_flight_.defer(sequence);
     sent_.send({sequence, tag}, std::move(value));
 }

@@ -9,7 +9,7 @@
 #include "base/broken.h"
 #include "proxy/link_parts.h"
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "t/lib/tap.h"
-#include "t/unit/node/service_fixture.h"
+#include "t/unit/service/service_fixture.h"
 
 using namespace service_fixture;
 using node::ServiceEnd;
