@@ -36,8 +36,8 @@ inline bool add_below(std::atomic<uint64_t>& sum, uint64_t n, uint64_t most) {
     return true;
 }
 
-// Adjustable: a number or a switch that one thread may change while others read it; a copy takes the present value. Reads
-// have no order with other memory.
+// Adjustable: a number or a switch that any thread may change while others read it: the last store counts. A copy takes the present
+// value. Reads have no order with other memory.
 template <class Value>
 class Adjustable {
   public:

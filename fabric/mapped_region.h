@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MappedRegion: the region of a node in another process, mapped read-only into this one.
 //
-// Owner: the channels that lead to it, together; the last one unmaps it. Of MappedRegions the process. Threads: any; a region does
-// not move while it is mapped.
+// Owner: the channels that lead to it, together; the last one unmaps it. Of MappedRegions a NodeChannels, which
+// outlives the links. Threads: any; a region does not move while it is mapped.
 //
 // M1  Every offset and size was checked once and is kept in this process's own memory (S10). Readers check each time the
 //     fields that they read from the region itself.

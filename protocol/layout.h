@@ -6,8 +6,8 @@
 //
 // Every word that can change while it is readable is read and written whole, by atomics (protocol/words.h).
 //
-// Types, constants and pure functions; any thread. Only the node writes its memory,
-// and the kernel the owner word (fabric/owner.h).
+// Types, constants and pure functions; any thread. Only the node writes the region, and the kernel its owner word
+// (fabric/owner.h). Peers add to the read counters, which lie beside it (S6).
 #pragma once
 
 #include <cstddef>

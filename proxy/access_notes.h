@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What this process notes of its accesses to a node's memory, and how the processes of a host report them together.
-// Owner: a NodeLink, on its worker's thread.
+// Owner: a NodeLink, in the link's thread.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exchanges: the two-sided requests under way to one node, from the request to its answer.
 //
-// Owner: a Requests, on its worker's thread. Slots are allocated on demand and reused.
+// Owner: a Requests, in the link's thread. Slots are allocated on demand and reused.
 //
 //            open()             reply                      close()
 //   free ------------> asked ------------------------------------> free

@@ -3,7 +3,7 @@
 // of their acceptance, although some travel one-sided and some in pieces. Requests of different sessions are concurrent
 // and never delay one another.
 //
-// Owner: a Requests, on its worker's thread. Cells are chosen by a few bits of hashes; two keys or sessions that share one cost a
+// Owner: a Requests, in the link's thread. Cells are chosen by a few bits of hashes; two keys or sessions that share one cost a
 // detour.
 #pragma once
 

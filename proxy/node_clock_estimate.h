@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeClockEstimate: an estimate of a node's clock (base/node_clock.h), and the end of its serving right, from the greeting and
 // from the readings in every frame of replies and pong. Pure: host times are arguments, CLOCK_BOOTTIME in nanoseconds.
-// Owner: a NodeLink, on its worker's thread.
+// Owner: a NodeLink, in the link's thread.
 //
 // A reading `c` answers a message sent at `s` and arrives at `r`: at some moment between s and r the node's clock stood
 // between c and c + 1. If the reading has a fraction, the width is a microsecond instead of a second. Clock rates may

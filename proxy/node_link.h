@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NodeLink: the link between one worker and one node, from the proxy's side. It connects, reconnects after a delay, handles
+// NodeLink: the link between one thread and one node, from the proxy's side. It connects, reconnects after a delay, handles
 // timeouts, and fails the requests of a lost connection.
 //
-// Owner: a worker thread; all calls come from it. The link never waits, sleeps or reads a clock but the given one.
+// Owner: one thread, a worker's or SpillLink's; all calls come from it. The link never waits or sleeps, and reads no clock but the
+// given one.
 //
 //   idle --start()--> connecting --connected--> greeting --welcome--> up --goodbye--> leaving
 //                        ^  |                      |                  |                 |

@@ -2,7 +2,7 @@
 // Reads: GETs answered by one-sided READs, from the first READ posted to the answer. PointerGets and IndexGets choose
 // the READs and validate their results.
 //
-// Owner: a Requests, on its worker's thread.
+// Owner: a Requests, in the link's thread.
 //
 //            open()+post()        all completed       settle()
 //   free ----------------> posted -------------> landed --------------> free    (answered, or given up before)

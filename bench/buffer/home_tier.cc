@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/buffer/home_tier.h"
 
-#include "node/store/away_items.h"
-#include "node/store/pages.h"
 #include <poll.h>
 
 #include <cstdio>
@@ -11,6 +9,9 @@
 #include <stdexcept>
 #include <utility>
 #include <variant>
+
+#include "node/store/away_items.h"
+#include "node/store/pages.h"
 
 namespace farcached::bench {
 

@@ -54,7 +54,7 @@ struct Submitter {
     node::Upload* upload = nullptr;  // the value of the store
 
     ReplyTarget target() const { return {context, session.fd, out, carry}; }
-    // True: the engine yields or holds (engine.h, E3, E4).
+    // True: the engine yields or holds (daemon/engine/engine.h, E3, E4).
     bool no_room() const {
         return out.leaves() >= context.out_bytes_max || (session.replies != nullptr && session.replies->full());
     }
@@ -465,7 +465,8 @@ inline bool ask_plain_get(const Submitter& asker, const protocol::Key& key, bool
     return true;
 }
 
-// True: asked for later. Statistics cover all earlier requests of the session, but unanswered ones are not counted.
+// True: `progress` says when to call again; nothing was executed. Statistics cover all earlier requests of the session, but
+// unanswered ones are not counted.
 inline bool stats_must_wait(const Submitter& asker, std::string_view args, Progress& progress) {
     if (asker.context.router.has_items()) return false;
     if (!asker.session.replies->empty())

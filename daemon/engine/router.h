@@ -22,7 +22,8 @@ namespace farcached::daemon {
 
 class Admin;
 
-// LocalPeer: the embedded node, as one worker sees it: a reader of its memory, and the one place that executes operations there.
+// LocalPeer: the embedded node, as one worker sees it. It reads the node's memory, and executes clients' operations there. Only
+// uploads do not pass here, and gets that AwayGets repeats after it has read the disk.
 //
 // Owner: a worker, whose thread alone uses it. All workers share the node and admin, which outlive it.
 class LocalPeer {

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/broken.h"
+#include "base/check.h"
 #include "daemon/engine/disk_gets.h"
 
 namespace farcached::daemon {
@@ -175,6 +176,8 @@ void WarmUp::execute_here(Request& request) {
                 if constexpr (std::is_same_v<Op, FlushOp>)
                     if (!reply.done) return fail(request, "too many prefixes wait to be swept");
                 answer(request, reply);
+            } else {
+                CHECK(false);  // no client asks for such an operation here
             }
         },
         request.asked.op);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/service/away_values.h"
 
-#include "node/store/away_items.h"
 #include <new>
+
+#include "node/store/away_items.h"
 
 namespace farcached::node {
 

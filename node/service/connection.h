@@ -84,7 +84,8 @@ struct ServiceLimits {
                                                 // greeting is held for up to this time; changed by a reload
 };
 
-// Shared by all connections of a node; outlives them. Only the atomics and the quotas are written.
+// Shared by all connections of a node; outlives them. The parts from report_quotas on have locks or atomics of their own. The rest
+// does not change, except for what is Adjustable.
 struct ServiceShared {
     Node& node;
     FlushSchedule& flushes;

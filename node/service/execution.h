@@ -4,7 +4,7 @@
 // Owner: a NodeService (service.h), in the connection's thread.
 //
 // E1  No call waits. A partition's lock is held for one operation at a time.
-// E2  The clock is read after the bytes of the request that it serves have arrived (partition.h, P2).
+// E2  The clock is read after the bytes of the request that it serves have arrived (node/store/partition.h, P2).
 // E3  Execution pauses, even inside a frame, while more than out_bytes_mark waits to be sent, or more than outgoing_bytes_max was
 //     copied out to be sent in pieces, or many gets wait for values from a tier (gets_away.h). The unexecuted bytes stay in the
 //     channel, which then stops receiving.

@@ -169,7 +169,7 @@ bool Crawler::flush_if_due(Held& held) {
 
 // Visits all pages once, at half a processor (C6). False: stopped midway. at_rest returns true if it has rested itself.
 bool Crawler::walk(Held& held, PrefixCounts::Walk walk, FunctionRef<void(uint64_t page)> visit, FunctionRef<bool()> at_rest) {
-    // Not page_count(): after the limit is lowered, pages above it exist for a while.
+    // Not pages().count(): after the limit is lowered, pages above it exist for a while.
     const uint64_t pages = node_.pages().most();
     Clock::time_point worked_from = Clock::now();
     for (uint64_t page = 0; page < pages; page++) {

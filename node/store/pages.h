@@ -3,7 +3,7 @@
 //
 // Owner: Node::Impl. Threads: any; no caller has a partition's lock.
 //
-// G1  Each call takes the lock of the page's owner for that page alone, so other threads wait for at most one page.
+// G1  Each call takes the lock of the page's owner, for that page and, with `tails`, for a bounded number of its next victims.
 // G2  A walk over all pages sees every item that does not move during it.
 #pragma once
 

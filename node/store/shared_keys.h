@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SharedKeys: the keys of a node whose items another node has, too. These are copies (replicas = 2; node/keys/holds.h), and items
-// whose keys have moved from node to node (node/keys/touched_keys.h). Each partition decides for its keys (key_changes.h); this
-// class has the requests about them.
+// whose keys have moved from node to node (node/keys/touched_keys.h). Each partition decides for its keys
+// (node/keys/key_changes.h); this class has the requests about them.
 //
 // Owner: Node::Impl. Threads: any; no caller has a partition's lock. The lock of CopyCloses is taken before a partition's.
 //
