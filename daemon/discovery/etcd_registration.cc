@@ -119,6 +119,7 @@ EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::stri
 void EtcdRegistration::renew_right() {
     const uint64_t ttl_s = uint64_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s));
     right_.registered(lease_sent_ns_, ttl_s * registration_second_ns);
+    may_be_read_ = show_right_ != nullptr;
     is_refused_ = false;
     show_right();
 }
@@ -227,6 +228,7 @@ void EtcdRegistration::drop_items(Gone former) {
     show_right();
     const bool any = items_.drop != nullptr && items_.drop();
     right_.dropped();
+    may_be_read_ = false;
     if (!any) return;
     lines_.say(Level::warning, former == Gone::weight ?
                                    "discovery: this node had weight 0, and proxies may have stored newer values elsewhere; it "
@@ -313,18 +315,28 @@ bool EtcdRegistration::keep_alive() {
     return true;
 }
 
+// M10. With millions of leased items the first drop takes seconds. Other nodes cannot have the keys before etcd is asked, so
+// requests are executed until it is over. The second one, without leases, is short.
+void EtcdRegistration::end_right() {
+    const bool drops = std::exchange(may_be_read_, false) && items_.drop != nullptr && !broken::s17_keep_items;
+    right_.leaves();
+    if (drops) {
+        show_right();
+        (void)items_.drop();
+    }
+    record_revision_ = INT64_MAX;  // the list of every proxy is older
+    show_right();
+    if (drops) (void)items_.drop();
+}
+
 void EtcdRegistration::revoke() {
-    if (lease_.id == 0) return;
     if (keep_record_ && registered_) {
         process::say(Level::notice, "discovery: this node stays registered for up to " + std::to_string(lease_.ttl_s) +
                                         " s; a restart within that time keeps its items");
         return;
     }
-    right_.leaves();
-    record_revision_ = INT64_MAX;  // the list of every proxy is older
-    show_right();
-    const bool was_read = registered_ && show_right_ != nullptr;
-    if (was_read && items_.drop != nullptr && !broken::s17_keep_items) (void)items_.drop();  // M10
+    end_right();
+    if (lease_.id == 0) return;
     client_.resume();
     client_.hurry(stop_ms, 2 * stop_ms);
     const EtcdClient::Reply reply = client_.ask("lease/revoke", lease_request(lease_.id));

@@ -79,6 +79,7 @@ class EtcdRegistration {
     bool look_at_record();
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
+    void end_right();
     uint64_t refused_before();
     uint32_t set_weight(uint32_t weight, int64_t revision);
     void say_weight(uint32_t former);
@@ -116,6 +117,7 @@ class EtcdRegistration {
     int64_t record_revision_ = 0;  // at which this process registered
     Ended told_ended_ = Ended::none;  // in the log
     bool is_refused_ = false;      // by etcd, since it last renewed the right
+    bool may_be_read_ = false;     // items that proxies count a right for
     bool registered_ = false, told_taken_ = false, told_failure_ = false;
     process::LimitedLines lines_;
     Recorder recorder_{"registration"};

@@ -28,7 +28,12 @@ bool KeysOfOthers::seen() {
         knows_begin_ = had.has_value();
         seen_ = had.value_or(false);
     }
-    seen_ = seen_ || have_keys(0).value_or(false) || watched();
+    try {
+        seen_ = seen_ || have_keys(0).value_or(false) || watched();
+    } catch (...) {
+        end_watch();  // it has given a line that was not judged
+        throw;
+    }
     if (seen_) end_watch();
     return seen_;
 }
@@ -68,10 +73,12 @@ bool KeysOfOthers::watched() {
             end_watch();
             return false;
         }
+        int64_t shown_to = watched_to_;
         for (const EtcdEvent& one : told->events) {
-            watched_to_ = std::max(watched_to_, one.at.mod_revision);
+            shown_to = std::max(shown_to, one.at.mod_revision);
             if (!one.deleted && has_keys(one.at)) return true;
         }
+        watched_to_ = shown_to;
     }
 }
 

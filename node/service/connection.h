@@ -117,7 +117,7 @@ struct Connection {
     bool stopping = false;              // no new request is executed
     uint64_t epoch = 0;                 // of the proxy's list of nodes, by its last frame (ListEpoch)
     uint64_t named_epoch = 0;           // the newest one that the node has named to it; 0: none
-    bool keeps_copies = false;          // the proxy keeps items on other nodes, too
+    bool keeps_copies = false;          // the proxy knows another node with each item
 
     protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates
 

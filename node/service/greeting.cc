@@ -131,7 +131,7 @@ Greeting::Outcome Greeting::welcome() {
                                             " of the nodes, and node " + facts.name +
                                             " has no serving right: its copies could be old; register it in etcd, with "
                                             "--discover-fence on or strict"});
-    connection_.keeps_copies = copies >= 2;
+    connection_.keeps_copies = hello_.copies >= 2;
     if (!entry_.enter(peer_, shared.clock().seconds, copies))
         return refuse({Refusal::copies, "proxy " + hello_.name + " keeps each item on " + std::to_string(hello_.copies) +
                                             " of the nodes, and another one that node " + facts.name +
