@@ -45,6 +45,8 @@ class Looks:
         until(lambda: len(self.begun), lambda count: count > begun)
         before = reads()
         until(reads, lambda count: count > before)
+        size = len(self.relay.replies)  # perhaps before the request is forwarded
+        until(lambda: len(self.relay.replies), lambda now: now > size, timeout=TTL / 10)
 
 
 def until_names(proxy, names):

@@ -447,7 +447,7 @@ def cuts_of_a_node(etcd, folder):
         granted = cut("lease/grant", 200)
         source = "etcd://127.0.0.1:%d/far" % relay.port
         with Farnode("--config", config, "--tcp", "127.0.0.1:0", "-m", "16", "-t", "1", "--name", "cut", "--discover", source,
-                     "--member-ttl", "2") as n0, Lister(etcd.source()) as lister:
+                     "--member-ttl", "5") as n0, Lister(etcd.source()) as lister:
             tap.ok(granted() and lister.until(["cut"]) and is_registered(), "the answer to a node's grant is cut: it registers")
             for path, after in itertools.product(("kv/txn", "lease/keepalive", "kv/range"), (10, 180, 240)):
                 is_cut = cut(path, after)

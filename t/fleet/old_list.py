@@ -139,13 +139,14 @@ def last_two(etcd):
         relays["b"].close()  # its watch ends, too
         relays["b"].open()
         before = relays["b"].requests.count(RANGE)
-        until(lambda: relays["b"].requests.count(RANGE), lambda now: now >= before + 8)  # four looks, of two requests each
+        seen = until(lambda: relays["b"].requests.count(RANGE), lambda now: now >= before + 8, timeout=90)  # four looks
+        assert seen >= before + 8, seen
         tap.is_(answers(client, keys["b"][:5], "second"), {"STORED"}, "also after etcd has forgotten the list of that time")
 
 
 def between_looks(etcd):
     """A node without keys serves its last list, until another one has keys, if only for a moment between two looks of the node."""
-    ttl = 3  # seconds; the node looks at the records each second
+    ttl = 6  # seconds; the node looks at the records every 2 s
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farcached-test-"))
         relays, table = {name: stack.enter_context(Relay(etcd.port)) for name in ("daemon", "a")}, Table()
@@ -169,7 +170,8 @@ def between_looks(etcd):
                 etcd.delete("/looks/nodes/b")
             before = relays["a"].requests.count(RANGE)
             relays["a"].before("/v3/lease/keepalive", come_and_go)
-            until(lambda: relays["a"].requests.count(RANGE), lambda now: now >= before + 6)  # three looks, of two requests each
+            seen = until(lambda: relays["a"].requests.count(RANGE), lambda now: now >= before + 6)  # three looks
+            assert seen >= before + 6, seen
 
         passes(0)
         tap.is_((client.set("key", "second"), client.get("key")), ("STORED", b"second"),

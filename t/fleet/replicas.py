@@ -22,7 +22,7 @@ from farnode import Farnode  # noqa: E402
 etcd_servers.skip_without()
 OVER = os.environ.get("FARCACHED_OVER", "tcp=tcp").removeprefix("tcp=")
 OVER_VERBS = OVER == "verbs"
-TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds
+TTL = 5 if OVER_VERBS or is_sanitized() else 3  # seconds
 SECONDS = load.seconds(8)  # of load
 LEAD = 64  # uniques of a key: more than the nodes issue while each key of a node is set twice
 SLOW = "delay_send=0.3,delay_ms=4"  # so mutations overlap more often
