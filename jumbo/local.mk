@@ -16,10 +16,10 @@ jumbo_faulty = \
 	jumbo/daemon_farcached.cc \
 	jumbo/daemon_farnode.cc \
 	jumbo/daemon_remote.cc \
+	jumbo/daemon_discovery.cc \
 	jumbo/protocol.cc
 jumbo_sources = \
 	$(jumbo_faulty) \
-	jumbo/daemon_discovery.cc \
 	jumbo/daemon_http.cc \
 	jumbo/process.cc \
 	jumbo/conf.cc \

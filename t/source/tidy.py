@@ -78,6 +78,7 @@ FORBIDDEN = [
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
+PRODUCT = {"base", "protocol", "fabric", "node", "proxy", "conf", "process", "daemon"}
 FOLDER_FILES_MAX = 42
 COLUMNS_MAX = 132  # clang-format says 100; a table or a string may run over it, not away from it
 
@@ -281,16 +282,19 @@ def check_promises(texts):
 
 def words_of(variable):
     """The words of a variable in the lists of t/."""
-    lists = read("t/local.mk") + read("t/faulty/local.mk")
+    lists = read("t/local.mk") + read("t/faulty/local.mk") + read("jumbo/local.mk")
     found = re.findall(r"^%s \+?= ((?:.*\\\n)*.*)" % variable, lists, re.M)
     return " ".join(found).replace("\\\n", " ").split()
 
 
 def check_faulty_build(sources):
-    """t/faulty/libfaulty.a takes these folders' normal libraries, except for the sources that it lists."""
-    listed = words_of("t_faulty_libfaulty_a_SOURCES")
-    found = [path for path, source in sources.items() if path.split("/")[0] in ("base", "conf", "process")
-             and path not in listed and "base/broken.h" in [name for _, name in source.quoted_includes]]
+    """t/faulty/libfaulty.a has the sources of jumbo_faulty and those that it lists; the rest is of the normal library."""
+    folders = [word[len("jumbo/"):-len(".cc")].replace("_", "/") + "/" for word in words_of("jumbo_faulty")]
+    listed = words_of("t_faulty_libfaulty_a_SOURCES") + words_of("jumbo_alone")
+    found = [path for path, source in sources.items() if path.split("/")[0] in PRODUCT
+             and path not in listed and not path.startswith(tuple(folders))
+             and "base/broken.h" in [name for _, name in source.quoted_includes]]
+    tap.ok(len(folders) > 10, "the sources with broken rules are listed", folders)
     report(found, "sources with broken rules are compiled as such for the faulty programs")
 
 
