@@ -9,7 +9,7 @@
 //     (--node, DNS, or etcd lost its data), and nothing is refused.
 // E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
 //     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
-//     items have copies, they are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
+//     items have copies, mutations are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
 //     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
 //     does it by a list from before those that `keep` has named. A flush by an older list is not executed, because it does not
 //     go to nodes that have joined. The node deletes nothing if both lists of `keep`, and the newest list that it knows, give it
@@ -20,8 +20,11 @@
 //     before (daemon/steps/moved_items.h): by a list in between, other nodes may have had the keys.
 // E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it sends its first list
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
-//     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, for none. So no
+//     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone. So no
 //     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
+// E6  Where items have copies, a get of an older list is executed for each key that the last change did not take from the node, also
+//     if the key's other node is another one now. Such an item is as new as that of the key's first node (S20), whoever asks
+//     for it.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +102,7 @@ class ListEpoch {
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
         if (own_ != nullptr) return !own_->owns(key);
-        if (!is_old(named)) return false;
+        if (!is_old(named) || (reads && keeps_copy(key))) return false;
         if (named < oldest_) return true;
         return std::ranges::any_of(changes_, [&](const Change& one) {
             return named < one.epoch && ((named > one.last && !reads) || !one.keys->unmoved->owns(key));
@@ -119,6 +122,8 @@ class ListEpoch {
         has_deleted_ = has_deleted_ && keys != nullptr && is_last(*keys);
         last_ = std::move(keys);
     }
+    // E6
+    bool keeps_copy(std::string_view key) const { return last_ != nullptr && last_->unmoved.has_value() && last_->keeps(key); }
     bool is_last(const protocol::KeptKeys& keys) const {
         if (last_ == nullptr || last_->unmoved.has_value() != keys.unmoved.has_value()) return false;
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;
