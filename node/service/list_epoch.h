@@ -7,13 +7,15 @@
 // E1  An epoch is the newest revision of etcd at which a proxy's list was the list, as far as it knows. Equal lists can have
 //     several. The proxy chose this node for the requests that follow by a list; it names that list's epoch. 0: the list has none
 //     (--node, DNS, or etcd lost its data), and nothing is refused.
-// E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the keys
-//     that moved away. From then on requests of an older epoch are executed only for keys that are still the node's own. Where
-//     items have copies, mutations are executed only for keys whose nodes no list has changed since that epoch. `keep` names the
-//     epochs of the list before. The node executes no mutation by a list in between, which the proxy may have skipped. Nor
-//     does it by a list from before those that `keep` has named. A flush by an older list is not executed, because it does not
-//     go to nodes that have joined. The node deletes nothing if both lists of `keep`, and the newest list that it knows, give it
-//     the same keys, and it has deleted its items of other keys since. With copies these keys must also have the same nodes.
+// E2  A proxy with a newer list sends the node the keys that are its own now (`keep`), before it uses another node for the
+//     keys that moved away. From then on requests of an older epoch are executed only for keys that are still the node's
+//     own. Mutations are not, if a list after that epoch gave the key to another node, which may still have an old item
+//     (Fleet in t/unit/node/list_epoch). Where items have copies, mutations are executed only for keys whose nodes no list
+//     has changed since that epoch. `keep` names the epochs of the list before. The node executes no mutation by a list in
+//     between, which the proxy may have skipped. Nor does it by a list from before those that `keep` has named. A flush by
+//     an older list is not executed, because it does not go to nodes that have joined. The node deletes nothing if both
+//     lists of `keep`, and the newest list that it knows, give it the same keys, and it has deleted its items of other keys
+//     since. With copies these keys must also have the same nodes.
 // E3  When a node registers, it does not know which keys are its own. Requests of an epoch before its record are not executed. Nor
 //     is any with an epoch once the node is about to end its registration.
 // E4  The node knows an epoch since which it has had the same keys. Only proxies with that one or a newer one may bring items of
@@ -22,9 +24,9 @@
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
 //     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone. So no
 //     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
-// E6  Where items have copies, a get of an older list is executed for each key that the last change did not take from the node, also
-//     if the key's other node is another one now. Such an item is as new as that of the key's first node (S20), whoever asks
-//     for it.
+// E6  Where items have copies, a get of an older list is executed for each key that the last change did not take from the
+//     node, also if the key's other node is another one now. Such an item is as new as that of the key's first node (S20),
+//     whoever asks for it.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +37,7 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/broken.h"
 #include "protocol/owned_keys.h"
@@ -51,6 +54,8 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (std::exchange(record_, revision) == revision) return false;
         own_.reset();
+        own_lists_.clear();
+        own_since_ = revision;
         follow(nullptr);
         began_ = revision;
         other_ = revision - (revision != 0);
@@ -67,6 +72,7 @@ class ListEpoch {
         const bool is_known = keys != nullptr && has_deleted_ && is_last(*keys);
         if (is_known && keys->first) {
             known_ = std::max(known_, epoch);
+            if (!keys->unmoved.has_value()) note_own(epoch, keys);
             if (own_ != nullptr && epoch > other_) began_ = std::min(began_, epoch);
             note_horizon();
             return false;
@@ -101,7 +107,7 @@ class ListEpoch {
         if constexpr (broken::build)
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
-        if (own_ != nullptr) return !own_->owns(key);
+        if (own_ != nullptr) return !own_->owns(key) || (!reads && has_left(named, key));
         if (!is_old(named) || (reads && keeps_copy(key))) return false;
         if (named < oldest_) return true;
         return std::ranges::any_of(changes_, [&](const Change& one) {
@@ -112,6 +118,10 @@ class ListEpoch {
   private:
     // Several proxies send a change to the node.
     static constexpr size_t changes_max = 64;
+    struct OwnList {
+        uint64_t epoch;
+        std::shared_ptr<const protocol::OwnedKeys> keys;
+    };
     struct Change {
         uint64_t last, epoch;  // the former list's last epoch, and one of the new list. In between its proxy knows no list
         std::shared_ptr<const protocol::KeptKeys> keys;
@@ -139,6 +149,7 @@ class ListEpoch {
         // A proxy sends "none" for any keys that take too long to describe.
         const bool same = keys != nullptr && own_ != nullptr && !own_->none() && keys->lists.back() == *own_;
         if (same && epoch > other_) began_ = std::min(began_, epoch);
+        note_own(epoch, keys);
         const bool is_before = epoch < known_ && (keys == nullptr || !is_last(*keys));
         if (is_before) epoch_.store(std::max(known_, newest()), std::memory_order_release);
         if (epoch < newest()) {
@@ -156,12 +167,32 @@ class ListEpoch {
         if (keys != nullptr) own_ = {keys, &keys->lists.back()};
         epoch_.store(epoch, std::memory_order_release);
     }
+    // Without copies.
+    void note_own(uint64_t epoch, const std::shared_ptr<const protocol::KeptKeys>& keys) {
+        if (keys == nullptr) own_since_ = std::max(own_since_, epoch);
+        if (keys == nullptr) return;
+        const auto same = std::ranges::find_if(own_lists_, [&](const OwnList& one) { return *one.keys == keys->lists.back(); });
+        if (same != own_lists_.end()) return (void)(same->epoch = std::max(same->epoch, epoch));
+        own_lists_.push_back({epoch, {keys, &keys->lists.back()}});
+        if (own_lists_.size() <= changes_max) return;
+        const auto first = std::ranges::min_element(own_lists_, {}, &OwnList::epoch);
+        own_since_ = std::max(own_since_, first->epoch);
+        own_lists_.erase(first);
+    }
+    // Without copies. Did a list after that epoch give the key to another node?
+    bool has_left(uint64_t named, std::string_view key) const {
+        return named < own_since_ || std::ranges::any_of(own_lists_, [&](const OwnList& one) {
+                   return named < one.epoch && !one.keys->owns(key);
+               });
+    }
     // With copies.
     void changed(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         if (epoch < known_ && !is_last(*keys)) epoch = known_;
         else if (epoch >= newest()) follow(keys);
         const uint64_t known = newest();
         began_ = other_ = std::max(epoch, known);
+        own_lists_.clear();
+        own_since_ = began_;
         if (own_ != nullptr || keys->since > known) forget_changes(keys->since);  // what changed before that is not known
         own_.reset();
         const auto is_same = [&](const Change& one) {
@@ -186,6 +217,8 @@ class ListEpoch {
     mutable std::mutex lock_;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
+    std::vector<OwnList> own_lists_;                  // without copies, each different one, with the newest epoch of it
+    uint64_t own_since_ = 0;                          // own_lists_ has all lists from then on
     uint64_t began_ = 0, other_ = 0;                  // E4; the last epoch by which it had other keys
     std::deque<Change> changes_;                      // with copies
     uint64_t oldest_ = 0;                             // earlier changes are not known
