@@ -109,7 +109,7 @@ void Execution::execute(Batch& batch, NodeRequest& request) {
         request.op);
 }
 
-// Of a key that has another home. The item was deleted here when the key moved, unless it is a copy now. The items of a node that
+// Of a key that has another home. The item was deleted here when the key moved, or hidden from this list. The items of a node that
 // leaves are gone, too, but a proxy that keeps copies can ask the other node (Links::ask_copy_instead()).
 template <class Op>
 void Execution::run_old(Batch& batch, uint32_t tag, const Op& op) {

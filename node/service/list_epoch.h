@@ -24,9 +24,8 @@
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
 //     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone. So no
 //     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
-// E6  Where items have copies, a get of an older list is executed for each key that the last change did not take from the
-//     node, also if the key's other node is another one now. Such an item is as new as that of the key's first node (S20),
-//     whoever asks for it.
+// E6  Where items have copies, a get of an older list is executed for a key that all lists since then give the node, also if the
+//     key's other node is another one now. Such an item is as new as that of the key's first node (S20), whoever asks for it.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +107,7 @@ class ListEpoch {
             if (broken::s17_take_old_epoch) return false;
         std::lock_guard hold(lock_);
         if (own_ != nullptr) return !own_->owns(key) || (!reads && has_left(named, key));
-        if (!is_old(named) || (reads && keeps_copy(key))) return false;
+        if (!is_old(named) || (reads && keeps_copy(named, key))) return false;
         if (named < oldest_) return true;
         return std::ranges::any_of(changes_, [&](const Change& one) {
             return named < one.epoch && ((named > one.last && !reads) || !one.keys->unmoved->owns(key));
@@ -133,7 +132,10 @@ class ListEpoch {
         last_ = std::move(keys);
     }
     // E6
-    bool keeps_copy(std::string_view key) const { return last_ != nullptr && last_->unmoved.has_value() && last_->keeps(key); }
+    bool keeps_copy(uint64_t named, std::string_view key) const {
+        if (named < oldest_ || last_ == nullptr || !last_->unmoved.has_value() || !last_->keeps(key)) return false;
+        return std::ranges::all_of(changes_, [&](const Change& one) { return named >= one.epoch || one.keys->keeps(key); });
+    }
     bool is_last(const protocol::KeptKeys& keys) const {
         if (last_ == nullptr || last_->unmoved.has_value() != keys.unmoved.has_value()) return false;
         if (keys.unmoved.has_value()) return keys.identity != 0 && last_->identity == keys.identity;

@@ -43,7 +43,7 @@ void one_history() {
     node::ListEpoch list;
     list.registered(10);
     list.kept(20, told(10, 15, true));
-    tap::is(seen(list, 9) + seen(list, 10) + seen(list, 15) + seen(list, 20), "w-------",
+    tap::is(seen(list, 9) + seen(list, 10) + seen(list, 15) + seen(list, 20), "wr------",
             "a key that has not moved is served for the list of before");
     tap::is(seen(list, 17), "w-", "a list that the proxy may have skipped is not written by");
     list.kept(30, told(20, 25, false));
@@ -52,7 +52,7 @@ void one_history() {
     list.kept(20, told(10, 15, true));
     tap::is(list.newest(), uint64_t(30), "a late one does not make the list older");
     list.kept(50, told(40, 45, true));
-    tap::is(seen(list, 35) + seen(list, 39) + seen(list, 40) + seen(list, 45), "w-w-----",
+    tap::is(seen(list, 35) + seen(list, 39) + seen(list, 40) + seen(list, 45), "wrwr----",
             "what changed before the list that the proxy knew is not known");
     list.kept(55, told(10, 52, true));
     list.kept(53, told(50, 51, false));
@@ -60,7 +60,7 @@ void one_history() {
     for (uint64_t i = 0; i < 100; i++) list.kept(60, told(50, 58, true));
     tap::is(seen(list, 58) + seen(list, 59), "--w-", "the same one from many proxies is one");
     for (uint64_t i = 0; i < 100; i++) list.kept(70 + i, told(60 + i, 69 + i, true));
-    tap::is(seen(list, 70) + seen(list, 168), "w---", "the oldest of many are forgotten, and no change of before is executed");
+    tap::is(seen(list, 70) + seen(list, 168), "wr--", "the oldest of many are forgotten, and no request of before is executed");
     list.kept(180, std::make_shared<const KeptKeys>(KeptKeys{{all_or_none(false)}, all_or_none(false), 169, 175}));
     tap::is(seen(list, 168) + seen(list, 175) + seen(list, 180), "wrwr--", "nor is a key read that has moved away");
     list.kept(200, nullptr);
@@ -84,7 +84,7 @@ void mixed() {
     list.kept(29, without_copies(false));
     tap::is(seen(list, 25) + seen(list, 29), "w---", "by a late one another node had the key: no change of before is executed");
     list.kept(40, told(20, 35, true));
-    tap::is(seen(list, 25) + seen(list, 29) + seen(list, 30) + seen(list, 35), "w-w-----",
+    tap::is(seen(list, 25) + seen(list, 29) + seen(list, 30) + seen(list, 35), "wrwr----",
             "one with copies, after that: what changed before is not known");
     list.kept(50, without_copies(false));
     tap::is(seen(list, 35) + seen(list, 49) + seen(list, 50), "wrwr--", "without copies again");
