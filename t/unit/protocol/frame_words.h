@@ -354,15 +354,18 @@ class Receiver {
         while (!closed_ && step()) {
         }
     }
-    const std::string& seen() const { return seen_; }
+    // With trouble(): bytes of the input may look like it.
+    std::string seen() const { return seen_ + trouble_; }
+    // Of the parser; empty: none.
+    const std::string& trouble() const { return trouble_; }
     size_t unread() const { return held_.size(); }
 
   private:
     bool step() {
         FrameParse parse = parse_frame(held_, limits_);
         if (parse.status == FrameParse::Status::need_more) {
-            if (parse.bytes <= held_.size()) seen_ += "!no progress";
-            if (parse.bytes > limits_.frame_bytes_max) seen_ += "!too much wanted";
+            if (parse.bytes <= held_.size()) trouble_ = "!no progress";
+            if (parse.bytes > limits_.frame_bytes_max) trouble_ = "!too much wanted";
             return false;
         }
         if (parse.status == FrameParse::Status::bad) {
@@ -379,7 +382,7 @@ class Receiver {
 
     FrameLimits limits_;
     std::string held_;
-    std::string seen_;
+    std::string seen_, trouble_;
     bool closed_ = false;
 };
 
