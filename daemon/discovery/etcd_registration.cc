@@ -315,8 +315,8 @@ bool EtcdRegistration::keep_alive() {
     return true;
 }
 
-// M10. With millions of leased items the first drop takes seconds. Other nodes cannot have the keys before etcd is asked, so
-// requests are executed until it is over. The second one, without leases, is short.
+// M10. With millions of leased items the first drop takes seconds. The node executes requests during it: other nodes do not have
+// the keys before etcd is asked. The second drop, without leases, is short.
 void EtcdRegistration::end_right() {
     const bool drops = std::exchange(may_be_read_, false) && items_.drop != nullptr && !broken::s17_keep_items;
     right_.leaves();

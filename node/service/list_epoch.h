@@ -24,8 +24,8 @@
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
 //     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone. So no
 //     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
-// E6  Where items have copies, a get of an older list is executed for a key that all lists since then give the node, also if the
-//     key's other node is another one now. Such an item is as new as that of the key's first node (S20), whoever asks for it.
+// E6  Where items have copies, a get of an older list is executed for a key that all lists since then give the node. The key's
+//     other node may be another one now. The item here is as new as that of the key's first node (S20), for every proxy.
 #pragma once
 
 #include <algorithm>
@@ -171,8 +171,7 @@ class ListEpoch {
     }
     // Without copies.
     void note_own(uint64_t epoch, const std::shared_ptr<const protocol::KeptKeys>& keys) {
-        if (keys == nullptr) own_since_ = std::max(own_since_, epoch);
-        if (keys == nullptr) return;
+        if (keys == nullptr) return (void)(own_since_ = std::max(own_since_, epoch));
         const auto same = std::ranges::find_if(own_lists_, [&](const OwnList& one) { return *one.keys == keys->lists.back(); });
         if (same != own_lists_.end()) return (void)(same->epoch = std::max(same->epoch, epoch));
         own_lists_.push_back({epoch, {keys, &keys->lists.back()}});
