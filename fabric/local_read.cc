@@ -29,7 +29,7 @@ void prefetch_item(const RegionView& view, uint64_t hash) {
     uint32_t matching = 0;
     for (uint32_t i = 0; i < std::size(bucket.slots); i++) {
         const layout::Slot slot{words::load_relaxed(&bucket.slots[i])};
-        matching |= uint32_t(!slot.empty() & (slot.tag() == tag)) << i;
+        matching |= (uint32_t(!slot.empty()) & uint32_t(slot.tag() == tag)) << i;
     }
     for (; matching != 0; matching &= matching - 1) {
         const layout::Slot slot{words::load_relaxed(&bucket.slots[std::countr_zero(matching)])};

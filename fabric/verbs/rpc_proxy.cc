@@ -9,7 +9,7 @@ namespace farcached::fabric {
 
 std::unique_ptr<ReplyReads> ReplyReads::make(const VerbsDevice& device, const SlotPlace& far, uint32_t fixed_bytes) {
     std::unique_ptr<ReplyReads> made(new ReplyReads(far, fixed_bytes));
-    made->registered_.reset(ibv_reg_mr(device.domain(), made->memory_.data(), far.bytes(), IBV_ACCESS_LOCAL_WRITE));
+    made->registered_.reset(ibv_reg_mr(device.domain(), made->memory_.data(), far.bytes(), int(IBV_ACCESS_LOCAL_WRITE)));
     return made->registered_ == nullptr ? nullptr : std::move(made);
 }
 

@@ -149,7 +149,7 @@ class VerbsBuffers {
         each_ = config.message_bytes;
         const size_t bytes = size_t(sends_ + receives_) * each_ + sizeof(uint64_t);
         memory_.emplace(Mapping::Kind::private_memory, bytes, /* huge_pages= */ false);
-        registered_.reset(ibv_reg_mr(device.domain(), memory_->data(), bytes, IBV_ACCESS_LOCAL_WRITE));
+        registered_.reset(ibv_reg_mr(device.domain(), memory_->data(), bytes, int(IBV_ACCESS_LOCAL_WRITE)));
         if (registered_ == nullptr) return verbs_memory_refused(device.name(), bytes, errno);
         return {};
     }
