@@ -6,6 +6,7 @@
 //                 [--ttl-keys N]     of each thread: keys with a time to live
 //                 [--reads N]        more gets behind each operation
 //                 [--round N]        operations of a thread between two checks of the histories
+//                 [--rest N]         after each round all threads rest N times as long as it took, at most a second
 //                 [--mutations N]    go on until so many were made, for at most six more times the seconds
 //                 [--operations N]   the same for all operations
 //                 [--admin PATH[,PATH...]]  the operators' sockets: deletes by prefix, too
@@ -16,8 +17,10 @@
 //     consistency --self     the checks themselves, on values and histories wrong on purpose
 //
 // Started by consistency.py, which starts the daemon. The seed determines each thread's operations.
+#include <algorithm>
 #include <barrier>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -33,6 +36,7 @@ namespace consistency {
 namespace {
 
 constexpr int64_t late_factor_max = 6;   // of the seconds asked for
+constexpr int64_t rest_max_ms = 1000;
 constexpr size_t tries_max = 2'000'000;  // of one history's search
 
 struct Checked {
@@ -96,10 +100,17 @@ bool is_over(const Shared& shared) {
     return now >= shared.end_ms + int64_t(shared.options.seconds) * 1000 * late_factor_max;
 }
 
-// Each round: all threads run their operations; thread 0 then judges the histories while the others wait.
+// With --rest, leaves the machine to others for a while.
+void rest(const Shared& shared, int64_t round_ms) {
+    const int64_t rest_ms = std::min(round_ms * int64_t(shared.options.rest), rest_max_ms);
+    if (rest_ms > 0 && !shared.over()) std::this_thread::sleep_for(std::chrono::milliseconds(rest_ms));
+}
+
+// Each round: all threads run their operations; thread 0 then judges the histories, and rests, while the others wait.
 void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& checked) {
     std::unique_ptr<Worker> worker;
     for (uint32_t round = 0; !shared.over(); round++) {
+        const int64_t began_ms = now_ms();
         try {
             if (!worker) worker = std::make_unique<Worker>(shared, index);
             worker->round(round);
@@ -112,6 +123,7 @@ void run_thread(Shared& shared, uint32_t index, std::barrier<>& gate, Checked& c
         if (index == 0) {
             check_histories(shared, checked);
             if (is_over(shared)) shared.stop = true;
+            rest(shared, now_ms() - began_ms);
         }
         gate.arrive_and_wait();
     }
@@ -361,6 +373,7 @@ bool parse(int argc, char** argv, Options& options) {
                           : name == "--ttl-keys" ? number_of(argv[i + 1], options.ttl_keys)
                           : name == "--round"   ? number_of(argv[i + 1], options.round)
                           : name == "--reads"   ? number_of(argv[i + 1], options.reads)
+                          : name == "--rest"    ? number_of(argv[i + 1], options.rest)
                           : name == "--mutations" ? number_of(argv[i + 1], options.mutations_min)
                           : name == "--operations" ? number_of(argv[i + 1], options.operations_min)
                           : name == "--mix"        ? (options.mix = mix_of(argv[i + 1])) != nullptr
@@ -385,8 +398,8 @@ int main(int argc, char** argv) {
     if (!consistency::parse(argc, argv, options)) {
         std::fprintf(stderr,
                      "usage: consistency PORT[,PORT...] [--seed N] [--seconds N] [--threads N] [--keys N] "
-                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--mutations N] [--operations N] "
-                     "[--admin PATH[,PATH]] [--mix NAME] [--outages 1] "
+                     "[--value-bytes N] [--ttl-keys N] [--reads N] [--round N] [--rest N] [--mutations N] "
+                     "[--operations N] [--admin PATH[,PATH]] [--mix NAME] [--outages 1] "
                      "[--failover 1] [--disk 1] | --self\n");
         return 64;
     }

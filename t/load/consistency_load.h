@@ -52,6 +52,7 @@ struct Options {
     uint32_t value_bytes_max = 200'000;
     uint32_t reads = 0;     // more, behind each mixed operation
     uint32_t round = round_least;  // mixed operations of a thread between two looks at the histories, as time allows
+    uint32_t rest = 0;  // after each round all threads rest so many times as long as it took
     uint64_t mutations_min = 0;
     uint64_t operations_min = 0;
     std::vector<std::string> admins;  // of the same proxies: sockets of operators; empty: nothing is deleted by prefix
