@@ -201,9 +201,12 @@ struct FormerList {
     std::vector<NodeSpec> nodes;
 };
 struct FormerLists {
-    explicit FormerLists(std::vector<FormerList> former) : lists(std::move(former)) {}
+    explicit FormerLists(std::vector<FormerList> former, uint64_t before = 0) : lists(std::move(former)), count(before) {}
 
     const std::vector<FormerList> lists;  // without a gap, the newest first
+    // How many lists of etcd came before, since this process began to follow it. If two lists differ by more than one, others may
+    // have been in between.
+    const uint64_t count;
     std::atomic<bool> over = false;       // there may be a gap between the newest and the next list; set once, from any thread
 };
 

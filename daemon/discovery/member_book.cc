@@ -76,6 +76,7 @@ MemberBook::Complaints MemberBook::take(const EtcdRange& range, uint64_t now_ns)
     complete_ = range.revision;
     newest_ = range.revision;
     forget_former();  // what came and went before it is not known
+    lists_ += 2;
     keys_ = range.count;
     std::vector<std::string> present;
     for (const EtcdKey& at : range.keys) present.push_back(name_of(at.key));
@@ -97,6 +98,7 @@ MemberBook::Complaints MemberBook::take(const EtcdWatched& watched) {
     std::optional<Nodes> list = whole_list();
     for (const EtcdEvent& event : watched.events) {
         has_forgotten_ = false;
+        count_list(event.at.mod_revision);
         complete_ = std::max(complete_, event.at.mod_revision);
         if (!event.deleted) {
             keys_ += event.at.created ? 1 : 0;
@@ -123,6 +125,12 @@ std::optional<MemberBook::Nodes> MemberBook::whole_list() const {
         nodes.push_back(entry.node);
     }
     return nodes.empty() ? std::nullopt : std::optional(std::move(nodes));
+}
+
+// A transaction's changes have one revision.
+void MemberBook::count_list(int64_t revision) {
+    if (revision != counted_revision_) lists_++;
+    counted_revision_ = revision;
 }
 
 void MemberBook::note_change(std::optional<Nodes> before, const std::optional<Nodes>& after, int64_t revision) {
@@ -190,7 +198,10 @@ MemberBook::Complaints MemberBook::left_out() { return std::exchange(left_out_li
 
 std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     const auto leaves = [&](const auto& one) { return one.second.leaves_ns != 0 && one.second.leaves_ns <= now_ns; };
-    if (std::erase_if(members_, leaves) != 0) forget_former();
+    if (std::erase_if(members_, leaves) != 0) {
+        forget_former();
+        lists_++;
+    }
     if (members_.empty()) return nullptr;  // B3
     std::vector<Member> members = choose();
     if (members == listed_ && last_change_ <= listed_change_) return nullptr;
@@ -198,7 +209,7 @@ std::shared_ptr<const Found> MemberBook::next_list(uint64_t now_ns) {
     auto list = std::make_shared<Found>();
     for (const Member& member : members)
         list->nodes.push_back({members_.at(member.name).node, member.zone, member.incarnation, member.version});
-    told_former_ = std::make_shared<conf::FormerLists>(former_);
+    told_former_ = std::make_shared<conf::FormerLists>(former_, lists_);
     list->former = told_former_;
     listed_revision_ = std::max(uint64_t(revision_), listed_revision_ + 1);
     list->revision = listed_revision_;

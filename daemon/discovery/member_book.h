@@ -9,6 +9,8 @@
 // B4  Of members with one address, a list has the one that etcd lists and that changed last. The others stay in the book.
 // B5  A list names those before it (Found::former), as far as the book knows all of them. They end at a new range, at a member that
 //     the book skips, leaves out or holds, and at a node that has replaced another one, or was restarted.
+// B6  A list says how many came before it (FormerLists::count): one for each revision of etcd that changed a member. A new range
+//     counts as two, because others may have been before it.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +77,7 @@ class MemberBook {
     // nullopt: members are left out or held, or the book is empty.
     using Nodes = std::vector<conf::NodeSpec>;
     std::optional<Nodes> whole_list() const;
+    void count_list(int64_t revision);
     void note_change(std::optional<Nodes> before, const std::optional<Nodes>& after, int64_t revision);
     // The lists so far are not those before the next one (B5).
     void forget_former();
@@ -93,6 +96,8 @@ class MemberBook {
     std::shared_ptr<conf::FormerLists> told_former_;  // Found::former of the last list
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
+    uint64_t lists_ = 0;            // FormerLists::count of the next list
+    int64_t counted_revision_ = 0;  // of the last one's change
 };
 
 }  // namespace farcached::daemon

@@ -51,7 +51,7 @@ class FormerPlaces {
 
     // By this list. Throws std::bad_alloc, as join().
     explicit FormerPlaces(const NodeSet& set);
-    // By lists that this process does not know, before the first one (F8).
+    // By lists that this process does not know, before the first one or between two (F8).
     static FormerPlaces unknown(const NodeSet& first);
     // Of the nodes of `last` alone.
     static FormerPlaces join(const FormerPlaces& one, const FormerPlaces& other, const NodeSet& last);

@@ -31,6 +31,7 @@ using links_test::Desk;
 using farcached::daemon::SubmitResult;
 using farcached::daemon::HostAddresses;
 namespace daemon = farcached::daemon;
+namespace conf = farcached::conf;
 namespace fabric = farcached::fabric;
 namespace protocol = farcached::protocol;
 
@@ -525,6 +526,36 @@ void a_drained_node_is_told() {
     tap::ok(desk.until([&] { return state(0) == daemon::NodeState::up; }), "it is used again");
 }
 
+// F8
+void unseen_list() {
+    Desk desk;
+    desk.settings.nodes.push_back(Desk::spec_of("b", desk.other));
+    const auto list = [&](uint64_t epoch, uint64_t before) {
+        desk.settings.list_epoch = std::make_shared<std::atomic<uint64_t>>(epoch);
+        desk.settings.former_lists = std::make_shared<conf::FormerLists>(std::vector<conf::FormerList>(), before);
+        desk.reload();
+    };
+    const auto settled = [&] {
+        return desk.until([&] {
+            const std::vector<daemon::NodeShown> all = desk.nodes->all();
+            return std::ranges::all_of(all, [](const daemon::NodeShown& one) {
+                return one.links_up == 1 && one.fence.state == daemon::FenceState::in_use;
+            });
+        });
+    };
+    list(10, 1);
+    tap::ok(settled(), "two nodes of a list of etcd");
+    list(11, 2);
+    tap::ok(desk.set("k", "1") != daemon::SubmitResult::crowded, "the next list divides the keys as before: a change goes on");
+    tap::is(desk.answers(), "stored ", "and is stored");
+    tap::ok(settled(), "both nodes have the list");
+    list(13, 4);
+    tap::ok(desk.get("k") != daemon::SubmitResult::crowded, "there may have been a list in between: a get goes on");
+    tap::is(desk.set("k", "2"), daemon::SubmitResult::crowded, "a change waits");
+    tap::ok(settled(), "until both nodes have the list");
+    tap::is(desk.set("k", "3"), daemon::SubmitResult::later, "then changes go on");
+}
+
 }  // namespace
 
 int main() {
@@ -544,5 +575,6 @@ int main() {
     lookups_without_memory();
     lookups_together();
     node_moves();
+    unseen_list();
     return tap::done();
 }
