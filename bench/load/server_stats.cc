@@ -27,10 +27,10 @@ constexpr double first_wait_s = 2;  // for a server that may not answer
 
 }  // namespace
 
-StatsLine::StatsLine(const Target& target, double answer_wait_s)
+StatsLine::StatsLine(const Target& target, double wait_s)
     : where_(target.unix_path.empty() ? target.host + " port " + target.port : target.unix_path),
       fd_(connect_to(target)),
-      answer_wait_s_(answer_wait_s) {}
+      answer_wait_s_(wait_s) {}
 
 StatsLine::~StatsLine() { close(fd_); }
 
