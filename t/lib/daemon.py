@@ -326,18 +326,25 @@ def select_nothing(seconds):
     time.sleep(seconds)
 
 
+POLL_MIN, POLL_MAX = 0.01, 0.1  # seconds between two looks
+
+
 def until(look, accept, timeout=None):
-    """Calls look() until accept(result) or the deadline; the last result."""
-    end = time.monotonic() + (timeout or deadline())
+    """Calls look() until accept(result) or the deadline; the last result. It looks less often while it waits for long, and where a
+    look takes long (sanitizers, guests), so that others have the CPU."""
+    begun = time.monotonic()
+    end = begun + (timeout or deadline())
     while True:
+        began_look = time.monotonic()
         seen = look()
         if accept(seen):
             return seen
-        if time.monotonic() >= end:
+        now = time.monotonic()
+        if now >= end:
             if timeout is None:
                 tap.diag("waited %d s in vain at %s" % (deadline(), traceback.extract_stack(limit=2)[0].line))
             return seen
-        select_nothing(0.01)
+        select_nothing(min(POLL_MAX, max(POLL_MIN, (now - begun) / 20, 2 * (now - began_look))))
 
 
 def raise_descriptor_limit(wanted):
