@@ -37,8 +37,8 @@
 //     Earlier lists are not known: each key may have been at any node. So all mutations wait until the nodes have replied.
 //     They do not wait for a node that has lost its connection, nor for one that has none after FirstWait. A node may not know
 //     its own record yet, and refuses: they wait for it, too, for refused_wait_ns at most, and once more if it restarts. All these
-//     nodes receive the list later. The same holds after a list of etcd that this process has not seen, between two that it uses.
-//     By it other nodes may have had a key whose nodes are the same by both.
+//     nodes receive the list later. Mutations also wait if etcd may have had another list between two that this process uses.
+//     That list may have given a key to other nodes, although the two give it to the same ones.
 // F9  A node that DNS finds has one process whose items are used: its home. A connection that comes up carries no request of a key
 //     before its worker attends, which shows the process and the address to all workers. The first process is home. After that:
 //     - One with home's incarnation is home, at any address.
