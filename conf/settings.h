@@ -201,12 +201,13 @@ struct FormerList {
     std::vector<NodeSpec> nodes;
 };
 struct FormerLists {
-    explicit FormerLists(std::vector<FormerList> former, uint64_t before = 0) : lists(std::move(former)), count(before) {}
+    explicit FormerLists(std::vector<FormerList> former, uint64_t before = 0)
+        : lists(std::move(former)), lists_before(before) {}
 
     const std::vector<FormerList> lists;  // without a gap, the newest first
     // How many lists of etcd came before, since this process began to follow it. If two lists differ by more than one, others may
     // have been in between.
-    const uint64_t count;
+    const uint64_t lists_before;
     std::atomic<bool> over = false;       // there may be a gap between the newest and the next list; set once, from any thread
 };
 

@@ -9,8 +9,8 @@
 // B4  Of members with one address, a list has the one that etcd lists and that changed last. The others stay in the book.
 // B5  A list names those before it (Found::former), as far as the book knows all of them. They end at a new range, at a member that
 //     the book skips, leaves out or holds, and at a node that has replaced another one, or was restarted.
-// B6  A list says how many came before it (FormerLists::count): one for each revision of etcd that changed a member. A new range
-//     counts as two, because others may have been before it.
+// B6  A list says how many came before it (FormerLists::lists_before): one for each revision of etcd that changed a member. A new
+//     range counts as two, because others may have been before it.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,7 @@ class MemberBook {
     std::shared_ptr<conf::FormerLists> told_former_;  // Found::former of the last list
     uint64_t cluster_ = 0;
     uint64_t skipped_ = 0;
-    uint64_t lists_ = 0;            // FormerLists::count of the next list
+    uint64_t lists_ = 0;            // FormerLists::lists_before of the next list
     int64_t counted_revision_ = 0;  // of the last one's change
 };
 

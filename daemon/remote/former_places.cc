@@ -116,16 +116,19 @@ FormerPlaces FormerPlaces::join(const FormerPlaces& one, const FormerPlaces& oth
     return joined;
 }
 
-std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves) {
+std::vector<FormerPlaces> former_places(const NodeSet& last, const NodeSet& next, bool moves) {
     std::vector<FormerPlaces> former;
     if (moves) former = last.former;
-    std::erase_if(former, [](const FormerPlaces& places) { return places.is_unknown(); });
+    const bool waits_for_unknown = std::erase_if(former, [](const FormerPlaces& places) { return places.is_unknown(); }) != 0;
+    const bool is_gap = next.lists_before > last.lists_before + 1;
     FormerPlaces places(last);
     std::erase_if(former, [&](const FormerPlaces& other) { return other.is_same(places); });  // as in a fleet whose nodes restart
     former.push_back(std::move(places));
-    if (former.size() <= places_max) return former;
-    former[1] = FormerPlaces::join(former[0], former[1], last);
-    former.erase(former.begin());
+    if (former.size() > places_max) {
+        former[1] = FormerPlaces::join(former[0], former[1], last);
+        former.erase(former.begin());
+    }
+    if (is_gap || waits_for_unknown) former.push_back(FormerPlaces::unknown(next));
     return former;
 }
 

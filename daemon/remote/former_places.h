@@ -78,8 +78,8 @@ class FormerPlaces {
     std::shared_ptr<const std::vector<Arc>> arcs_;  // of joined lists, ascending: the whole ring; nullptr: none
 };
 
-// Of the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the oldest ones
-// are joined. Throws std::bad_alloc.
-std::vector<FormerPlaces> former_places(const NodeSet& last, bool moves);
+// Of `next`, the set after `last`. moves: requests of keys that moved to `last` wait, so its own former places count, too; the
+// oldest ones are joined. Throws std::bad_alloc.
+std::vector<FormerPlaces> former_places(const NodeSet& last, const NodeSet& next, bool moves);
 
 }  // namespace farcached::daemon

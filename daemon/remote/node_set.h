@@ -78,7 +78,7 @@ struct NodeSet {
     std::vector<FormerPlaces> former;  // of the set before, and of those whose deletes had not ended then (F7)
     SharedEpoch epoch;
     uint64_t since = 0;  // the first epoch
-    uint64_t lists_before = 0;  // FormerLists::count
+    uint64_t lists_before = 0;  // as in FormerLists
 };
 
 }  // namespace farcached::daemon

@@ -108,7 +108,7 @@ Nodes::Prepared Nodes::prepare(const conf::ProxySettings& settings, const HostAd
     set->options.key = std::move(key);
     set->epoch = settings.list_epoch;
     set->since = epoch_now(set->epoch);
-    if (settings.former_lists != nullptr) set->lists_before = settings.former_lists->count;
+    if (settings.former_lists != nullptr) set->lists_before = settings.former_lists->lists_before;
     set->options.timeout_ns = settings.node_timeout_ms * ns_per_ms;
     set->options.failover = settings.failover;
     set->options.copies = settings.replicas.count > 1;
@@ -178,11 +178,7 @@ void Nodes::use(std::shared_ptr<const NodeSet> prepared) {
         }
         changes = moved_.change(*last, *set);  // without the lock, for which workers wait
         moved_.forget_changes(*last, *set);
-        const bool moving = moves(*last);
-        const bool unseen = set->lists_before > last->lists_before + 1 ||
-                            (moving && std::ranges::any_of(last->former, &FormerPlaces::is_unknown));
-        set->former = former_places(*last, moving);
-        if (unseen) set->former.push_back(FormerPlaces::unknown(*set));
+        set->former = former_places(*last, *set, moves(*last));
         for (size_t i = 0; i < changes.size(); i++)
             changes[i].joined = fences_.join_unanswered(set->members[i].one->fence, changes[i].kept);
     } else if (first = MovedKeys::first(*set); !first.empty()) {

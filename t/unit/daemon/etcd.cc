@@ -323,17 +323,17 @@ void check_former() {
     with.joins("d", 17);
     with.leaves("b", 18);
     with.leaves("d", 19);
-    const uint64_t count = with.last->count;
+    const uint64_t count = with.last->lists_before;
     tap::is(with.shown(), "19:acd 18:ab*0cd 17:ab*0c 16:abc 15:ab 12:a", "lists of several events count one by one");
-    tap::is(with.last->count, count + 3, "so does the number of lists before");
+    tap::is(with.last->lists_before, count + 3, "so does the number of lists before");
     for (uint32_t weight = 2; weight < 6; weight++) with.weighs("a", weight, 18 + weight);
     tap::is(with.shown(), "23:a*4c 22:a*3c 21:a*2c 20:ac 19:acd 18:ab*0cd 17:ab*0c 16:abc", "the last eight are known");
     with.weighs("a", 5, 24);
     tap::is(with.shown().substr(0, 10), "23:a*4c 22", "an equal record changes no list");
-    const uint64_t before = with.last->count;
+    const uint64_t before = with.last->lists_before;
     (void)with.book.take(EtcdRange{30, 1, {key_of(member_named("a"), 29)}, false}, 0);
     (void)with.shown();
-    tap::is(with.last->count, before + 2, "before a new range there may have been others");
+    tap::is(with.last->lists_before, before + 2, "before a new range there may have been others");
 }
 
 void check_former_unknown() {

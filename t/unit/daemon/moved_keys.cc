@@ -475,7 +475,7 @@ void many_former_lists() {
     std::vector<FormerPlaces> former;
     for (NodeSet& set : lists) {
         set.former = former;
-        former = former_places(set, /* moves= */ true);
+        former = former_places(set, set, /* moves= */ true);
     }
     int wrong = 0, others = 0;
     for (int n = 0; n < 1000; n++) {
@@ -491,10 +491,12 @@ void many_former_lists() {
     tap::ok(wrong == 0 && others > 0, "and a key's former nodes are those that had it and were listed ever since");
     NodeSet last = lists.back();
     last.former = former;
-    tap::is(former_places(last, /* moves= */ false).size(), size_t(1), "when the nodes have replied the last list alone counts");
+    tap::is(former_places(last, last, /* moves= */ false).size(), size_t(1),
+            "when the nodes have replied the last list alone counts");
     NodeSet again = lists[lists.size() - 2];
     again.former = former;
-    tap::is(former_places(again, /* moves= */ true).size(), size_t(8), "two lists whose keys have the same nodes count once");
+    tap::is(former_places(again, again, /* moves= */ true).size(), size_t(8),
+            "two lists whose keys have the same nodes count once");
 }
 
 // There any node may have had any key.
@@ -518,7 +520,13 @@ void without_arcs() {
     tap::ok(first.is_unknown() && all_had(first), "so before the first list");
     NodeSet set = plain;
     set.former = {first};
-    tap::is(former_places(set, /* moves= */ true).size(), size_t(1), "which ends with the next one");
+    tap::is(former_places(set, set, /* moves= */ true).size(), size_t(2), "which the next one adds again");
+    tap::is(former_places(set, set, /* moves= */ false).size(), size_t(1), "until the nodes have replied");
+    NodeSet next = plain, later = plain;
+    next.lists_before = plain.lists_before + 1;
+    later.lists_before = plain.lists_before + 2;
+    tap::is(former_places(plain, next, /* moves= */ false).size(), size_t(1), "the next list of etcd has no gap before it");
+    tap::is(former_places(plain, later, /* moves= */ false).size(), size_t(2), "before a later one there may have been others");
 }
 
 }  // namespace
