@@ -247,7 +247,7 @@ bool EtcdRegistration::look_at_record() {
         note_weight(found->keys.front());
         if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), refused_before());
         put_weight(found->keys.front());
-        return true;
+        return knows_others();
     }
     leave();
     lines_.say(Level::warning, found->keys.empty() ?
@@ -278,7 +278,16 @@ void EtcdRegistration::put_weight(const EtcdKey& record) {
     if (member_.weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision) - 1, 0);
     const uint32_t former = set_weight(weight, revision);
     if (weight == 0 && items_.looked != nullptr) items_.looked(uint64_t(revision), refused_before());
+    (void)knows_others();
     say_weight(former);
+}
+
+// M9. False: the node has no right until etcd says whether others had keys.
+bool EtcdRegistration::knows_others() {
+    if (others_.knows_begin()) return true;
+    right_.lost();
+    show_right();
+    return false;
 }
 
 // M9. 0: nothing. If no other member has keys, farcached keep their last list.

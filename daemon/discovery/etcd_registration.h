@@ -19,7 +19,8 @@
 // M9  A changed weight changes the record, not the registration: the lease stays, and so do the node's right and its items. A node
 //     that had weight 0 drops its items before it gets keys again, which other nodes had. A node with weight 0 refuses requests
 //     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor since
-//     (KeysOfOthers): no farcached has a newer list that can be used.
+//     (KeysOfOthers): no farcached has a newer list that can be used. While etcd does not answer that question, it has
+//     no right.
 // M10 A proxy learns that stop() has ended the right by the next reply, and reads one-sided until then. So the node drops its items
 //     before the record is deleted. If the record stays, it does so for longer than the right.
 #pragma once
@@ -79,6 +80,7 @@ class EtcdRegistration {
     bool look_at_record();
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
+    bool knows_others();
     void end_right();
     uint64_t refused_before();
     uint32_t set_weight(uint32_t weight, int64_t revision);

@@ -33,6 +33,8 @@ class KeysOfOthers {
     int64_t since() const { return since_; }
     // Looks again unless the answer is known. If etcd does not answer, the next call asks again. Throws std::bad_alloc.
     bool seen();
+    // Has etcd answered whether others had keys when the record got weight 0? True without that weight, too.
+    bool knows_begin() const { return since_ == 0 || seen_ || knows_begin_; }
 
   private:
     bool has_keys(const EtcdKey& record) const;
