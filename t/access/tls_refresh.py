@@ -11,7 +11,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
-from farcached import Client, Closed, Daemon, connect, deadline, tap, until  # noqa: E402
+from farcached import Client, Closed, Daemon, Pace, connect, deadline, tap, until  # noqa: E402
 from tls_daemon import CA, CLIENT, OTHER_CA, SECOND, SERVER, STRANGER, TRUSTING, TlsDaemon, in_each_backend, refusal  # noqa: E402
 
 
@@ -32,9 +32,11 @@ class Load:
             thread.start()
 
     def run(self):
+        pace = Pace()
         try:
             with self.d.client(context=self.context) as stays:
                 while not self.stopping:
+                    pace.rest()
                     with self.d.client(context=self.context) as c:
                         if (c.set("k", "v"), c.get("k"), stays.get("k")) != ("STORED", b"v", b"v"):
                             self.failed.append("wrong reply")

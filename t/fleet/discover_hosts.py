@@ -12,7 +12,7 @@ import dns_server  # noqa: E402
 from cluster import Table, nodes_shown  # noqa: E402
 from daemon import run_binary  # noqa: E402
 from dns_fleet import KEYS, SERVICE, NodeAt, owners, proxy_of, until_nodes  # noqa: E402
-from farcached import tap, until  # noqa: E402
+from farcached import Pace, tap, until  # noqa: E402
 
 if b"without c-ares" in run_binary("--version-full")[1]:
     tap.skip_all("built without c-ares")
@@ -261,8 +261,10 @@ class Load:
 
     def run(self):
         acknowledged = dict.fromkeys(self.keys, 0)
+        pace = Pace()
         with self.proxy.client() as a, self.proxy.client() as b:
             while not self.ended:
+                pace.rest()
                 self.rounds += 1
                 for key in self.keys:
                     if a.set(key, str(self.rounds)) == "STORED":

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import etcd as etcd_servers  # noqa: E402
 from cluster import Table, all_up, nodes_shown  # noqa: E402
 from etcd import Etcd  # noqa: E402
-from farcached import Daemon, tap, until  # noqa: E402
+from farcached import Daemon, Pace, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 from ports import HeldPort  # noqa: E402
 
@@ -163,8 +163,10 @@ class Load:
         self.thread.join()
 
     def run(self):
+        pace = Pace()
         with self.daemon.client() as client:
             while not self.ends.is_set():
+                pace.rest()
                 self.rounds += 1
                 value = "load-%d" % self.rounds
                 said = client.set(self.key, value), client.get(self.key)

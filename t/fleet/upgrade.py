@@ -26,7 +26,7 @@ from cluster import AWRY, Build, Faults, faulty, newest_version, nodes_shown, un
 from daemon import TimedOut, deadline, select_nothing  # noqa: E402
 from etcd import Etcd  # noqa: E402
 from etcd_fleet import KEYS, Fleet, burst  # noqa: E402
-from farcached import Closed, Daemon, tap, until  # noqa: E402
+from farcached import Closed, Daemon, Pace, tap, until  # noqa: E402
 
 etcd_servers.skip_without()
 NEWEST = newest_version()
@@ -58,11 +58,13 @@ class Asker(threading.Thread):
         self.failed, self.wrong = collections.Counter(), []
 
     def run(self):
+        pace = Pace()
         while not self.upgrade.over:
             phase = self.upgrade.phase
             try:
                 with self.upgrade.fleet.daemons[self.name].client() as client:
                     while not self.upgrade.over:
+                        pace.rest()
                         phase = self.upgrade.phase
                         self.one_pass(client, phase)
             except (Closed, ConnectionError) as ended:

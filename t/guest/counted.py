@@ -7,7 +7,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import READS_OVER, Cluster, Faults, nodes_shown, reads_over  # noqa: E402
-from farcached import deadline, tap, until  # noqa: E402
+from farcached import Pace, deadline, tap, until  # noqa: E402
 
 HOT = ["hot%d" % i for i in range(20)]
 UNREAD = ["unread%d" % i for i in range(20)]
@@ -88,8 +88,10 @@ def faults():
         over = threading.Event()
 
         def load(proxy):
+            pace = Pace()
             with proxy.client() as client:
                 while not over.is_set():
+                    pace.rest()
                     for name in HOT:
                         client.set(name, VALUE)
                     for _ in range(20):

@@ -22,7 +22,7 @@ def main():
     nodes_leases.idle_node(False)
     for still in (False, True):
         nodes_restart.old_mapping(False, still)
-    nodes_restart.dies_under_load("shm shm tcp")
+    nodes_restart.dies_under_load("shm shm tcp", 40)
     nodes_restart.proxy_dies()
     nodes_reload.reloads_under_load(30)
     if os.environ.get("FARCACHED_TEST_LONG"):

@@ -18,7 +18,7 @@ import nodes.restart as nodes_restart  # noqa: E402
 import nodes.stopped as nodes_stopped  # noqa: E402
 from cluster import Cluster, Faults, nodes_shown, until_up  # noqa: E402
 from device_tools import resources  # noqa: E402
-from farcached import Closed, Daemon, TimedOut, deadline, tap, until  # noqa: E402
+from farcached import Closed, Daemon, Pace, TimedOut, deadline, tap, until  # noqa: E402
 
 SETS = int(os.environ.get("RPC_SETS") or (100_000 if os.environ.get("FARCACHED_TEST_LONG") else 20_000))
 BATCH = 40  # SETs at once: their frame fits a slot
@@ -122,8 +122,10 @@ class Counting(threading.Thread):
         self.client.set(key, "0")
 
     def run(self):
+        pace = Pace()
         try:
             while not self.stopping:
+                pace.rest()
                 reply = self.client.send(b"incr %s 1\r\n" % self.key.encode()).line().rstrip().decode()
                 if not reply.isdigit():
                     self.unknown += 1
@@ -211,7 +213,7 @@ def ends():
         kills(mode)
     for mode in ("write", "rfp"):  # t/guest/faults.py has the automatic mode, which begins with send
         os.environ["FARCACHED_LINKS"] = "rpc=" + mode
-        nodes_restart.dies_under_load("shm shm tcp")
+        nodes_restart.dies_under_load("shm shm tcp", 40)
         nodes_stopped.stopped_node()
         del os.environ["FARCACHED_LINKS"]
     tap.is_(until(resources, lambda now: now == before), before, "no queue pair and no memory registered is left")

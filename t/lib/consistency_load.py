@@ -2,9 +2,8 @@
 """Runs t/load/consistency against ports and reports its tests as ours. That load checks every reply (consistency.cc).
 
 Environment: CONSISTENCY_SECONDS of load (default: the caller's, another with FARCACHED_TEST_LONG), CONSISTENCY_SEED (default:
-random, printed), CONSISTENCY_REST (default 0: the threads rest so many times as long as each round took. Sanitizers and guests set
-it: what happens beside the load then takes its time instead of the load's), CONSISTENCY (the program, default t/load/consistency
-of the build).
+random, printed), CONSISTENCY (the program, default t/load/consistency of the build), and FARCACHED_TEST_REST (Pace in daemon.py):
+the threads rest so many times as long as each round took.
 """
 import os
 import re
@@ -50,7 +49,8 @@ class Load:
 
     def __init__(self, *args, timeout):
         self.timeout, self.begin = timeout, b""
-        rest = ["--rest", os.environ["CONSISTENCY_REST"]] if "--self" not in args and os.environ.get("CONSISTENCY_REST") else []
+        times = os.environ.get("FARCACHED_TEST_REST")
+        rest = ["--rest", times] if times and "--self" not in args else []
         self.process = subprocess.Popen([program(), *[str(a) for a in args], *rest], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 

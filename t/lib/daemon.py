@@ -326,6 +326,21 @@ def select_nothing(seconds):
     time.sleep(seconds)
 
 
+class Pace:
+    """Of one thread of a load. After each round it rests for $FARCACHED_TEST_REST times as long as the round took, at most 50 ms.
+    The default is 0; sanitizers and guests set 2, because there the load takes the CPU that the tested events need."""
+
+    TIMES, MOST = float(os.environ.get("FARCACHED_TEST_REST") or 0), 0.05
+
+    def __init__(self):
+        self.began = time.monotonic()
+
+    def rest(self):
+        if self.TIMES:
+            time.sleep(min(self.MOST, self.TIMES * (time.monotonic() - self.began)))
+            self.began = time.monotonic()
+
+
 POLL_MIN, POLL_MAX = 0.01, 0.1  # seconds between two looks
 
 

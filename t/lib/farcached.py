@@ -30,7 +30,7 @@ import os
 import daemon
 from cluster import Behind
 from conversation import conversations, converse  # noqa: F401
-from daemon import (SANITIZER_REPORT, Client, Closed, StartFailed, TimedOut, connect, deadline,  # noqa: F401
+from daemon import (SANITIZER_REPORT, Client, Closed, Pace, StartFailed, TimedOut, connect, deadline,  # noqa: F401
                     default_binary, gone, has_tls, is_sanitized, raise_descriptor_limit, run_binary, select_nothing, slow_factor,
                     stat_words, test_program, until, user_args)
 from disk import BUSY, Disk

@@ -14,7 +14,7 @@ import threading
 import time
 
 from binary_client import BinaryClient, op, set_extras
-from farcached import Client, Closed, TimedOut, connect, deadline, until
+from farcached import Client, Closed, Pace, TimedOut, connect, deadline, until
 
 
 def by_text(client, key, value):
@@ -73,13 +73,14 @@ class RestartLoad:
         return Client(socket)
 
     def _run(self, name, kind, address):
-        number = 0
+        number, pace = 0, Pace()
         while not self.stopping.is_set():
             client = self._connect(name, address)
             if client is None:
                 continue
             try:
                 while not self.stopping.is_set():
+                    pace.rest()
                     number += 1
                     value = "%s-%d" % (kind, number)
                     if not KINDS[kind](client, "restart-" + "".join(c for c in name if c.isalnum()), value):

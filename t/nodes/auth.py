@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster, Faults, faulty, nodes_shown  # noqa: E402
 from daemon import run_binary, test_program  # noqa: E402
-from farcached import Daemon, deadline, tap, until  # noqa: E402
+from farcached import Daemon, Pace, deadline, tap, until  # noqa: E402
 from farnode import NodeClient, farnode_binary  # noqa: E402
 from liar import WELCOME_BYTES  # noqa: E402
 from raw_proxy import SHM_HELLO, SHM_HELLO_MAGIC  # noqa: E402
@@ -149,8 +149,10 @@ class Load(threading.Thread):
         self.client, self.number, self.stopping, self.rounds, self.wrong = daemon.client(), number, False, 0, []
 
     def run(self):
+        pace = Pace()
         try:
             while not self.stopping:
+                pace.rest()
                 self.rounds += 1
                 key, value = "l%d-%d" % (self.number, self.rounds % 50), b"v%d" % self.rounds
                 said = self.client.set(key, value)

@@ -13,7 +13,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import certificates  # noqa: E402
 from cluster import Cluster, Table, nodes_shown, until_up  # noqa: E402
-from farcached import Daemon, has_tls, run_binary, tap, until  # noqa: E402
+from farcached import Daemon, Pace, has_tls, run_binary, tap, until  # noqa: E402
 from farnode import Farnode, farnode_binary  # noqa: E402
 from http_get import get, http_args, http_env, http_port  # noqa: E402
 
@@ -133,8 +133,10 @@ class Asker(threading.Thread):
         self.client, self.stopping, self.rounds, self.wrong = daemon.client(), False, 0, []
 
     def run(self):
+        pace = Pace()
         try:
             while not self.stopping and not self.wrong:
+                pace.rest()
                 self.rounds += 1
                 value = b"%d" % self.rounds
                 if self.client.set("asked", value) != "STORED" or self.client.get("asked") != value:

@@ -9,7 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Nodes, Table, all_up, nodes_shown  # noqa: E402
-from farcached import Daemon, deadline, tap, until  # noqa: E402
+from farcached import Daemon, Pace, deadline, tap, until  # noqa: E402
 
 RELOADS = 100
 ASKERS = 4
@@ -29,8 +29,10 @@ class Asker(threading.Thread):
 
     def run(self):
         names = ["a%d-%d" % (self.number, i) for i in range(KEYS)]
+        pace = Pace()
         try:
             while not self.stopping and len(self.wrong) < 5:
+                pace.rest()
                 self.rounds += 1
                 values = {name: b"%s %d" % (name.encode(), self.rounds) for name in names}
                 for name, value in values.items():

@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster, nodes_shown, until_up  # noqa: E402
-from farcached import deadline, slow_factor, tap, until  # noqa: E402
+from farcached import Pace, deadline, slow_factor, tap, until  # noqa: E402
 
 UNAVAILABLE = "SERVER_ERROR unavailable"
 KEYS = 200
@@ -96,9 +96,10 @@ class Asker(threading.Thread):
         self.told, self.times = {}, {}
 
     def run(self):
-        number = 0
+        number, pace = 0, Pace()
         try:
             while not self.stopping:
+                pace.rest()
                 phase, number = self.phase, number + 1
                 value = b"%s %d" % (self.key.encode(), number)
                 began = time.monotonic()
@@ -140,7 +141,8 @@ def so_many_more(askers, phase, count):
     return until(least, lambda n: n >= count)
 
 
-def dies_under_load(channels):
+def dies_under_load(channels, requests=200):
+    """requests: of each client in each phase, at least."""
     title = channels + ", a node is killed under load: "
     # A busy machine may stop a living node for half a second; a dead one is noticed by the end of its connection.
     with Cluster(channels, options=["node_timeout_ms=%d" % (3000 * slow_factor())]) as c:
@@ -151,18 +153,18 @@ def dies_under_load(channels):
         of_others = [a for a in askers if a not in of_dead]
         for asker in askers:
             asker.start()
-        so_many_more(askers, "before", 200)
+        so_many_more(askers, "before", requests)
         incarnation = nodes_shown(c.proxies[0])[dead.name]["incarnation"]
         for asker in askers:
             asker.phase = "down"
         c.kill(dead)
-        so_many_more(askers, "down", 300)
+        so_many_more(askers, "down", requests)
         for asker in askers:
             asker.phase = "returning"
         c.restart(dead)
         for asker in askers:
             asker.phase = "after"
-        so_many_more(askers, "after", 200)
+        so_many_more(askers, "after", requests)
         for asker in askers:
             asker.end()
         tap.is_([a.failed for a in askers if a.failed], [], title + "no client's connection is lost")

@@ -8,7 +8,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster, Nodes, all_up, nodes_shown  # noqa: E402
-from farcached import Closed, Daemon, deadline, tap, until  # noqa: E402
+from farcached import Closed, Daemon, Pace, deadline, tap, until  # noqa: E402
 
 WORKERS = 4
 CLIENTS = 8  # two at each worker
@@ -99,8 +99,10 @@ class Writer(threading.Thread):
         return ["w%d-%d" % (self.number, i) for i in range(20)]
 
     def run(self):
+        pace = Pace()
         try:
             while not self.stopping and not self.wrong:
+                pace.rest()
                 self.round()
         except (Closed, OSError):
             self.ended = True

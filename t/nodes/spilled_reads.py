@@ -10,7 +10,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 from cluster import Cluster, nodes_shown, until_up  # noqa: E402
-from farcached import tap, until  # noqa: E402
+from farcached import Pace, tap, until  # noqa: E402
 from farnode import CLOCK, FRAME, META_BYTES, REPLY, Farnode, NodeClient  # noqa: E402
 from liar import Liar  # noqa: E402
 from raw_proxy import GRANT, GRANTED, WANT_GRANT, ShmProxy  # noqa: E402
@@ -128,8 +128,10 @@ def failures(stage, client):
     over, wrong, answers = threading.Event(), [], []
 
     def read_on():
+        pace = Pace()
         with stage.proxy.client() as reader:
             while not over.is_set():
+                pace.rest()
                 found = reader.get_many(stage.keys)
                 wrong.extend(name for name, _, value, _ in found if value != value_of(name))
                 answers.append(len(found))
