@@ -163,9 +163,11 @@ constexpr Option table[] = {
      .kind = choice<in_registration, &RegistrationSettings::fence>(discover_fence_names), .section = Section::network,
      .exit_status = exit_usage,
      .help = "on: proxies read the node's memory one-sided only while its\n"
-             "registration lasts. strict: without it the node executes no\n"
-             "requests, either. off: proxies always read; a node that\n"
-             "stands still or is cut off from etcd may show old values"},
+             "registration lasts. A node and a proxy that are both cut\n"
+             "off from etcd may show old values. strict: without the\n"
+             "registration the node executes no requests, either. off:\n"
+             "proxies always read; a node that stands still may show\n"
+             "old values, too"},
     discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),

@@ -8,6 +8,7 @@ that is a message must occur, without its format specifiers, in a message of the
 import glob
 import os
 import re
+import shlex
 import sys
 import tempfile
 
@@ -207,6 +208,24 @@ def check_options():
     tap.is_(sorted(unknown), [], "each option that they use is in its program's --help")
 
 
+def check_commands_start():
+    """A command of a page that stands alone in its line starts: its program accepts the options together. Files are not read."""
+    refused, count = [], 0
+    for page in sorted(glob.glob(os.path.join(TOP, "docs", "*.md"))) + [os.path.join(TOP, "README.md")]:
+        text = read(page).replace("\\\n", " ")
+        for line in re.findall(r"(?m)^    ((?:farcached|farnode) +-.*)$", text):
+            words = shlex.split(re.sub(r" +&$", "", line), comments=True)
+            if any(word.startswith(("--check", "--print", "--help", "--version")) for word in words):
+                continue
+            binary = os.path.join(os.path.dirname(default_binary()), words[0])
+            status, _, errors = run_binary(*words[1:], "--print-config", as_is=True, binary=binary)
+            count += 1
+            if status != 0:
+                refused.append("%s: %s: %s" % (os.path.basename(page), line, errors.decode().strip()))
+    tap.ok(count > 30, "there are commands of farcached and farnode in the pages", count)
+    tap.is_(refused, [], "each of them is accepted")
+
+
 def check_links():
     """README.md names every page of docs/, each one is distributed, and every named page exists."""
     pages = sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs")) if name.endswith(".md"))
@@ -280,6 +299,7 @@ def main():
     check_slots(read("docs", "capacity.md"))
     check_settings(read("docs", "moving.md"))
     check_options()
+    check_commands_start()
     check_links()
     tap.done()
 
