@@ -328,6 +328,16 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py \
 	t/fleet/deleted_record.py
 
+# The headers that unit programs include, for contrib/check. With them precompiled by clang++, a program takes half of the time:
+# CXX='clang++ -include-pch t/headers.pch -fpch-instantiate-templates'. A missing #include is found only without them.
+t/headers.h: Makefile
+	@$(MKDIR_P) t && cd $(srcdir) && grep -hE '^#include (<|"(base|conf|ctl|daemon|fabric|node|process|protocol|proxy)/)' \
+		t/unit/*/*.cc t/unit/*/*.h | LC_ALL=C sort -u >'$(abs_builddir)/$@'
+t/headers.pch: t/headers.h
+	$(CXXCOMPILE) -MD -MP -MF t/headers.d -x c++-header -fpch-instantiate-templates -o $@ $<
+-include t/headers.d
+CLEANFILES += t/headers.h t/headers.pch t/headers.d
+
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)
 TESTS += $(test_scripts)

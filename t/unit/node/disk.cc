@@ -126,7 +126,7 @@ void drops(bool ring) {
     is(now.pages_used, uint64_t{1}, "the open segment stays");
 }
 
-void limits(bool ring) {
+void size_limits(bool ring) {
     Folder folder;
     DiskConfig config = small(folder, ring);
     config.depth = 4;
@@ -420,7 +420,7 @@ int main(int count, char** words) {
         name_way(ring);
         stored_and_read(ring);
         drops(ring);
-        limits(ring);
+        size_limits(ring);
         failing_disk(ring);
         Race(ring, race_steps).run();
     }
