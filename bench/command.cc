@@ -12,6 +12,7 @@
 #include <fstream>
 #include <numeric>
 #include <stdexcept>
+#include <system_error>
 
 namespace farcached::bench {
 

@@ -2,6 +2,7 @@
 #include "conf/help.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <vector>

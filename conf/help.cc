@@ -2,6 +2,7 @@
 #include "conf/help.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <vector>
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <nlohmann/json.hpp>
 
 #include "bench/buffer/buffer.h"

@@ -2,6 +2,7 @@
 // advice(): each sentence comes from a second assessment with one thing changed, or from a limit that the fleet exceeds.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bench/capacity/fleet.h"
 #include "bench/command.h"

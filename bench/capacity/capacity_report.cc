@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/capacity/capacity.h"
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <map>
+#include <system_error>
 #include <nlohmann/json.hpp>
 
 #include "bench/command.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>

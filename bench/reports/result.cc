@@ -2,6 +2,7 @@
 #include "bench/reports/reports.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/command.h"
 

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <variant>
 

@@ -2,6 +2,7 @@
 #include "bench/transport/results.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace farcached::bench {
 

@@ -9,9 +9,11 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "daemon/commands/passwords.h"

@@ -13,6 +13,7 @@
 //     range counts as two, because others may have been before it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>

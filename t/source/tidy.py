@@ -59,6 +59,25 @@ MAY_INCLUDE = {
     ("ctl", "proxy/pointer_table_layout.h"),  # `doctor` compares /dev/shm with the table's size; it is constants
 }
 
+# Header of the standard library -> names that need it.
+STANDARD_NAMES = {
+    "algorithm": "min max clamp sort stable_sort find_if any_of all_of none_of fill copy copy_if lower_bound upper_bound",
+    "array": "array", "atomic": "atomic atomic_ref memory_order_relaxed memory_order_acquire memory_order_release",
+    "bit": "bit_ceil bit_cast popcount has_single_bit countr_zero bit_width", "bitset": "bitset", "cctype": "tolower toupper",
+    "charconv": "from_chars to_chars", "chrono": "chrono", "cmath": "log2 pow sqrt", "condition_variable": "condition_variable",
+    "cstdio": "printf fprintf snprintf", "cstdlib": "strtoull getenv exit abort", "cstring": "memcpy memcmp memset strerror",
+    "deque": "deque", "exception": "exception", "filesystem": "filesystem", "fstream": "ifstream ofstream",
+    "functional": "function", "initializer_list": "initializer_list", "iterator": "back_inserter inserter",
+    "limits": "numeric_limits", "list": "list", "map": "map multimap",
+    "memory": "unique_ptr shared_ptr weak_ptr make_unique make_shared", "mutex": "mutex lock_guard unique_lock",
+    "new": "bad_alloc nothrow", "numeric": "accumulate iota", "optional": "optional nullopt", "queue": "queue priority_queue",
+    "random": "mt19937 mt19937_64", "regex": "regex", "set": "set multiset", "span": "span",
+    "sstream": "ostringstream istringstream", "stdexcept": "runtime_error", "string": "string to_string",
+    "string_view": "string_view", "system_error": "error_code system_error", "thread": "thread this_thread",
+    "tuple": "tuple tie", "type_traits": "is_same_v decay_t conditional_t", "unordered_map": "unordered_map",
+    "unordered_set": "unordered_set", "utility": "move exchange pair swap forward",
+    "variant": "variant visit get_if holds_alternative", "vector": "vector",
+}
 
 def folder_of(path):
     """The sub-folder, if it has an entry in ARROWS, else the folder."""
@@ -170,22 +189,26 @@ def python_imports(path, text):
         node.module for node in nodes if isinstance(node, ast.ImportFrom)]
 
 
-def check_integer_types(sources):
-    """<cstdint> arrives through other headers with one compiler and not with another, so files include it themselves."""
+def check_standard_headers(sources):
+    """A header may arrive through others, but not with each compiler, nor without precompiled ones (contrib/check)."""
+    header_of = {name: header for header, names in STANDARD_NAMES.items() for name in names.split()}
     known = {}
 
     def brings(path):
         if path not in known:
-            known[path] = False
+            known[path] = set()  # for a circle
             source = sources.get(path)
-            known[path] = source is not None and (
-                any(name in ("cstdint", "stdint.h") for _, name in source.system_includes)
-                or any(brings(name) for _, name in source.quoted_includes))
+            if source is not None:
+                known[path] = {name for _, name in source.system_includes}.union(*(brings(q) for _, q in source.quoted_includes))
         return known[path]
 
-    report([path for path, source in sources.items()
-            if re.search(r"\bu?int(8|16|32|64)_t\b", source.code) and not brings(path)],
-           "files that use uint32_t and its like include <cstdint>")
+    found = []
+    for path, source in sources.items():
+        used = {header_of[name] for name in re.findall(r"\bstd::(?:ranges::)?(\w+)", source.code) if name in header_of}
+        if re.search(r"\bu?int(8|16|32|64)_t\b", source.code) and "stdint.h" not in brings(path):
+            used.add("cstdint")
+        found += ["%s: %s" % (path, header) for header in sorted(used - brings(path))]
+    report(found, "files that use names of the standard library include their headers, themselves or by headers of the project")
 
 
 def check_own_header_first(sources):
@@ -338,7 +361,7 @@ def main():
     check_arrows(sources)
     check_forbidden(sources)
     check_cycles(texts, sources)
-    check_integer_types(sources)
+    check_standard_headers(sources)
     check_own_header_first(sources)
     check_pragma_once(sources)
     check_functions(texts, sources)

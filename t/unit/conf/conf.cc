@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The option table and the command line: every flag and every -o suboption of memcached 1.6.45, its effect on the
 // settings, and every refusal.
+#include <algorithm>
 #include <initializer_list>
 #include <set>
 #include <string>

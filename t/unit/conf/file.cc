@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tables of options in files: every key at its minimum, its maximum, beyond each, of a wrong type and with a wrong
-// unit. Written settings are read back the same; units; the result of a reload; /etc/memcached.conf.
+// The tables of options in files: every key at its minimum, its maximum, beyond each, of a wrong type and with a wrong unit.
+// Written settings are read back the same; units; the result of a reload; /etc/memcached.conf.
 #include <unistd.h>
 
 #include <cmath>
@@ -124,7 +124,7 @@ void sweep_size(const Daemon& daemon, const Option& option) {
 }
 
 void sweep_real(const Daemon& daemon, const Option& option) {
-    const double middle = std::min(option.kind.min + 0.5, (option.kind.min + option.kind.max) / 2);
+    const double middle = std::fmin(option.kind.min + 0.5, (option.kind.min + option.kind.max) / 2);
     char text[64];
     std::snprintf(text, sizeof text, "%g", middle);
     const Read got = read(daemon, line_of(option, text));

@@ -3,6 +3,7 @@
 #include "protocol/binary.h"
 
 #include <string>
+#include <utility>
 
 #include "t/lib/tap.h"
 #include "t/unit/protocol/binary_packets.h"
