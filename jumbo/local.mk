@@ -69,3 +69,18 @@ $(jumbo_sources) $(jumbo_bench): Makefile
 		$(filter-out $(jumbo_longer),$(filter $(jumbo_folder)/%,$(jumbo_all))) >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 CLEANFILES += $(jumbo_sources) $(jumbo_bench)
+
+# For contrib/check: headers that clang++ precompiles. headers.pch has those that unit programs include, which then compile in half
+# of the time. It hides a missing #include. standard.pch has those of the standard library alone; t/source/tidy.py finds missing
+# ones.
+# Use: CXX='clang++ -include-pch jumbo/headers.pch -fpch-instantiate-templates'
+jumbo/headers.h: Makefile
+	@$(MKDIR_P) jumbo && cd $(srcdir) && grep -hE '^#include (<|"(base|conf|ctl|daemon|fabric|node|process|protocol|proxy)/)' \
+		t/unit/*/*.cc t/unit/*/*.h | LC_ALL=C sort -u >'$(abs_builddir)/$@'
+jumbo/standard.h: Makefile
+	@$(MKDIR_P) jumbo && cd $(srcdir) && grep -hE '^#include <[a-z_]+>$$' base/*.h node/*/*.h daemon/*/*.h proxy/*.h | \
+		LC_ALL=C sort -u >'$(abs_builddir)/$@'
+jumbo/headers.pch jumbo/standard.pch: %.pch: %.h
+	$(CXXCOMPILE) -MD -MP -MF $*.d -x c++-header -fpch-instantiate-templates -o $@ $<
+-include jumbo/headers.d jumbo/standard.d
+CLEANFILES += jumbo/headers.h jumbo/headers.pch jumbo/headers.d jumbo/standard.h jumbo/standard.pch jumbo/standard.d

@@ -33,10 +33,10 @@ AM_TESTS_ENVIRONMENT = \
 	FARCACHED='$(abs_top_builddir)/farcached$(EXEEXT)'; export FARCACHED; \
 	FUZZ_TARGETS='$(fuzz_targets)'; export FUZZ_TARGETS; \
 	CXX='$(CXX)'; export CXX; \
-	TEST_CPPFLAGS='-std=c++20 $(AM_CPPFLAGS)'; export TEST_CPPFLAGS; \
+	TEST_CXXFLAGS='$(AM_CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS)'; export TEST_CXXFLAGS; \
 	FARCACHED_TEST_SLOW="$${FARCACHED_TEST_SLOW:-$(TEST_SLOW)}"; export FARCACHED_TEST_SLOW; \
 	ALLOCATOR_LIBS='$(ALLOCATOR_LIBS)'; export ALLOCATOR_LIBS; \
-	FARCACHED_TEST_REST="$${FARCACHED_TEST_REST-$(if $(SAN_CXXFLAGS),2)}"; export FARCACHED_TEST_REST; \
+	FARCACHED_TEST_REST="$${FARCACHED_TEST_REST-$(if $(SAN_CXXFLAGS),4)}"; export FARCACHED_TEST_REST; \
 	PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
 	ASAN_OPTIONS="abort_on_error=1:detect_stack_use_after_return=1:$$ASAN_OPTIONS"; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:$$UBSAN_OPTIONS"; export UBSAN_OPTIONS; \
@@ -327,16 +327,6 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/shared_links.py t/nodes/spilled_reads.py \
 	t/nodes/stopped.py t/fleet/upgrade.py t/nodes/versions.py t/nodes/auth.py t/nodes/fence.py t/fleet/cuts.py \
 	t/fleet/deleted_record.py
-
-# The headers that unit programs include, for contrib/check. With them precompiled by clang++, a program takes half of the time:
-# CXX='clang++ -include-pch t/headers.pch -fpch-instantiate-templates'. A missing #include is found only without them.
-t/headers.h: Makefile
-	@$(MKDIR_P) t && cd $(srcdir) && grep -hE '^#include (<|"(base|conf|ctl|daemon|fabric|node|process|protocol|proxy)/)' \
-		t/unit/*/*.cc t/unit/*/*.h | LC_ALL=C sort -u >'$(abs_builddir)/$@'
-t/headers.pch: t/headers.h
-	$(CXXCOMPILE) -MD -MP -MF t/headers.d -x c++-header -fpch-instantiate-templates -o $@ $<
--include t/headers.d
-CLEANFILES += t/headers.h t/headers.pch t/headers.d
 
 # -- Last: what the lists above add up to -----------------------------------------------------------
 check_PROGRAMS += $(fuzz_targets)

@@ -23,7 +23,7 @@ def is_compiled_first(header):
 
 def compile_alone(header):
     command = shlex.split(os.environ.get("CXX", "g++")) + shlex.split(
-        os.environ.get("TEST_CPPFLAGS", "-std=c++20")) + ["-I" + TOP, "-fsyntax-only", "-Wall", "-Wextra",
+        os.environ.get("TEST_CXXFLAGS", "-std=c++20")) + ["-I" + TOP, "-fsyntax-only", "-Wall", "-Wextra",
                                                          "-Werror", "-x", "c++", "-"]
     done = subprocess.run(command, input=('#include "%s"\n' % header).encode(), capture_output=True, timeout=120)
     return header, done.returncode == 0, done.stderr.decode("utf-8", "replace")
