@@ -22,7 +22,7 @@ from farnode import Farnode  # noqa: E402
 etcd_servers.skip_without()
 TTL = 60  # seconds: no registration ends on a busy machine
 QUESTION_S = 3  # EtcdSource::question_ms
-LATE_S = 5  # more than a node waits for an answer of etcd
+LATE_S = 5  # a node waits for a third of its ttl (12 s in last_two) for an answer of etcd
 RANGE = b"/kv/range HTTP"
 KEYS = ["key-%d" % i for i in range(60)]
 CHANGES = ["set %s 0 0 300000\r\n" + "x" * 300_000, "delete %s", "incr %s 1", "mg %s N60 v", "gat 60 %s"]  # a value in pieces, ...

@@ -328,7 +328,7 @@ def select_nothing(seconds):
 
 class Pace:
     """Of one thread of a load. After each round it rests for $FARCACHED_TEST_REST times as long as the round took, at most 50 ms.
-    Sanitizers set 4, and guests 2, because there the load takes the CPU that the tested events need. The default is 0."""
+    The default is 0; sanitizers and guests set 2, because there the load takes the CPU that the tested events need."""
 
     TIMES, MOST = float(os.environ.get("FARCACHED_TEST_REST") or 0), 0.05
 

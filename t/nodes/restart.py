@@ -142,7 +142,7 @@ def so_many_more(askers, phase, count):
 
 
 def dies_under_load(channels, requests=200):
-    """requests: of each client in each phase, at least."""
+    """requests: of each client in each phase, at least; half as many more while the node is down."""
     title = channels + ", a node is killed under load: "
     # A busy machine may stop a living node for half a second; a dead one is noticed by the end of its connection.
     with Cluster(channels, options=["node_timeout_ms=%d" % (3000 * slow_factor())]) as c:
@@ -158,7 +158,7 @@ def dies_under_load(channels, requests=200):
         for asker in askers:
             asker.phase = "down"
         c.kill(dead)
-        so_many_more(askers, "down", requests)
+        so_many_more(askers, "down", requests * 3 // 2)
         for asker in askers:
             asker.phase = "returning"
         c.restart(dead)
