@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 #include <iterator>
-#include <utility>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/buffer/buffer.h"
 #include "bench/buffer/tiers.h"

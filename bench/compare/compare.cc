@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <initializer_list>
 #include <map>
-#include <system_error>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "bench/command.h"
 

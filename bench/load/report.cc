@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <system_error>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "bench/command.h"

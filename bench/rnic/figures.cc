@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/rnic/rpc_costs.h"
 

@@ -191,15 +191,24 @@ def check_constants(page):
     tap.is_([code for code, path in constants if code not in read(*path.split("/"))], [], "each of them is in its file")
 
 
+def command_pages():
+    """The names and texts of the pages with commands."""
+    paths = sorted(glob.glob(os.path.join(TOP, "docs", "*.md"))) + [os.path.join(TOP, "README.md")]
+    return [(os.path.basename(path), read(path)) for path in paths]
+
+
+def beside_farcached(program):
+    return os.path.join(os.path.dirname(default_binary()), program)
+
+
 def check_options():
     """In a command on a page, each option is one of its program's."""
     helps = {}
     for program in ("farcached", "farnode", "farctl", "farbench"):
-        binary = os.path.join(os.path.dirname(default_binary()), program)
-        helps[program] = run_binary("--help", as_is=True, binary=binary)[1].decode()
+        helps[program] = run_binary("--help", as_is=True, binary=beside_farcached(program))[1].decode()
     commands = []
-    for page in sorted(glob.glob(os.path.join(TOP, "docs", "*.md"))) + [os.path.join(TOP, "README.md")]:
-        text = re.sub(r"\$\([^)]*\)", "NUMBER", read(page))
+    for _, page in command_pages():
+        text = re.sub(r"\$\([^)]*\)", "NUMBER", page)
         for program, words in re.findall(r"^ *(?:`|\$ )?(far\w+)((?: [^`#\n&|;]*)?)", text, re.M):
             commands += [(program, option) for option in re.findall(r" (--?[a-z][\w-]*)", words) if program in helps]
     tap.ok(len(commands) > 20, "there are commands in the pages")
@@ -211,17 +220,16 @@ def check_options():
 def check_commands_start():
     """A command of a page that stands alone in its line starts: its program accepts the options together. Files are not read."""
     refused, count = [], 0
-    for page in sorted(glob.glob(os.path.join(TOP, "docs", "*.md"))) + [os.path.join(TOP, "README.md")]:
-        text = read(page).replace("\\\n", " ")
+    for name, page in command_pages():
+        text = page.replace("\\\n", " ")
         for line in re.findall(r"(?m)^    ((?:farcached|farnode) +-.*)$", text):
             words = shlex.split(re.sub(r" +&$", "", line), comments=True)
             if any(word.startswith(("--check", "--print", "--help", "--version")) for word in words):
                 continue
-            binary = os.path.join(os.path.dirname(default_binary()), words[0])
-            status, _, errors = run_binary(*words[1:], "--print-config", as_is=True, binary=binary)
+            status, _, errors = run_binary(*words[1:], "--print-config", as_is=True, binary=beside_farcached(words[0]))
             count += 1
             if status != 0:
-                refused.append("%s: %s: %s" % (os.path.basename(page), line, errors.decode().strip()))
+                refused.append("%s: %s: %s" % (name, line, errors.decode().strip()))
     tap.ok(count > 30, "there are commands of farcached and farnode in the pages", count)
     tap.is_(refused, [], "each of them is accepted")
 

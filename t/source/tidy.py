@@ -79,6 +79,7 @@ STANDARD_NAMES = {
     "variant": "variant visit get_if holds_alternative", "vector": "vector",
 }
 
+
 def folder_of(path):
     """The sub-folder, if it has an entry in ARROWS, else the folder."""
     room = "/".join(path.split("/")[:2])
