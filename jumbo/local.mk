@@ -36,9 +36,11 @@ jumbo_bench = \
 	jumbo/bench_buffer.cc \
 	jumbo/bench.cc
 # On their speed no test depends: contrib/check builds them without optimization for sanitizers, in less than half of the time.
-jumbo_cold = $(filter-out jumbo/bench_hitratio.cc jumbo/bench_rnic.cc jumbo/bench_capacity.cc,$(jumbo_bench)) \
+jumbo_cold = $(jumbo_bench) \
 	jumbo/daemon_discovery.cc \
+	jumbo/daemon_farcached.cc \
 	jumbo/daemon_http.cc \
+	jumbo/daemon_stats.cc \
 	jumbo/process.cc \
 	jumbo/conf.cc \
 	jumbo/ctl.cc

@@ -334,8 +334,8 @@ TESTS += $(test_scripts)
 EXTRA_DIST += $(test_scripts)
 
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules, and the fuzz targets, which
-# `make fuzz` runs for longer. ThreadSanitizer has nothing to find in programs of one thread (t/source/tidy.py looks for
-# threads), and slows them down most.
+# `make fuzz` runs for longer. Simulators of farbench compute for minutes there, so they need FARCACHED_TEST_LONG. ThreadSanitizer
+# has nothing to find in programs of one thread (t/source/tidy.py looks for threads), and slows them down most.
 one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/nearest t/unit/bench/bench t/unit/bench/buffer \
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \
@@ -357,14 +357,15 @@ one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/ne
 	t/unit/proxy/node_link_reports t/unit/proxy/node_link_safety t/unit/proxy/node_link_shortcut t/unit/proxy/node_link_slots \
 	t/unit/proxy/node_link_spilled t/unit/proxy/node_link_suspend t/unit/proxy/node_link_versions \
 	t/unit/proxy/onesided_share t/unit/proxy/pairs t/unit/proxy/pointer_read t/unit/proxy/pointer_table
-one_thread_scripts = t/bench/capacity.py t/bench/rnic.py
+simulators = t/bench/capacity.py t/bench/hitratio.py t/bench/rnic.py t/unit/bench/capacity t/unit/bench/hitratio \
+	t/unit/bench/rnic
 under_tsan = $(findstring fsanitize=thread,$(SAN_CXXFLAGS))
 # With --enable-faulty these are the same as their namesakes in t/unit/.
 if FAULTY
 twice_there = t/faulty/node_disk t/faulty/node_peer
 endif
 left_out = $(style_scripts) t/source/headers.py t/faulty/broken_rules.py t/nodes/broken.py t/fuzz/fuzz.py $(fuzz_targets) \
-	$(twice_there) $(if $(under_tsan),$(one_thread_programs) $(one_thread_scripts))
+	$(twice_there) $(if $(FARCACHED_TEST_LONG),,$(simulators)) $(if $(under_tsan),$(one_thread_programs))
 .PHONY: check-sanitizer
 check-sanitizer:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(left_out),$(TESTS))' \
