@@ -88,11 +88,11 @@ def back(end):
 def other_files():
     """What is done to the file between two runs; the second one must serve, with misses instead."""
     def damaged(path):
-        size = os.path.getsize(path)
         with open(path, "r+b") as f:
-            for at in range(8192, size, 3000):
+            data = f.read()
+            for at in range(8192, len(data), 3000):
                 f.seek(at)
-                f.write(b"?")
+                f.write(bytes([data[at] ^ 0xff]))
 
     def swapped(path):
         """The pages of the file in another order."""
