@@ -17,17 +17,13 @@ import etcd as etcd_servers  # noqa: E402
 from beside import FarnodeBeside  # noqa: E402
 from binary_client import BinaryClient, op  # noqa: E402
 from cluster import Faults, Table, all_up, faulty, nodes_shown  # noqa: E402
-from daemon import is_sanitized, run_binary  # noqa: E402
+from daemon import is_sanitized  # noqa: E402
 from etcd import Etcd, Relay  # noqa: E402
 from farcached import Daemon, tap, until  # noqa: E402
 from farnode import Farnode  # noqa: E402
 
-if b"without libcurl" in run_binary("--version-full")[1]:
-    tap.skip_all("built without libcurl")
+etcd_servers.skip_without()
 OVER_VERBS = os.environ.get("FARCACHED_OVER") == "shm=verbs"
-if not etcd_servers.is_available():
-    assert not OVER_VERBS, "the guest has no etcd"
-    tap.skip_all("etcd is not installed")
 IS_BESIDE = "FARCACHED_BESIDE" in os.environ  # node a is in another guest
 TTL = 5 if OVER_VERBS or is_sanitized() else 2  # seconds; a slow node must renew its right in time
 KEYS = ["key-%d" % i for i in range(20)]

@@ -33,7 +33,7 @@ def skip_without():
     if b"without libcurl" in run_binary("--version-full")[1]:
         tap.skip_all("built without libcurl")
     if not is_available():
-        tap.skip_all("etcd is not installed")
+        tap.lacks("etcd")
 
 
 def encoded(text):

@@ -69,6 +69,13 @@ class Tap:
         self.emit("1..0 # SKIP %s" % why)
         sys.exit(0)
 
+    def lacks(self, program):
+        """Ends the test, which needs that program: as skipped, or as failed if FARCACHED_TEST_TOOLS says that it is installed."""
+        why = "%s is not installed" % program
+        if os.environ.get("FARCACHED_TEST_TOOLS"):
+            self.bail(why)
+        self.skip_all(why)
+
     def diag(self, text):
         for line in str(text).split("\n"):
             self.emit("# " + line)
