@@ -60,11 +60,21 @@ std::string proxies_text(const Survey& survey, Look look) {
     return text_of(table, look);
 }
 
-// One line per proxy whose view of a node is not fully up, or whose source of nodes is down, and per node that refuses requests.
+// A sentence while a proxy does not know of a copy of each item (replicas=2); otherwise empty.
+std::string copies_trouble(const ProxyFacts& proxy) {
+    const uint64_t nodes = proxy.proxy.count("replica_search_left"), keys = proxy.proxy.count("replica_missing");
+    if (nodes == 0 && keys == 0) return {};
+    return proxy.socket + ": copies may be missing: " + counted(nodes, "node", "nodes") + " left to search, " +
+           counted(keys, "key", "keys") + " without a copy; until then no second node should end, which could lose items";
+}
+
+// One line per proxy whose view of a node is not fully up, that misses copies, or whose source of nodes is down, and per node that
+// refuses requests.
 std::string remarks_text(const Survey& survey) {
     std::string text;
     const auto add = [&](const std::string& sentence) { text += sentence.empty() ? "" : printable(sentence) + "\n"; };
     for (const ProxyFacts& proxy : survey.proxies) add(discovery_trouble(proxy));
+    for (const ProxyFacts& proxy : survey.proxies) add(copies_trouble(proxy));
     for (const NodeFacts& node : survey.nodes) add(registration_trouble(node));
     for (const NodeFacts& node : survey.nodes) {
         for (const Seen& one : node.seen) {

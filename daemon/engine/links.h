@@ -89,9 +89,7 @@ class Links {
     SubmitResult ask(const protocol::GetOp& op, const PeerSet::FormerHome& home, Ticket ticket);
     // Of the worker.
     uint32_t number() const { return shared_.number; }
-    // Some workers have lost track of items without a copy: a pass over all keys must look for them.
-    void want_pass() { shared_.nodes.want_pass(); }
-    bool take_wanted_pass() { return shared_.nodes.take_wanted_pass(); }
+    CopySearch& copy_search() { return shared_.nodes.copy_search(); }
     // Changes when copies may be missing: a node came, went, or was restarted.
     uint64_t last_change() const { return shared_.nodes.refills_until_ns(); }
     // Asks all nodes, or one by its place in the list.

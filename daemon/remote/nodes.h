@@ -42,6 +42,35 @@
 
 namespace farcached::daemon {
 
+// CopySearch: the search for missing copies (daemon/steps/key_passes.h), as the workers and the statistics see it. Any thread.
+class CopySearch {
+  public:
+    // One could not note an item without a copy.
+    void want_pass() { wants_pass_.store(true, std::memory_order_relaxed); }
+    // By the worker that searches.
+    bool take_wanted_pass() {
+        if (!wants_pass_.load(std::memory_order_relaxed)) [[likely]] return false;
+        left_.store(std::max<uint32_t>(left_.load(std::memory_order_relaxed), 1), std::memory_order_relaxed);
+        return wants_pass_.exchange(false);
+    }
+    // By the same: what is left of the search after this change (Nodes::refills_until_ns()).
+    void note(uint64_t change, uint32_t nodes_left) {
+        left_.store(nodes_left, std::memory_order_relaxed);
+        change_.store(change, std::memory_order_release);
+    }
+    // After the latest change. Some milliseconds pass until the worker that searches has noticed it.
+    uint32_t left(uint64_t change) const {
+        const bool is_noticed = change_.load(std::memory_order_acquire) == change;
+        const uint32_t waits = !is_noticed || wants_pass_.load() ? 1 : 0;  // before left_
+        return std::max(left_.load(std::memory_order_relaxed), waits);
+    }
+
+  private:
+    std::atomic<uint64_t> change_{0};
+    std::atomic<uint32_t> left_{0};
+    std::atomic<bool> wants_pass_{false};
+};
+
 class Nodes final : public NodesView {
   public:
     static constexpr uint32_t settle_ms = 2000;
@@ -86,9 +115,7 @@ class Nodes final : public NodesView {
     void list_is_old(uint64_t newest = 0) const {
         if (look_for_list_) look_for_list_(newest);
     }
-    // Of all workers: one could not note an item without a copy.
-    void want_pass() { wants_pass_.store(true, std::memory_order_relaxed); }
-    bool take_wanted_pass() { return wants_pass_.load(std::memory_order_relaxed) && wants_pass_.exchange(false); }
+    CopySearch& copy_search() { return copy_search_; }
     // Until then a miss at a key's first node does not mean that its copy is missing, too. CLOCK_BOOTTIME.
     uint64_t refills_until_ns() const { return refills_until_ns_.load(std::memory_order_relaxed); }
     // True: a first connection to each node was made or failed.
@@ -103,6 +130,10 @@ class Nodes final : public NodesView {
     void each_link(uint32_t number, LinkVisit visit) const override;
     void each_past_link(LinkVisit visit) const override;
     proxy::PointerTable* pointer_table() const override { return pointers_.table(); }
+    uint32_t replica_search_left() const override {
+        const std::shared_ptr<const NodeSet> list = set();
+        return list != nullptr && list->options.copies ? copy_search_.left(refills_until_ns()) : 0;
+    }
     bool drain(std::string_view name, bool on) override;
     Route route(std::string_view key) const override;
 
@@ -138,7 +169,7 @@ class Nodes final : public NodesView {
     std::shared_ptr<const NodeSet> set_;             // under lock_
     std::vector<std::shared_ptr<OneNode>> leaving_;  // under lock_: removed from the set, still connected
     std::atomic<uint64_t> refills_until_ns_{0};
-    std::atomic<bool> wants_pass_{false};
+    CopySearch copy_search_;
     MovedKeys moved_;                                // main's
     LinkSums past_;                                  // under lock_: of removed nodes
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/stat_row.h"
+#include "daemon/stats/own_stats.h"
 #include "daemon/stats/worker_counters.h"
 #include "node/service/node_stats.h"
 #include "process/json_text.h"
@@ -145,6 +146,7 @@ void write_discovery(MetricsText& out, const SourceState& state) {
 void write_requests(MetricsText& out, const Sample& s) {
     Rows rows(out, "");
     rows.stats(s.workers);
+    rows.stats(s.workers, StatKind::gauge);
     rows.stats(s.all_classes());
 }
 
@@ -222,6 +224,7 @@ void write_metrics(MetricsText& out, const MetricsSource& source) {
         rows.plain(gauge, "crawler_running", "1: a crawl is running", sample.crawler_running ? 1 : 0);
         return;
     }
+    Rows(out, "").plain(gauge, "replica_search_left", replica_search_help, sample.replica_search_left);
     for (const NodeTotals& node : sample.nodes) {
         const NodeShown& shown = node.shown;
         Rows rows(out, shown.name);

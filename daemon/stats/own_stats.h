@@ -41,6 +41,10 @@ inline constexpr SampleRow own_rows[] = {
      [](const Sample& s) { return s.workers.replica_refills; }},
     {"replica_refusals", "changes refused because the second node did not reply",
      [](const Sample& s) { return s.workers.replica_refusals; }},
+    {"replica_searched", "keys that the search for missing copies looked at",
+     [](const Sample& s) { return s.workers.replica_searched; }},
+    {"replica_missing", "keys known to have no copy, which are looked at again",
+     [](const Sample& s) { return s.workers.replica_missing; }, StatKind::gauge},
     {"moved_fetches", "keys asked for at the node that had them before the list changed",
      [](const Sample& s) { return s.workers.moved_fetches; }},
     {"moved_hits", "of these, keys whose item it had", [](const Sample& s) { return s.workers.moved_hits; }},
@@ -102,6 +106,8 @@ inline constexpr SampleRow own_rows[] = {
     {"node_prefix_items", "items removed by a delete by prefix", [](const Sample& s) { return s.node.prefix_items; }},
 };
 
+constexpr std::string_view replica_search_help =
+    "with replicas=2: nodes whose keys the search for missing copies has still to look at; 0: it has found all";
 // With nodes; LINK_COUNTERS and the reasons of connection losses precede them.
 inline constexpr SampleRow nodes_own_rows[] = {
     {"lease_bytes", "bytes of items under leases, as reported by nodes",
@@ -110,6 +116,7 @@ inline constexpr SampleRow nodes_own_rows[] = {
      [](const Sample& s) { return s.node.leases.dead_bytes; }},
     {"nodes_unavailable", "nodes without statistics: down or silent; missing from sums",
      [](const Sample& s) { return s.nodes_unavailable; }},
+    {"replica_search_left", replica_search_help, [](const Sample& s) { return s.replica_search_left; }, StatKind::gauge},
 };
 
 // `stats nodes`, of each node as "node:name"; empty rows are omitted.

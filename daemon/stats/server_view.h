@@ -104,6 +104,9 @@ class NodesView {
     virtual void each_past_link(LinkVisit visit) const = 0;
     // nullptr: no table, and no one-sided reads by pointers.
     virtual proxy::PointerTable* pointer_table() const = 0;
+    // Nodes whose keys the search for missing copies has still to look at; 0: it has found all, or there are no copies. It counts
+    // from the moment at which a change of the list shows in all().
+    virtual uint32_t replica_search_left() const { return 0; }
 
     virtual Route route(std::string_view key) const = 0;
 

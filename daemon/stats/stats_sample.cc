@@ -187,6 +187,7 @@ void add_nodes_counters(Sample& sample, const NodesView& nodes) {
         nodes.each_link(totals.shown.number, adding_to(totals));
     }
     nodes.each_past_link(adding_to(sample.past_nodes));
+    sample.replica_search_left = nodes.replica_search_left();
 }
 
 void subtract_totals(NodeTotals& now, const NodeTotals& earlier) {

@@ -104,6 +104,7 @@ struct Sample {
     std::vector<NodeTotals> nodes;    // as configured
     NodeTotals past_nodes;          // of removed nodes
     uint64_t nodes_unavailable = 0;   // nodes that did not answer
+    uint64_t replica_search_left = 0;  // as NodesView::replica_search_left()
     uint64_t nodes_left_out = 0;      // of node.classes: nodes with other size classes
     WatchNumbers watch;
     uint64_t log_lines_lost = 0;  // process/log.h

@@ -103,6 +103,7 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(replica_reads, "gets answered by a copy in the own zone, or of a very hot key")             \
     X(replica_refills, "items that a miss stored at their first node from the copy")              \
     X(replica_refusals, "changes refused because the second node did not reply")                  \
+    X(replica_searched, "keys that the search for missing copies looked at")                      \
     X(moved_fetches, "keys asked for at the node that had them before the list changed")          \
     X(moved_hits, "of these, keys whose item it had")                                             \
     X(warm_fetches, "keys asked for at the source of warm_from")                                  \
@@ -121,6 +122,10 @@ constexpr std::string_view session_end_text(SessionEnd end) { return session_end
     X(udp_replies_lost, "replies over UDP that the socket did not take as a whole")               \
     X(udp_no_memory, "datagrams over UDP refused or dropped for lack of memory")                  \
     RING_COUNTERS(X)
+
+//        name             help
+#define WORKER_GAUGES(X) \
+    X(replica_missing, "keys known to have no copy, which are looked at again")
 
 //        name          help; per size class, as `stats slabs` prints them
 #define CLASS_COUNTERS(X)                           \
@@ -152,11 +157,14 @@ template <class Cell>
 struct WorkerCells {
 #define X(name, help) Cell name{};
     WORKER_COUNTERS(X)
+    WORKER_GAUGES(X)
 #undef X
     static std::span<const StatRow<Cell WorkerCells::*>> rows() {
 #define X(name, help) {#name, help, &WorkerCells::name},
-        static constexpr StatRow<Cell WorkerCells::*> table[] = {WORKER_COUNTERS(X)};
+#define G(name, help) {#name, help, &WorkerCells::name, StatKind::gauge},
+        static constexpr StatRow<Cell WorkerCells::*> table[] = {WORKER_COUNTERS(X) WORKER_GAUGES(G)};
 #undef X
+#undef G
         return table;
     }
 };

@@ -15,8 +15,8 @@ namespace farcached::daemon {
 namespace {
 
 // A pass at rest: up to 50 MB of values a second. A node gives up to 5,000 keys a second (KeyPass, K4).
-constexpr uint32_t rounds_max = 20;
-constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply
+constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply; the next pause is twice as long
+constexpr uint32_t longer_max = 4;            // so often
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 }  // namespace
@@ -30,22 +30,33 @@ void KeyPasses::end_tick() {
     Links& links = context_.router.links();
     if (links.number() != 0) return;
     const bool changed = links.last_change() != change_;
-    if (!changed && !links.take_wanted_pass()) [[likely]] return;
+    if (!changed && !links.copy_search().take_wanted_pass()) [[likely]] return;
     if (!changed) {
         missed_ = true;
-        const bool rests = portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0;
-        if (rests) portion_at_ns_ = boottime_ns() + settle_ns;
-        return;
+        rounds_ = 0;
+        if (is_at_rest()) portion_at_ns_ = boottime_ns() + settle_ns;
+        return show_left();
     }
     change_ = links.last_change();
     rounds_ = 0;
     place_ = 0;
     begun_ = missed_ = false;
     portion_at_ns_ = settled_at_ns_ = boottime_ns() + settle_ns;
+    show_left();
 }
 
 void KeyPasses::timer_due() {
-    if (portion_at_ns_ <= boottime_ns()) ask_portion();
+    if (portion_at_ns_ > boottime_ns()) return;
+    ask_portion();
+    show_left();
+}
+
+// For statistics. The node of the last portion is one that is left until its keys are completed.
+void KeyPasses::show_left() {
+    Links& links = context_.router.links();
+    const size_t nodes = links.peers().has_copies() ? links.peers().all().size() : 0;
+    const size_t left = nodes - std::min(place_, nodes);
+    links.copy_search().note(change_, nodes == 0 || is_at_rest() ? 0 : uint32_t(std::max<size_t>(left, 1)));
 }
 
 void KeyPasses::stop() {
@@ -59,9 +70,9 @@ void KeyPasses::ask_portion() {
     Links& links = context_.router.links();
     if (asked_ || keys_left_ != 0 || !links.peers().has_copies()) return;
     if (place_ >= links.peers().all().size()) {
-        if (!std::exchange(missed_, false) || rounds_++ >= rounds_max) return;
+        if (!std::exchange(missed_, false)) return;
         place_ = 0;
-        portion_at_ns_ = boottime_ns() + round_ns;
+        portion_at_ns_ = boottime_ns() + (round_ns << std::min(rounds_++, longer_max));
         return;
     }
     const auto answered = [](ReplySlot& slot, const ReplyTarget&) {
@@ -92,6 +103,7 @@ void KeyPasses::portion_answered(const ReplySlot& slot, uint64_t change) {
     portion_bytes_ = 0;
     protocol::each_key(text, [this](std::string_view key) {
         keys_left_++;
+        context_.counters.replica_searched.add(1);
         complete_(key);
     });
     key_completed();  // the one that stands for this loop

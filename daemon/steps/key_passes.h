@@ -7,8 +7,8 @@
 // Owner: a PairCompletion; its thread alone.
 // P1  One portion at most is under way: asked_, then keys_left_ != 0, then portion_at_ns_.
 // P2  A change begins all passes again. The answer to a portion from before it moves no place, but its keys are completed.
-// P3  If a node did not reply, or a worker lost track of keys (Links::want_pass()), another round over all nodes follows. Their
-//     number is limited.
+// P3  If a node did not reply, or a worker lost track of keys (CopySearch), another round over all nodes follows, until each has
+//     replied. The pauses in between grow.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +43,8 @@ class KeyPasses {
   private:
     struct Record;
 
+    bool is_at_rest() const { return portion_at_ns_ == UINT64_MAX && !asked_ && keys_left_ == 0; }
+    void show_left();
     void ask_portion();
     void portion_answered(const ReplySlot& slot, uint64_t change);
 

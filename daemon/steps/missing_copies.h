@@ -72,6 +72,8 @@ class MissingCopies {
             wait(one, now_ns);
         }
     }
+    // Keys without a copy.
+    size_t size() const { return keys_.size(); }
     // When the next try is due, on boottime_ns(); UINT64_MAX: none before the end of another one.
     uint64_t next_ns() const { return under_way_.size() < under_way_max ? next_ns_ : UINT64_MAX; }
     void clear() {

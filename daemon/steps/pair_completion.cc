@@ -40,6 +40,7 @@ void PairCompletion::completed(ReplySlot& slot, const ReplyTarget&) {
     const auto [completion, number] = slot.record<Record>();
     if (number == 0) return completion->passes_.key_completed();
     completion->missing_.done(number, slot.available(), boottime_ns());
+    completion->show_missing();
 }
 
 // Without memory or room for the key, a pass completes it (N2).
@@ -47,10 +48,10 @@ void PairCompletion::later(std::string_view key,
                            bool (MissingCopies::*note)(std::string_view key, uint64_t now_ns)) noexcept {
     if (stopped_) return;
     try {
-        if ((missing_.*note)(key, boottime_ns())) return;
+        if ((missing_.*note)(key, boottime_ns())) return show_missing();
     } catch (const std::bad_alloc&) {
     }
-    context_.router.links().want_pass();
+    context_.router.links().copy_search().want_pass();
 }
 
 void PairCompletion::timer_due() {
@@ -59,9 +60,12 @@ void PairCompletion::timer_due() {
         for (const MissingCopies::Try& one : missing_.take_due(boottime_ns())) complete(one.key, one.number);
     } catch (const std::bad_alloc&) {
         missing_.clear();
-        context_.router.links().want_pass();
+        show_missing();
+        context_.router.links().copy_search().want_pass();
     }
 }
+
+void PairCompletion::show_missing() noexcept { context_.counters.replica_missing.set(missing_.size()); }
 
 void PairCompletion::stop() {
     stopped_ = true;

@@ -47,6 +47,7 @@ class PairCompletion {
 
     void complete(std::string_view key, uint64_t number);
     void later(std::string_view key, bool (MissingCopies::*note)(std::string_view key, uint64_t now_ns)) noexcept;
+    void show_missing() noexcept;
     static void completed(ReplySlot& slot, const ReplyTarget&);
 
     ReplyPool& replies_;

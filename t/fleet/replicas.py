@@ -227,6 +227,25 @@ def loses(etcd):
                 "one more is killed: all items are read from the last node")
 
 
+def searched(etcd):
+    """`stats proxy` says when every item has its copy: then one more node can be lost."""
+    with contextlib.ExitStack() as stack:
+        fleet = Fleet(stack, etcd, "/searched", "abcd")
+
+        def left():
+            return fleet.counted("replica_search_left") + fleet.counted("replica_missing")
+
+        for name, others in (("a", "bcd"), ("b", "cd")):
+            seen = fleet.counted("replica_searched")
+            fleet.kill(name)
+            fleet.until_list(others)
+            tap.is_(until(left, lambda count: count == 0), 0, "node %s dies: the search for missing copies ends" % name)
+            tap.is_(fleet.items(others), 2 * len(KEYS), "and at that moment each item has its copy")
+            tap.ok(fleet.counted("replica_searched") - seen >= len(KEYS), "each key was looked at",
+                   fleet.counted("replica_searched") - seen)
+        tap.is_(set(values(fleet.clients["two"]).values()), {b"first"}, "after both no item is lost")
+
+
 def without_fence(etcd):
     """A node without a fence has no right that ends, and knows no list."""
     source = etcd.source(prefix="/unfenced")
@@ -478,6 +497,7 @@ def under_load(etcd, rule=""):
 
 with Etcd() as etcd:
     loses(etcd)
+    searched(etcd)
     without_fence(etcd)
     differs(etcd)
     overlaps(etcd)

@@ -262,6 +262,12 @@ void test_membership() {
     tap::is(remark(), "/p: discovery is down: no list of nodes from etcd://e:2379/far; the last list, of 1 node, stays in use\n",
             "what is not known is left out");
     proxy.discovery = {};
+    proxy.proxy = stats({{"replica_search_left", "0"}, {"replica_missing", "0"}});
+    tap::is(remark(), "", "all items have their copies");
+    proxy.proxy = stats({{"replica_search_left", "2"}, {"replica_missing", "1"}});
+    tap::is(remark(), "/p: copies may be missing: 2 nodes left to search, 1 key without a copy; until then no second node should "
+                      "end, which could lose items\n", "some may be missing: what is left, and the consequence");
+    proxy.proxy = {};
     NodeFacts& node = survey.nodes.emplace_back();
     node.name = "a";
     node.stats = stats({{"serving", "1"}, {"right_left_ms", "0"}});
