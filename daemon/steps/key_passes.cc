@@ -15,8 +15,8 @@ namespace farcached::daemon {
 namespace {
 
 // A pass at rest: up to 50 MB of values a second. A node gives up to 5,000 keys a second (KeyPass, K4).
-constexpr uint64_t round_ns = 5'000'000'000;  // after a round in which a node did not reply; the next pause is twice as long
-constexpr uint32_t longer_max = 4;            // so often
+constexpr uint64_t round_ns = 5'000'000'000;  // the first pause after a round in which a node did not reply
+constexpr uint32_t doublings_max = 4;         // each further pause is twice as long, up to this
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 }  // namespace
@@ -72,7 +72,7 @@ void KeyPasses::ask_portion() {
     if (place_ >= links.peers().all().size()) {
         if (!std::exchange(missed_, false)) return;
         place_ = 0;
-        portion_at_ns_ = boottime_ns() + (round_ns << std::min(rounds_++, longer_max));
+        portion_at_ns_ = boottime_ns() + (round_ns << std::min(rounds_++, doublings_max));
         return;
     }
     const auto answered = [](ReplySlot& slot, const ReplyTarget&) {
