@@ -335,7 +335,7 @@ EXTRA_DIST += $(test_scripts)
 
 # Tests for the sanitizers: all but the tests of the sources, of the documents and of broken rules, and the fuzz targets, which
 # `make fuzz` runs for longer. Simulators of farbench compute for minutes there, so they need FARCACHED_TEST_LONG. ThreadSanitizer
-# has nothing to find in programs of one thread, and slows them down most (t/source/tidy.py looks for threads in them).
+# has nothing to find in programs of one thread, and slows them down most. t/source/tidy.py looks for threads in them.
 one_thread_programs = t/unit/base/host t/unit/base/loaded_library t/unit/base/nearest t/unit/bench/bench t/unit/bench/buffer \
 	t/unit/bench/capacity t/unit/bench/hitratio t/unit/bench/rnic t/unit/bench/transport t/unit/conf/conf \
 	t/unit/conf/exposure t/unit/conf/farnode t/unit/conf/file t/unit/conf/listen t/unit/conf/nodes \

@@ -108,6 +108,7 @@ inline constexpr SampleRow own_rows[] = {
 
 constexpr std::string_view replica_search_help =
     "with replicas=2: nodes whose keys the search for missing copies has still to look at; 0: it has found all";
+
 // With nodes; LINK_COUNTERS and the reasons of connection losses precede them.
 inline constexpr SampleRow nodes_own_rows[] = {
     {"lease_bytes", "bytes of items under leases, as reported by nodes",

@@ -161,10 +161,10 @@ struct WorkerCells {
 #undef X
     static std::span<const StatRow<Cell WorkerCells::*>> rows() {
 #define X(name, help) {#name, help, &WorkerCells::name},
-#define G(name, help) {#name, help, &WorkerCells::name, StatKind::gauge},
-        static constexpr StatRow<Cell WorkerCells::*> table[] = {WORKER_COUNTERS(X) WORKER_GAUGES(G)};
+#define X_GAUGE(name, help) {#name, help, &WorkerCells::name, StatKind::gauge},
+        static constexpr StatRow<Cell WorkerCells::*> table[] = {WORKER_COUNTERS(X) WORKER_GAUGES(X_GAUGE)};
 #undef X
-#undef G
+#undef X_GAUGE
         return table;
     }
 };

@@ -16,7 +16,7 @@ namespace {
 
 // A pass at rest: up to 50 MB of values a second. A node gives up to 5,000 keys a second (KeyPass, K4).
 constexpr uint64_t round_ns = 5'000'000'000;  // the first pause after a round in which a node did not reply
-constexpr uint32_t doublings_max = 4;         // each further pause is twice as long, up to this
+constexpr uint32_t doublings_max = 4;         // of that pause
 constexpr uint64_t settle_ns = 1'000'000'000, portion_ns = 20'000'000, ns_per_byte = 20;
 
 }  // namespace

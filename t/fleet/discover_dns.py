@@ -20,7 +20,7 @@ from http_get import get, http_args, http_env, http_port, value  # noqa: E402
 if b"without c-ares" in run_binary("--version-full")[1]:
     tap.skip_all("built without c-ares")
 if dns_server.program() is None:
-    tap.lacks("dnsmasq")
+    tap.skip_all("dnsmasq is not installed")
 
 NAME = "nodes.test"
 

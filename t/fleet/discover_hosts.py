@@ -17,7 +17,7 @@ from farcached import Pace, tap, until  # noqa: E402
 if b"without c-ares" in run_binary("--version-full")[1]:
     tap.skip_all("built without c-ares")
 if dns_server.program() is None:
-    tap.lacks("dnsmasq")
+    tap.skip_all("dnsmasq is not installed")
 
 OTHER, FIRST, SECOND, THIRD = "127.0.1.9", "127.0.1.3", "127.0.1.4", "127.0.1.2"
 

@@ -11,11 +11,13 @@ import ssl
 import subprocess
 import tempfile
 
+from tap_output import tap
+
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def is_available():
-    return shutil.which("openssl") is not None
+    return tap.path_of("openssl") is not None
 
 
 @functools.lru_cache(maxsize=None)

@@ -20,6 +20,7 @@ import time
 
 from daemon import _die_with_parent, deadline, until
 from ports import HeldPort
+from tap_output import tap
 
 STARTS = 3  # attempts
 A, AAAA = 1, 28
@@ -27,7 +28,7 @@ A, AAAA = 1, 28
 
 def program():
     """None: not installed."""
-    return shutil.which("dnsmasq", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return tap.path_of("dnsmasq", os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 class DnsServer:

@@ -25,7 +25,7 @@ from ports import HeldPort
 
 
 def is_available():
-    return shutil.which("etcd") is not None
+    return tap.path_of("etcd") is not None
 
 
 def skip_without():
@@ -33,7 +33,7 @@ def skip_without():
     if b"without libcurl" in run_binary("--version-full")[1]:
         tap.skip_all("built without libcurl")
     if not is_available():
-        tap.lacks("etcd")
+        tap.skip_all("etcd is not installed")
 
 
 def encoded(text):

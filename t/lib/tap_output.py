@@ -6,6 +6,7 @@ A script that ends in an exception, or without tap.done(), bails out, so it neve
 import atexit
 import os
 import re
+import shutil
 import signal as signals
 import sys
 import traceback
@@ -69,12 +70,12 @@ class Tap:
         self.emit("1..0 # SKIP %s" % why)
         sys.exit(0)
 
-    def lacks(self, program):
-        """Ends the test, which needs that program: as skipped, or as failed if FARCACHED_TEST_TOOLS says that it is installed."""
-        why = "%s is not installed" % program
-        if os.environ.get("FARCACHED_TEST_TOOLS"):
-            self.bail(why)
-        self.skip_all(why)
+    def path_of(self, program, path=None):
+        """Where the program is; None: it is not installed. If FARCACHED_TEST_TOOLS says that it is, the test fails instead."""
+        found = shutil.which(program, path=path)
+        if found is None and os.environ.get("FARCACHED_TEST_TOOLS"):
+            self.bail("%s is not installed" % program)
+        return found
 
     def diag(self, text):
         for line in str(text).split("\n"):
