@@ -20,24 +20,31 @@ BUILD = os.environ.get("abs_top_builddir", os.getcwd())
 RUNS = int(os.environ.get("FUZZ_RUNS", "20000"))
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "0"))
 RUNS_MAX = 2**31 - 1  # libFuzzer stores it in an int; a larger number means no runs at all
-RUNS_MIN = 1000       # in any number of seconds; fewer means that no new input was tried
+RUNS_MIN = 1000       # however many seconds that takes; fewer means that no new input was tried
 
 
 def run(target, new_inputs):
     """Returns whether it found nothing, what ran, and its output's lines."""
     corpus = os.path.join(TOP, "t/fuzz/corpus", os.path.basename(target))
     seeds = [corpus] if os.path.isdir(corpus) else []
+
+    def run_bounded(*bounds):
+        """Returns whether it found nothing, how many inputs it tried, and its output's lines."""
+        command = [os.path.join(BUILD, target), *bounds, "-max_len=4096", "-timeout=20", new_inputs] + seeds
+        done = subprocess.run(command, cwd=new_inputs if SECONDS else BUILD, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(600, 2 * SECONDS + 300))
+        lines = done.stdout.decode("utf-8", "replace").rstrip().split("\n")
+        tried = re.search(r"Done (\d+) runs|(\d+) inputs", "\n".join(lines[-5:]))
+        return done.returncode == 0, int(tried.group(1) or tried.group(2)) if tried else 0, lines
+
     # Each long run has another seed; each run of make check has the same inputs.
-    bounds = (["-max_total_time=%d" % SECONDS, "-runs=%d" % RUNS_MAX, "-seed=%d" % (int.from_bytes(os.urandom(3), "big") + 1)]
-              if SECONDS else ["-runs=%d" % RUNS, "-seed=1", "-max_total_time=120"])
-    command = [os.path.join(BUILD, target)] + bounds + ["-max_len=4096", "-timeout=20", new_inputs] + seeds
-    done = subprocess.run(command, cwd=new_inputs if SECONDS else BUILD, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=max(600, 2 * SECONDS + 300))
-    lines = done.stdout.decode("utf-8", "replace").rstrip().split("\n")
+    seed = "-seed=%d" % (int.from_bytes(os.urandom(3), "big") + 1 if SECONDS else 1)
+    enough = min(RUNS, RUNS_MIN)
+    good, tried, lines = run_bounded(seed, "-runs=%d" % (RUNS_MAX if SECONDS else RUNS), "-max_total_time=%d" % (SECONDS or 120))
+    if good and tried < enough:  # on a busy machine: until the inputs are tried
+        good, tried, lines = run_bounded(seed, "-runs=%d" % enough)
     name = "%s: %s" % (target, "%d seconds" % SECONDS if SECONDS else "seeds and %d inputs" % RUNS)
-    tried = re.search(r"Done (\d+) runs|(\d+) inputs", "\n".join(lines[-5:]))
-    enough = tried and int(tried.group(1) or tried.group(2)) >= min(RUNS, RUNS_MIN)
-    return done.returncode == 0 and seeds and enough, name, lines if seeds else ["no seeds in " + corpus]
+    return good and seeds and tried >= enough, name, lines if seeds else ["no seeds in " + corpus]
 
 
 def fuzz(target):
