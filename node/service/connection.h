@@ -117,6 +117,7 @@ struct Connection {
     bool stopping = false;              // no new request is executed
     uint64_t epoch = 0;                 // of the proxy's list of nodes, by its last frame (ListEpoch)
     uint64_t named_epoch = 0;           // the newest one that the node has named to it; 0: none
+    bool has_requested = false;         // a frame of requests has come, before which the proxy names its epoch
     bool keeps_copies = false;          // the proxy knows another node with each item
 
     protocol::AuthRole role = protocol::AuthRole::none;  // of the key that the proxy proved; none: no proxy authenticates
@@ -133,8 +134,13 @@ struct Connection {
     NodeReading told(NodeReading now, uint32_t version) const {
         if (version < protocol::version_with_now_us) now.us.reset();
         if (version >= protocol::version_with_right && shared.right.is_limited())
-            now.right_ms = shared.list.is_old(epoch) ? 0 : shared.right.left_ms(shared.steady_ns());
+            now.right_ms = may_have_old_list(version) ? 0 : shared.right.left_ms(shared.steady_ns());
         return now;
+    }
+    // Before its first request a proxy may have any list.
+    bool may_have_old_list(uint32_t version) const {
+        if (shared.list.is_old(epoch)) return true;
+        return !has_requested && version >= protocol::version_with_epoch && shared.list.newest() != 0;
     }
     // The proxy finds the newer list sooner if it knows that there is one.
     void name_newest_epoch() {

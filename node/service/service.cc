@@ -281,6 +281,7 @@ void NodeService::check_key() {
 
 void NodeService::requests(const Frame& frame) {
     if (state_ == State::leaving) return bad(FrameError::kind_unexpected);
+    connection_.has_requested = true;
     if (connection_.shared.list.is_old(connection_.epoch)) [[unlikely]] connection_.name_newest_epoch();
     const Execution::Verdict verdict = execution_.requests(frame);
     if (verdict.end == ServiceEnd::bad_frame) return bad(verdict.error);

@@ -71,6 +71,28 @@ void old_lists() {
     tap::is(late.trouble + now.trouble + before.trouble, "", "no frame is wrong");
 }
 
+// Before its first request, a proxy may have a list from before the node's newest one.
+void before_first_request() {
+    ServedNode served;
+    steady_ns = 500'000'000'000;
+    served.shared.right.limit();
+    served.shared.right.set(steady_ns + 700'000'000, steady_ns + 700'000'000);
+    Proxy early(served);
+    tap::is(early.welcome.now.right_ms.value_or(0), 700u, "a node without a list gives its right with the welcome");
+    served.shared.list.registered(10);
+    Proxy now(served), without(served), before(served, /* greet= */ false);
+    before.hello.speaks.protocol = version_with_epoch - 1;
+    before.greet_now();
+    tap::ok(now.welcome.now.right_ms == 0u && without.welcome.now.right_ms == 0u,
+            "one that has a list does not: the proxy's may be older");
+    tap::is(before.welcome.now.right_ms.value_or(0), 700u, "it does to a proxy that names no list");
+    OutBuffer epoch;
+    append_epoch(epoch, 10);
+    now.give(epoch);
+    tap::ok(now.ask(get_of("k")).now.right_ms == 700u && without.ask(get_of("k")).now.right_ms == 700u,
+            "the first reply gives it to proxies with that list, and to those without epochs");
+}
+
 // ListEpoch, E4.
 void marks_of_old_lists() {
     ServedNode served;
@@ -124,6 +146,7 @@ void leaving() {
 int main() {
     old_lists();
     leaving();
+    before_first_request();
     marks_of_old_lists();
     return tap::done();
 }
