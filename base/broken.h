@@ -158,6 +158,7 @@ BROKEN("S16_NODE", s16_trust_any_node)      // a node's welcome is used without 
 BROKEN("S17", s17_read_without_right)       // memory is read after the end of the node's serving right
 BROKEN("S17_LATE", s17_skip_later_look)     // the right is checked before a copy of mapped memory, and not after it
 BROKEN("S17_EPOCH", s17_take_old_epoch)     // a node executes requests of a list of nodes that is older than another's
+BROKEN("S17_UNSENT", s17_take_unsent)       // a strict node executes requests by a list older than those of other nodes
 BROKEN("S17_STOP", s17_keep_items)          // a node that is stopped leaves its items to readers whose right still runs
 BROKEN("S17_FIRST", s17_skip_first_list)    // a farcached that starts sends its list to no node
 BROKEN("S19", s19_skip_fence)               // a node that is back is used without its fence

@@ -23,6 +23,8 @@ struct EtcdUrl {
     std::string nodes() const { return prefix + "/nodes/"; }
     // "/farcached/proxies/": those of the farcached.
     std::string proxies() const { return prefix + "/proxies/"; }
+    // "/farcached/lists/": which lists nodes have received (SentLists).
+    std::string lists() const { return prefix + "/lists/"; }
     // "http://10.0.0.1:2379 and 2 more", for messages
     std::string describe() const;
 };

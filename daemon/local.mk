@@ -49,6 +49,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/discovery/password_file.h \
 	daemon/discovery/registration_history.h \
 	daemon/discovery/registration_right.h \
+	daemon/discovery/sent_lists.cc \
+	daemon/discovery/sent_lists.h \
 	daemon/discovery/shown.h \
 	daemon/discovery/source.cc \
 	daemon/discovery/source.h \
@@ -121,6 +123,8 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/loop.h \
 	daemon/farnode/loop_inbox.cc \
 	daemon/farnode/loop_inbox.h \
+	daemon/farnode/registration.cc \
+	daemon/farnode/registration.h \
 	daemon/farnode/run.cc \
 	daemon/farnode/run.h \
 	daemon/farnode/server.cc \
@@ -130,6 +134,7 @@ daemon_libdaemon_a_SOURCES = \
 	daemon/farnode/spill_requests.h \
 	daemon/farnode/spill_waits.cc \
 	daemon/farnode/spill_waits.h \
+	daemon/farnode/unsent_lists.h \
 	daemon/http/history.cc \
 	daemon/http/history.h \
 	daemon/http/shared_pages.cc \

@@ -320,7 +320,7 @@ test_scripts += t/nodes/conv_text.py t/nodes/conv_meta.py t/nodes/conv_binary.py
 	t/nodes/exhaustion.py t/nodes/false_reports.py t/nodes/flood.py t/nodes/in_place.py t/nodes/kept.py t/nodes/leases.py \
 	t/fleet/discover_dns.py t/fleet/discover_etcd.py t/fleet/discover_hosts.py t/fleet/discover_shm.py t/fleet/joins.py \
 	t/nodes/liar.py t/nodes/moved.py \
-	t/fleet/many_changes.py t/fleet/old_list.py t/fleet/partitions.py t/nodes/peer_tls.py \
+	t/fleet/many_changes.py t/fleet/old_list.py t/fleet/partitions.py t/fleet/unsent_list.py t/nodes/peer_tls.py \
 	t/fleet/replicas.py t/fleet/replicas_mapped.py t/nodes/reload.py t/nodes/reports.py t/nodes/restart.py t/fleet/rolling.py \
 	t/fleet/rolling_mapped.py \
 	t/fleet/serving_right.py t/fleet/right_of_copies.py t/fleet/replicas_flush.py t/fleet/etcd_daemons.py t/fleet/manifest.py \

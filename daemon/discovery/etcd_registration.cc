@@ -47,6 +47,8 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
       others_(client_, keys_, key_, [this](const std::string& path, const std::string& body) { return ask(path, body); }),
+      lists_(access.url.lists(), access.url.lists() + member_.name,
+             [this](const std::string& path, const std::string& body) { return ask(path, body); }),
       right_(items_.former_incarnation != 0, items_.strict),
       history_(member_.ttl_s * registration_second_ns) {
     if (show_right_ == nullptr) return;
@@ -247,6 +249,7 @@ bool EtcdRegistration::look_at_record() {
         note_weight(found->keys.front());
         if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), refused_before());
         put_weight(found->keys.front());
+        exchange_lists();
         return knows_others();
     }
     leave();
@@ -254,6 +257,17 @@ bool EtcdRegistration::look_at_record() {
                                    "discovery: the record of this process was deleted in etcd; it registers again" :
                                    "discovery: the record of this process was replaced in etcd; it registers again");
     return false;
+}
+
+// M11
+void EtcdRegistration::exchange_lists() {
+    if (items_.others == nullptr) return;
+    const Result<uint64_t, EtcdFailure> newest = lists_.exchange(items_.received(), lease_.id);
+    if (const auto* const epoch = std::get_if<uint64_t>(&newest)) return items_.others(*epoch);
+    const EtcdFailure& failure = std::get<EtcdFailure>(newest);
+    if (failure.interrupted) return;
+    lines_.say(Level::warning, "discovery: this node cannot exchange with other nodes which lists they have received: " + failure.text +
+                                   "; it tries again");
 }
 
 // If the answer to a change of the weight was lost.

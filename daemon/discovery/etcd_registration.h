@@ -21,6 +21,8 @@
 //     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor since
 //     (KeysOfOthers): no farcached has a newer list that can be used. While etcd does not answer that question, it has
 //     no right.
+// M11 A strict node and the others exchange which lists they have received from farcached (SentLists). A failure of that has no
+//     effect on its right.
 // M10 A proxy learns that stop() has ended the right by the next reply, and reads one-sided until then. So the node drops its items
 //     before the record is deleted. If the record stays, it does so for longer than the right.
 #pragma once
@@ -38,6 +40,7 @@
 #include "daemon/discovery/member.h"
 #include "daemon/discovery/registration_history.h"
 #include "daemon/discovery/registration_right.h"
+#include "daemon/discovery/sent_lists.h"
 #include "process/log.h"
 
 namespace farcached::daemon {
@@ -53,6 +56,10 @@ class EtcdRegistration {
         // another weight, or no other member was seen with keys since.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
         bool strict = false;  // RegistrationRight, R6
+        // M11, with each look. received: the epoch of the newest list that a farcached has sent; 0: none. others: that of any other
+        // node. Both are empty, or none is.
+        std::function<uint64_t()> received = nullptr;
+        std::function<void(uint64_t)> others = nullptr;
     };
     // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
     using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;
@@ -81,6 +88,7 @@ class EtcdRegistration {
     void note_weight(const EtcdKey& record);
     void put_weight(const EtcdKey& record);
     bool knows_others();
+    void exchange_lists();
     void end_right();
     uint64_t refused_before();
     uint32_t set_weight(uint32_t weight, int64_t revision);
@@ -111,6 +119,7 @@ class EtcdRegistration {
     std::atomic<uint32_t> weight_;  // as wanted
     EtcdClient client_;
     KeysOfOthers others_;  // M9
+    SentLists lists_;      // M11
     RegistrationRight right_;
     EtcdLease lease_;            // id 0: none
     std::atomic<bool> keep_record_{false};

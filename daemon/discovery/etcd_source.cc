@@ -34,16 +34,17 @@ Result<std::unique_ptr<Source>> make_etcd_source(const conf::ProxySettings& sett
 }
 
 EtcdSource::EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed)
-    : client_(access), nodes_(access.url.nodes()), board_(origin, std::move(changed)), book_(nodes_, ways, origin) {
+    : client_(access), keys_(access.url.nodes()), board_(origin, std::move(changed)), book_(keys_, ways, origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
-EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& origin, Listed listed)
+EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& keys, const std::string& origin, Listed listed,
+                       SourceBoard::Lines lines)
     : client_(access),
       told_(std::move(listed)),
-      nodes_(access.url.proxies()),
-      board_(origin, [] {}, SourceBoard::Lines::none),
-      book_(nodes_, MemberWays(), origin) {
+      keys_(keys),
+      board_(origin, [] {}, lines),
+      book_(keys_, MemberWays{conf::NodeChannel::verbs}, origin) {  // or tcp
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
@@ -79,7 +80,7 @@ uint32_t EtcdSource::wait_ms() const {
 
 bool EtcdSource::follow() {
     if (!take_range()) return !client_.is_interrupted();
-    client_.watch(watch_request(nodes_, book_.revision() + 1));
+    client_.watch(watch_request(keys_, book_.revision() + 1));
     const Next next = watch();
     client_.end_watch();
     publish();
@@ -87,7 +88,7 @@ bool EtcdSource::follow() {
 }
 
 bool EtcdSource::take_range() {
-    const EtcdClient::Reply reply = client_.ask("kv/range", range_request(nodes_, limits::nodes_max));
+    const EtcdClient::Reply reply = client_.ask("kv/range", range_request(keys_, limits::nodes_max));
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (!failure->interrupted) failed(failure->text);
         return false;
@@ -153,7 +154,7 @@ uint64_t EtcdSource::question_at_ns() const { return asked_ns_ + (asks_soon_ ? s
 // H2. behind: did the last one show a change that the watch had not told?
 EtcdSource::Next EtcdSource::question(bool& behind) {
     const bool was_soon = asks_soon_.exchange(false);
-    const EtcdClient::Reply reply = client_.ask("kv/range", newest_request(nodes_));
+    const EtcdClient::Reply reply = client_.ask("kv/range", newest_request(keys_));
     asked_ns_ = boottime_ns();
     if (const auto* failure = std::get_if<EtcdFailure>(&reply)) {
         if (failure->interrupted) return Next::stop;
@@ -184,8 +185,8 @@ void EtcdSource::publish() {
     const bool differs = list != nullptr;
     if (differs) listed_ = std::move(list);
     if (told_ != nullptr && listed_ != nullptr && (differs || told_change_ != book_.last_change())) {
-        told_change_ = book_.last_change();
-        told_(listed_->nodes, told_change_);
+        told_(listed_->nodes, book_.last_change());
+        told_change_ = book_.last_change();  // after the call: one that throws is repeated
     }
     if (differs) return board_.answered(listed_->nodes, listed_->revision, book_.epoch(), /* is_new= */ true, listed_->former);
     if (!book_.is_empty()) board_.set_epoch(book_.epoch());
@@ -194,7 +195,7 @@ void EtcdSource::publish() {
 // Of an answer without a new list.
 void EtcdSource::confirm() {
     failures_in_row_ = 0;
-    if (book_.is_empty() || listed_ == nullptr) return board_.failed("etcd lists no node below " + nodes_);
+    if (book_.is_empty() || listed_ == nullptr) return board_.failed("etcd lists no node below " + keys_);
     board_.answered(listed_->nodes, listed_->revision, book_.epoch());
 }
 

@@ -39,8 +39,9 @@ class EtcdSource final : public Source {
 
     // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
     EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed);
-    // Of the farcached. It logs no failure: the source of the nodes does.
-    EtcdSource(const EtcdAccess& access, const std::string& origin, Listed listed);
+    // Of the members whose keys have this prefix.
+    EtcdSource(const EtcdAccess& access, const std::string& keys, const std::string& origin, Listed listed,
+               SourceBoard::Lines lines);
     ~EtcdSource() override;
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }
@@ -66,7 +67,7 @@ class EtcdSource final : public Source {
     EtcdClient client_;
     const Listed told_;          // empty: of nodes
     int64_t told_change_ = 0;    // to told_
-    const std::string nodes_;
+    const std::string keys_;     // their prefix
     SourceBoard board_;
     MemberBook book_;            // the thread's, as the next ones
     std::shared_ptr<const Found> listed_;

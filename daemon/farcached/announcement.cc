@@ -52,7 +52,9 @@ Announcement::Announcement(const conf::Settings& settings, const EtcdAccess& acc
 Announcement::~Announcement() { stop(); }
 
 void Announcement::start() {
-    source_ = std::make_unique<EtcdSource>(access_, origin_, [this](const auto& found, int64_t change) { take(found, change); });
+    source_ = std::make_unique<EtcdSource>(access_, access_.url.proxies(), origin_,
+                                           [this](const auto& found, int64_t change) { take(found, change); },
+                                           SourceBoard::Lines::none);
     registration_.start();
 }
 

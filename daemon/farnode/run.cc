@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "base/broken.h"
-#include "base/host.h"
 #include "base/recorder.h"
 #include "conf/addresses.h"
 #include "conf/advertise.h"
@@ -31,9 +30,10 @@
 #include "conf/exposure.h"
 #include "conf/option.h"
 #include "conf/program.h"
-#include "daemon/discovery/etcd_registration.h"
+#include "daemon/discovery/etcd_client.h"
 #include "daemon/farnode/admin.h"
 #include "daemon/farnode/http_pages.h"
+#include "daemon/farnode/registration.h"
 #include "daemon/farnode/server.h"
 #include "daemon/farnode/spill_link.h"
 #include "daemon/http/shared_pages.h"
@@ -350,7 +350,7 @@ struct Running {
     Files& files;
     SpillLink* to_peer;  // nullptr: none
     process::HttpServers& http;
-    daemon::EtcdRegistration* registration;  // nullptr: none
+    NodeRegistration* registration;  // nullptr: none
 };
 
 void reload(process::Reloader& reloader, const Running& running) try {
@@ -423,52 +423,11 @@ fabric::VerbsOffer offer_of(Node& node, FetchPool* fetches, bool withholds) {
 uint16_t port_of(const auto& listeners) { return listeners.empty() ? 0 : listeners.front()->address().port(); }
 
 // nullptr: the node registers nowhere.
-std::unique_ptr<daemon::EtcdRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd,
-                                                        const conf::Settings& settings, const NodeFacts& facts,
-                                                        FarnodeServer& server, Node& node, uint64_t former_incarnation,
-                                                        const conf::Advertised& addresses) {
+std::unique_ptr<NodeRegistration> register_node(const std::optional<daemon::EtcdAccess>& etcd, const conf::Settings& settings,
+                                                const NodeFacts& facts, FarnodeServer& server, Node& node,
+                                                uint64_t former_incarnation, const conf::Advertised& addresses) {
     if (!etcd.has_value()) return nullptr;
-    daemon::Member member;
-    member.name = facts.name;
-    member.tcp = addresses.tcp;
-    member.verbs = addresses.verbs;
-    std::error_code none;
-    if (settings.node.shm_path.starts_with('/')) member.shm = std::filesystem::canonical(settings.node.shm_path, none).string();
-    member.shm_socket = socket_identity(member.shm);
-    if (member.shm_socket.empty()) member.shm.clear();
-    member.weight = settings.node.registration.weight;
-    member.zone = settings.node.registration.zone;
-    member.incarnation = node.view().header->incarnation;
-    member.version = conf::farcached_version();
-    member.ttl_s = settings.node.registration.ttl_s;
-    const bool is_fenced = settings.node.registration.fence != conf::DiscoverFence::off;
-    const auto drop = [&server, &node, is_fenced] {
-        server.end_steps();  // one may have begun while the node had a right
-        const NodeSeconds now = process::node_now();
-        const bool any = node.stats(now).items != 0;
-        if (any) server.drop_items(now);
-        if (is_fenced) node.shared_keys().note_touched(now);  // before its record is there
-        return any;
-    };
-    daemon::EtcdRegistration::Items items{former_incarnation, drop};
-    items.strict = settings.node.registration.fence == conf::DiscoverFence::strict;
-    daemon::EtcdRegistration::ShowRight show_right;
-    if (is_fenced) {
-        items.looked = [&server, &node](uint64_t revision, uint64_t empty_since) {
-            node.shared_keys().looked(revision, process::node_now());
-            if (server.list().newest() < empty_since) server.list().kept(empty_since, nullptr);  // no proxy has sent it
-        };
-        show_right = [&server, &node](const daemon::RegistrationRight& right, uint64_t revision) {
-            const bool is_new = server.list().registered(revision);
-            if (is_new && revision != node::ListEpoch::leaving) node.shared_keys().joined(revision, process::node_now());
-            server.right().set(right.reads_until_ns(), right.serves_until_ns());
-            server.right().set_silent(right.is_silent(boottime_ns()));
-        };
-    }
-    auto registration = std::make_unique<daemon::EtcdRegistration>(*etcd, etcd->url.nodes(), std::move(member), std::move(items),
-                                                                    std::move(show_right));
-    registration->start();
-    return registration;
+    return std::make_unique<NodeRegistration>(*etcd, settings, facts, server, node, former_incarnation, addresses);
 }
 
 FarnodeServer::Options options_of(const conf::Settings& settings, FetchPool* fetches) {

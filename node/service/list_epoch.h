@@ -22,10 +22,13 @@
 //     before (daemon/steps/moved_items.h): by a list in between, other nodes may have had the keys.
 // E5  A proxy that starts knows no list before its own, and the proxies that used one may have ended. So it sends its first list
 //     (`first`). If the node knows that list, and has deleted what the list does not keep, it does nothing. Otherwise that is a
-//     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone. So no
-//     proxy changes an item by a list that its nodes do not know. A node that joins receives its keys, too.
+//     change: the node executes requests of earlier epochs for its own keys alone, or, where items have copies, gets alone, and
+//     none from before the list was known (`since`). So no proxy changes an item by a list that its nodes do not know. A node
+//     that joins receives its keys, too.
 // E6  Where items have copies, a get of an older list is executed for a key that all lists since then give the node. The key's
 //     other node may be another one now. The item here is as new as that of the key's first node (S20), for every proxy.
+// E7  The node may learn that a proxy uses a newer list, but does not reach the node (daemon/farnode/unsent_lists.h). The node does
+//     not know which keys are its own by that list. So it executes no request of an earlier one.
 #pragma once
 
 #include <algorithm>
@@ -59,6 +62,7 @@ class ListEpoch {
         began_ = revision;
         other_ = revision - (revision != 0);
         oldest_ = known_ = 0;
+        received_.store(0, std::memory_order_release);
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
         note_horizon();
@@ -68,6 +72,7 @@ class ListEpoch {
     // others before (E2, E5); else deleted() follows.
     bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
+        received_.store(std::max(epoch, received()), std::memory_order_release);
         const bool is_known = keys != nullptr && has_deleted_ && is_last(*keys);
         if (is_known && keys->first) {
             known_ = std::max(known_, epoch);
@@ -89,6 +94,20 @@ class ListEpoch {
         std::lock_guard hold(lock_);
         if (keys == last_) has_deleted_ = true;
     }
+    // E7. From now on no request of an earlier epoch is executed. False: the node knows the lists up to that one. The items stay:
+    // before a proxy that starts uses such a node again, it sends its list (E5).
+    bool refuse_before(uint64_t epoch) {
+        std::lock_guard hold(lock_);
+        if (epoch <= known_to()) return false;
+        take_own(epoch, nullptr);
+        note_horizon();
+        return true;
+    }
+    // Up to that epoch proxies have sent their lists, or the node has registered since, or refuses what is earlier.
+    uint64_t known_to() const { return horizon_.load(std::memory_order_acquire); }
+    // The newest epoch at which a proxy has sent its list since the node registered; 0: none.
+    uint64_t received() const { return received_.load(std::memory_order_acquire); }
+
     // E4. named: as in is_old().
     bool has_had_keys_since(uint64_t named) const {
         std::lock_guard hold(lock_);
@@ -215,6 +234,7 @@ class ListEpoch {
     }
 
     std::atomic<uint64_t> epoch_{0}, horizon_{0};  // horizon_: requests of no later epoch may be of another list
+    std::atomic<uint64_t> received_{0};
     mutable std::mutex lock_;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)

@@ -25,9 +25,9 @@ def skip_without():
 class HostedNode(Farnode):
     """A node with the name of its host."""
 
-    def __init__(self, network, host, *args):
+    def __init__(self, network, host, *args, **more):
         self.on = network.on(host)
-        super().__init__("--tcp", network.address(host) + ":0", "--insecure", "-m", "16", "-t", "1", "--name", host, *args)
+        super().__init__("--tcp", network.address(host) + ":0", "--insecure", "-m", "16", "-t", "1", "--name", host, *args, **more)
 
     def command(self):
         return self.on + super().command()

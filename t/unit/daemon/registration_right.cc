@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The serving right of a farnode by its registration in etcd, moment by moment (S17).
+// The serving right of a farnode by its registration in etcd, moment by moment (S17), and the lists that it has not received.
 #include "daemon/discovery/registration_right.h"
 
 #include <cstdint>
 
+#include "daemon/farnode/unsent_lists.h"
 #include "t/lib/tap.h"
 
 namespace {
@@ -184,9 +185,34 @@ void start() {
     tap::is(warm.reads_until_ns(), 112 * second - rate_error, "before it is registered");
 }
 
+void unsent_lists() {
+    using farcached::node::UnsentLists;
+    constexpr uint64_t any = UINT64_MAX;  // another node has received all lists
+    UnsentLists lists(ttl);
+    tap::is(lists.overdue(0, any, 100 * second), 0u, "without changes no list is overdue");
+    lists.changed(20, 100 * second);
+    lists.changed(20, 105 * second);
+    lists.changed(30, 106 * second);
+    tap::ok(lists.overdue(10, any, 110 * second - 1) == 0 && lists.overdue(10, any, 110 * second) == 20,
+            "a change is overdue some time after it was seen");
+    tap::ok(lists.overdue(10, 19, 200 * second) == 0 && lists.overdue(10, 29, 200 * second) == 20,
+            "if another node has received a list with that change");
+    tap::ok(lists.overdue(20, any, 112 * second) == 0 && lists.overdue(20, any, 116 * second) == 30, "each has its own time");
+    tap::ok(lists.overdue(30, any, 116 * second) == 0 && lists.overdue(29, any, 116 * second) == 30,
+            "a list of its revision, or a later one, has it");
+    for (uint64_t i = 0; i < 2 * UnsentLists::changes_max; i++) lists.changed(40 + i, 120 * second + i);
+    const uint64_t last = 39 + 2 * UnsentLists::changes_max;
+    tap::is(lists.overdue(39, any, 130 * second + UnsentLists::changes_max - 1), last, "the last of many are one, and not later");
+    lists.changed(5, 140 * second);
+    tap::ok(lists.overdue(1000, any, 149 * second) == 0 && lists.overdue(0, any, 149 * second) == 0 &&
+                lists.overdue(0, any, 150 * second) == 5,
+            "a lower revision ends the earlier changes");
+}
+
 }  // namespace
 
 int main() {
+    unsent_lists();
     member();
     etcd_away();
     strict();

@@ -236,6 +236,37 @@ void same_lists() {
     tap::ok(pairs.kept(35, two_lists(8, true, true)), "a list that one proxy has skipped is a change, with copies, too");
 }
 
+// E7
+void unsent() {
+    node::ListEpoch list;
+    list.registered(10);
+    list.kept(20, without_copies(true));
+    tap::is(seen(list, 15), "--", "keys that have stayed are served for earlier lists");
+    tap::ok(!list.refuse_before(20) && !list.refuse_before(0), "a list that the node has received, or none, refuses nothing");
+    tap::ok(list.refuse_before(30) && list.newest() == 30 && list.known_to() == 30, "one that it has not received");
+    tap::is(seen(list, 29) + seen(list, 30) + seen(list, 0), "wr----", "refuses all requests of before");
+    tap::is(list.received(), uint64_t(20), "and does not count as received");
+    tap::ok(!list.has_had_keys_since(29) && list.has_had_keys_since(30), "and the node may have had other keys then");
+    tap::ok(list.kept(25, without_copies(true)) && list.newest() == 30, "a late list of before changes nothing");
+    tap::is(seen(list, 29), "wr", "nor does it serve again");
+    list.kept(35, without_copies(true));
+    tap::is(seen(list, 29) + seen(list, 34), "w---", "a later one does, but for changes by lists of before");
+    node::ListEpoch known;
+    known.registered(10);
+    const auto begun = first(true);
+    known.kept(20, begun);
+    known.deleted(begun);
+    tap::ok(!known.kept(40, first(true)) && known.newest() == 20, "the same list, sent again at a later epoch,");
+    tap::ok(known.known_to() == 40 && known.received() == 40 && !known.refuse_before(30), "is received up to that one");
+    known.registered(50);
+    tap::ok(known.received() == 0 && known.known_to() == 50, "a node that registers has received none");
+    node::ListEpoch copies;
+    copies.registered(10);
+    copies.kept(20, with_copies(7));
+    copies.refuse_before(30);
+    tap::is(seen(copies, 29) + seen(copies, 30), "wr--", "with copies, too");
+}
+
 // ---- histories at random --------------------------------------------------------------------------------
 
 const std::array<std::string, 3> keys = {"a", "b", "c"};
@@ -484,6 +515,7 @@ int main() {
     first_lists();
     first_lists_with_copies();
     same_lists();
+    unsent();
     with_first_lists(/* copies= */ false);
     with_first_lists(/* copies= */ true);
     return tap::done();

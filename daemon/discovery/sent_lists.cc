@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "daemon/discovery/sent_lists.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/limits.h"
+#include "daemon/discovery/etcd_messages.h"
+
+namespace farcached::daemon {
+
+namespace {
+
+constexpr size_t epoch_bytes_max = 20;
+
+// 0: it is none.
+uint64_t epoch_of(const EtcdKey& key, int64_t revision) {
+    uint64_t epoch = 0;
+    const char* const end = key.value.data() + key.value.size();
+    const auto read = std::from_chars(key.value.data(), end, epoch);
+    const bool is_number = !key.too_long && read.ec == std::errc() && read.ptr == end;
+    return is_number && epoch <= uint64_t(revision) ? epoch : 0;
+}
+
+}  // namespace
+
+Result<uint64_t, EtcdFailure> SentLists::exchange(uint64_t received, int64_t lease) {
+    EtcdClient::Reply reply = ask_("kv/range", range_request(keys_, limits::nodes_max));
+    if (auto* const failure = std::get_if<EtcdFailure>(&reply)) return std::move(*failure);
+    const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), epoch_bytes_max);
+    if (!found.has_value()) return EtcdFailure{"the answer is not etcd's"};
+    uint64_t newest = 0;
+    int64_t own_revision = 0;
+    bool is_there = received == 0;
+    for (const EtcdKey& key : found->keys) {
+        const uint64_t epoch = epoch_of(key, found->revision);
+        if (key.key != own_) {
+            newest = std::max(newest, epoch);
+            continue;
+        }
+        own_revision = key.mod_revision;
+        is_there = is_there || (epoch == received && key.lease == lease);
+    }
+    if (is_there) return newest;
+    reply = ask_("kv/txn", put_request(own_, std::to_string(received), lease, own_revision));
+    if (auto* const failure = std::get_if<EtcdFailure>(&reply)) return std::move(*failure);
+    return newest;
+}
+
+}  // namespace farcached::daemon
