@@ -354,10 +354,14 @@ def joins(etcd):
         fleet.nodes["c"].stop()
         fleet.until_list("ab")
         tap.is_(set(values(one).values()), {b"second"}, "it leaves: no item is lost, and none is old")
-        tap.is_({fleet.stored("two", key, "third") for key in KEYS}, {"STORED"}, "changed while it is away")
+        commands_of_all = ["set %s %d %d 5\r\nthird" % (key, i, 0 if i % 3 == 0 else 1000 + i) for i, key in enumerate(KEYS)]
+        tap.is_({said(two, command) for command in commands_of_all}, {"STORED"}, "changed while it is away")
+        expected, left = state(fleet), times_left(fleet)
         fleet.nodes["c"] = fleet.node("c")
         fleet.until_list("abc")
         tap.is_(set(values(two).values()), {b"third"}, "it is back: no item is lost, and none is old")
+        refilled = {key: value for key, value in state(fleet).items() if value != expected[key]}
+        tap.is_((refilled, of_other_times(left, times_left(fleet))), ({}, []), "with their flags, uniques and times to live")
 
 
 def in_zones(etcd):
