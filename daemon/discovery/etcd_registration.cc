@@ -98,6 +98,7 @@ uint32_t EtcdRegistration::step() {
         if (!keep_alive()) return lease_.id == 0 ? 0 : retry_ms();
         if (!look_at_record()) return registered_ ? retry_ms() : 0;
         renew_right();
+        exchange_lists();
     }
     if (lease_.id == 0 && !take_lease()) return retry_ms();
     if (!registered_) {
@@ -249,7 +250,6 @@ bool EtcdRegistration::look_at_record() {
         note_weight(found->keys.front());
         if (items_.looked != nullptr) items_.looked(uint64_t(found->revision), refused_before());
         put_weight(found->keys.front());
-        exchange_lists();
         return knows_others();
     }
     leave();
@@ -261,13 +261,15 @@ bool EtcdRegistration::look_at_record() {
 
 // M11
 void EtcdRegistration::exchange_lists() {
-    if (items_.others == nullptr) return;
-    const Result<uint64_t, EtcdFailure> newest = lists_.exchange(items_.received(), lease_.id);
-    if (const auto* const epoch = std::get_if<uint64_t>(&newest)) return items_.others(*epoch);
-    const EtcdFailure& failure = std::get<EtcdFailure>(newest);
-    if (failure.interrupted) return;
-    lines_.say(Level::warning, "discovery: this node cannot exchange with other nodes which lists they have received: " + failure.text +
-                                   "; it tries again");
+    if (items_.elsewhere == nullptr) return;
+    const Result<uint64_t, EtcdFailure> newest = lists_.read();
+    const auto* const epoch = std::get_if<uint64_t>(&newest);
+    if (epoch != nullptr && member_.weight != 0) items_.elsewhere(*epoch);
+    const std::optional<EtcdFailure> failure =
+        epoch != nullptr ? lists_.write(items_.received(), lease_.id) : std::get<EtcdFailure>(newest);
+    if (!failure.has_value() || failure->interrupted) return;
+    lines_.say(Level::warning, "discovery: this node cannot exchange with other nodes which lists they have received: " +
+                                   failure->text + "; it tries again");
 }
 
 // If the answer to a change of the weight was lost.

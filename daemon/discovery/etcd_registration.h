@@ -21,10 +21,10 @@
 //     of earlier lists as soon as etcd has acknowledged that weight. It does not if no other member had keys then, nor since
 //     (KeysOfOthers): no farcached has a newer list that can be used. While etcd does not answer that question, it has
 //     no right.
-// M11 A strict node and the others exchange which lists they have received from farcached (SentLists). A failure of that has no
-//     effect on its right.
 // M10 A proxy learns that stop() has ended the right by the next reply, and reads one-sided until then. So the node drops its items
 //     before the record is deleted. If the record stays, it does so for longer than the right.
+// M11 A strict node and the others exchange which lists they have received from farcached (SentLists). A failure of that has no
+//     effect on its right. One with weight 0 receives no first list, and refuses earlier lists by itself (M9).
 #pragma once
 
 #include <atomic>
@@ -56,10 +56,10 @@ class EtcdRegistration {
         // another weight, or no other member was seen with keys since.
         std::function<void(uint64_t revision, uint64_t empty_since)> looked = nullptr;
         bool strict = false;  // RegistrationRight, R6
-        // M11, with each look. received: the epoch of the newest list that a farcached has sent; 0: none. others: that of any other
-        // node. Both are empty, or none is.
+        // M11, after each look. received: the epoch of the newest list that a farcached has sent; 0: none. elsewhere: that of any
+        // other node. Both are empty, or none is.
         std::function<uint64_t()> received = nullptr;
-        std::function<void(uint64_t)> others = nullptr;
+        std::function<void(uint64_t)> elsewhere = nullptr;
     };
     // After each change. revision: of the record, by etcd; 0: none yet; INT64_MAX: it is about to be deleted.
     using ShowRight = std::function<void(const RegistrationRight&, uint64_t revision)>;

@@ -38,13 +38,13 @@ EtcdSource::EtcdSource(const EtcdAccess& access, const MemberWays& ways, const s
     thread_ = std::thread(&EtcdSource::run, this);
 }
 
-EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& keys, const std::string& origin, Listed listed,
-                       SourceBoard::Lines lines)
+EtcdSource::EtcdSource(const EtcdAccess& access, const std::string& keys, const MemberWays& ways, const std::string& origin,
+                       Listed listed)
     : client_(access),
       told_(std::move(listed)),
       keys_(keys),
-      board_(origin, [] {}, lines),
-      book_(keys_, MemberWays{conf::NodeChannel::verbs}, origin) {  // or tcp
+      board_(origin, [] {}, SourceBoard::Lines::none),
+      book_(keys_, ways, origin) {
     thread_ = std::thread(&EtcdSource::run, this);
 }
 

@@ -39,9 +39,9 @@ class EtcdSource final : public Source {
 
     // Starts the thread; throws std::system_error. changed: as of make_source(). origin: as in NodeSpec.
     EtcdSource(const EtcdAccess& access, const MemberWays& ways, const std::string& origin, std::function<void()> changed);
-    // Of the members whose keys have this prefix.
-    EtcdSource(const EtcdAccess& access, const std::string& keys, const std::string& origin, Listed listed,
-               SourceBoard::Lines lines);
+    // Of the members whose keys have this prefix, for a process that is one of them. It logs no failure: another source of this
+    // process, or its registration, does.
+    EtcdSource(const EtcdAccess& access, const std::string& keys, const MemberWays& ways, const std::string& origin, Listed listed);
     ~EtcdSource() override;
 
     std::shared_ptr<const Found> latest() const override { return board_.latest(); }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -27,27 +26,32 @@ uint64_t epoch_of(const EtcdKey& key, int64_t revision) {
 
 }  // namespace
 
-Result<uint64_t, EtcdFailure> SentLists::exchange(uint64_t received, int64_t lease) {
+Result<uint64_t, EtcdFailure> SentLists::read() {
     EtcdClient::Reply reply = ask_("kv/range", range_request(keys_, limits::nodes_max));
     if (auto* const failure = std::get_if<EtcdFailure>(&reply)) return std::move(*failure);
     const std::optional<EtcdRange> found = read_range(std::get<std::string>(reply), epoch_bytes_max);
     if (!found.has_value()) return EtcdFailure{"the answer is not etcd's"};
     uint64_t newest = 0;
-    int64_t own_revision = 0;
-    bool is_there = received == 0;
+    written_ = 0;
+    revision_ = lease_ = 0;
     for (const EtcdKey& key : found->keys) {
         const uint64_t epoch = epoch_of(key, found->revision);
         if (key.key != own_) {
             newest = std::max(newest, epoch);
             continue;
         }
-        own_revision = key.mod_revision;
-        is_there = is_there || (epoch == received && key.lease == lease);
+        written_ = epoch;
+        revision_ = key.mod_revision;
+        lease_ = key.lease;
     }
-    if (is_there) return newest;
-    reply = ask_("kv/txn", put_request(own_, std::to_string(received), lease, own_revision));
-    if (auto* const failure = std::get_if<EtcdFailure>(&reply)) return std::move(*failure);
     return newest;
+}
+
+std::optional<EtcdFailure> SentLists::write(uint64_t received, int64_t lease) {
+    if (received == 0 || (received == written_ && lease == lease_)) return std::nullopt;
+    EtcdClient::Reply reply = ask_("kv/txn", put_request(own_, std::to_string(received), lease, revision_));
+    if (auto* const failure = std::get_if<EtcdFailure>(&reply)) return std::move(*failure);
+    return std::nullopt;
 }
 
 }  // namespace farcached::daemon

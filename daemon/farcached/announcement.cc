@@ -52,9 +52,8 @@ Announcement::Announcement(const conf::Settings& settings, const EtcdAccess& acc
 Announcement::~Announcement() { stop(); }
 
 void Announcement::start() {
-    source_ = std::make_unique<EtcdSource>(access_, access_.url.proxies(), origin_,
-                                           [this](const auto& found, int64_t change) { take(found, change); },
-                                           SourceBoard::Lines::none);
+    source_ = std::make_unique<EtcdSource>(access_, access_.url.proxies(), MemberWays(), origin_,
+                                           [this](const auto& found, int64_t change) { take(found, change); });
     registration_.start();
 }
 

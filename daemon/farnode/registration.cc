@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "daemon/farnode/registration.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -16,8 +17,6 @@
 namespace farcached::node {
 
 namespace {
-
-constexpr uint64_t registration_s_ns = 1'000'000'000;
 
 daemon::Member own_member(const conf::NodeSettings& settings, const std::string& name, uint64_t incarnation,
                           const conf::Advertised& addresses) {
@@ -45,15 +44,14 @@ NodeRegistration::NodeRegistration(const daemon::EtcdAccess& etcd, const conf::S
     : fence_(settings.node.registration.fence),
       server_(server),
       node_(node),
-      unsent_(settings.node.registration.ttl_s * registration_s_ns / 3),
       record_(etcd, etcd.url.nodes(), own_member(settings.node, facts.name, node.view().header->incarnation, addresses),
               items(former_incarnation), show_right()) {
-    const auto take = [this](const std::vector<daemon::FoundNode>&, int64_t last_change) {
-        unsent_.changed(uint64_t(last_change), boottime_ns());
+    const auto changed = [this](const std::vector<daemon::FoundNode>&, int64_t last_change) {
+        unsent_.changed(uint64_t(last_change));
     };
+    const daemon::MemberWays any{conf::NodeChannel::verbs};  // or tcp
     if (is_strict())
-        lists_ = std::make_unique<daemon::EtcdSource>(etcd, etcd.url.nodes(), settings.node.registration.source, take,
-                                                      daemon::SourceBoard::Lines::logged);
+        records_ = std::make_unique<daemon::EtcdSource>(etcd, etcd.url.nodes(), any, settings.node.registration.source, changed);
     record_.start();
 }
 
@@ -78,7 +76,7 @@ daemon::EtcdRegistration::Items NodeRegistration::items(uint64_t former_incarnat
     items.strict = is_strict();
     if (!is_strict()) return items;
     items.received = [this] { return server_.list().received(); };
-    items.others = [this](uint64_t epoch) { refuse_unsent(epoch); };
+    items.elsewhere = [this](uint64_t epoch) { refuse_unsent(epoch); };
     return items;
 }
 
@@ -89,21 +87,23 @@ daemon::EtcdRegistration::ShowRight NodeRegistration::show_right() {
 
 void NodeRegistration::show(const daemon::RegistrationRight& right, uint64_t revision) {
     const bool is_new = server_.list().registered(revision);
+    if (is_new) in_use_ = 0;
     if (is_new && revision != ListEpoch::leaving) node_.shared_keys().joined(revision, process::node_now());
     server_.right().set(right.reads_until_ns(), right.serves_until_ns());
     server_.right().set_silent(right.is_silent(boottime_ns()));
 }
 
-// E7
-void NodeRegistration::refuse_unsent(uint64_t in_use) {
+// E7. A list counts from the next look on: this node may be about to receive it. It also counts after the other node has gone.
+void NodeRegistration::refuse_unsent(uint64_t elsewhere) {
+    const uint64_t in_use = std::exchange(in_use_, std::max(in_use_, elsewhere));
     if constexpr (broken::build)
         if (broken::s17_take_unsent) return;
     ListEpoch& list = server_.list();
-    const uint64_t revision = unsent_.overdue(list.known_to(), in_use, boottime_ns());
+    const uint64_t revision = unsent_.newest(list.known_to(), in_use);
     if (!list.refuse_before(revision)) return;
-    lines_.say(process::Level::warning, "discovery: no farcached has sent this node the list of revision " + std::to_string(revision) +
-                                            " of etcd, which is in use; it refuses requests by earlier lists. See whether all "
-                                            "farcached reach it");
+    lines_.say(process::Level::warning,
+               "discovery: no farcached has sent this node the list of revision " + std::to_string(revision) +
+                   " of etcd, which is in use; it refuses requests by earlier lists. See whether all farcached reach it");
 }
 
 }  // namespace farcached::node

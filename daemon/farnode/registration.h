@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // NodeRegistration: this node as a member of a fleet: its record in etcd, what the node may do by it (S17), and, where
-// --discover-fence is strict, which lists of nodes etcd has had.
+// --discover-fence is strict, the changes of all records.
 //
 // Owner: main. Threads: its own two; the calls are main's.
 #pragma once
@@ -38,15 +38,16 @@ class NodeRegistration {
     daemon::EtcdRegistration::Items items(uint64_t former_incarnation);
     daemon::EtcdRegistration::ShowRight show_right();
     void show(const daemon::RegistrationRight& right, uint64_t revision);
-    void refuse_unsent(uint64_t in_use);
+    void refuse_unsent(uint64_t elsewhere);
 
     const conf::DiscoverFence fence_;
     FarnodeServer& server_;
     Node& node_;
     UnsentLists unsent_;
-    process::LimitedLines lines_;  // the record's thread's
+    uint64_t in_use_ = 0;          // the record's thread's, as is lines_: UnsentLists, since the node registered
+    process::LimitedLines lines_;
     daemon::EtcdRegistration record_;
-    std::unique_ptr<daemon::EtcdSource> lists_;  // nullptr: not strict. Its thread ends first
+    std::unique_ptr<daemon::EtcdSource> records_;  // nullptr: not strict. Its thread ends first
 };
 
 }  // namespace farcached::node

@@ -188,25 +188,18 @@ void start() {
 void unsent_lists() {
     using farcached::node::UnsentLists;
     constexpr uint64_t any = UINT64_MAX;  // another node has received all lists
-    UnsentLists lists(ttl);
-    tap::is(lists.overdue(0, any, 100 * second), 0u, "without changes no list is overdue");
-    lists.changed(20, 100 * second);
-    lists.changed(20, 105 * second);
-    lists.changed(30, 106 * second);
-    tap::ok(lists.overdue(10, any, 110 * second - 1) == 0 && lists.overdue(10, any, 110 * second) == 20,
-            "a change is overdue some time after it was seen");
-    tap::ok(lists.overdue(10, 19, 200 * second) == 0 && lists.overdue(10, 29, 200 * second) == 20,
-            "if another node has received a list with that change");
-    tap::ok(lists.overdue(20, any, 112 * second) == 0 && lists.overdue(20, any, 116 * second) == 30, "each has its own time");
-    tap::ok(lists.overdue(30, any, 116 * second) == 0 && lists.overdue(29, any, 116 * second) == 30,
-            "a list of its revision, or a later one, has it");
-    for (uint64_t i = 0; i < 2 * UnsentLists::changes_max; i++) lists.changed(40 + i, 120 * second + i);
+    UnsentLists lists;
+    tap::is(lists.newest(0, any), 0u, "without changes no list is missing");
+    for (uint64_t revision : {20, 20, 30}) lists.changed(revision);
+    tap::is(lists.newest(10, 0), 0u, "nor if no other node has received one");
+    tap::ok(lists.newest(10, 19) == 0 && lists.newest(10, 20) == 20 && lists.newest(10, 29) == 20 && lists.newest(10, any) == 30,
+            "another node has received a list with that change");
+    tap::ok(lists.newest(30, any) == 0 && lists.newest(29, any) == 30, "this one has, too");
+    for (uint64_t i = 0; i < 2 * UnsentLists::changes_max; i++) lists.changed(40 + i);
     const uint64_t last = 39 + 2 * UnsentLists::changes_max;
-    tap::is(lists.overdue(39, any, 130 * second + UnsentLists::changes_max - 1), last, "the last of many are one, and not later");
-    lists.changed(5, 140 * second);
-    tap::ok(lists.overdue(1000, any, 149 * second) == 0 && lists.overdue(0, any, 149 * second) == 0 &&
-                lists.overdue(0, any, 150 * second) == 5,
-            "a lower revision ends the earlier changes");
+    tap::ok(lists.newest(39, any) == last && lists.newest(39, last - 1) < last, "the last of many are one");
+    lists.changed(5);
+    tap::ok(lists.newest(1000, any) == 0 && lists.newest(0, any) == 5, "a lower revision ends the earlier changes");
 }
 
 }  // namespace
