@@ -165,10 +165,10 @@ constexpr Option table[] = {
      .help = "on: proxies read the node's memory one-sided only while its\n"
              "registration lasts. A node and a proxy that are both cut\n"
              "off from etcd may show old values. strict: without the\n"
-             "registration the node executes no requests, either, and\n"
-             "none by a list of nodes older than one that only other\n"
-             "nodes have received. off: proxies always read; a node that\n"
-             "stands still may show old values, too"},
+             "registration the node executes no requests, either. If only\n"
+             "other nodes have received a newer list of nodes, it\n"
+             "executes none by an older one. off: proxies always read; a\n"
+             "node that stands still may show old values, too"},
     discover_ca_option(Section::network), discover_user_option(Section::network), discover_password_option(Section::network),
     {.flag = 'c', .name = "conn-limit", .argument = "<num>", .initial = "1024",
      .kind = number<&S::session, &SessionSettings::connections_max>(1, 1 << 20),

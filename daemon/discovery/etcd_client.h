@@ -55,6 +55,7 @@ class EtcdClient {
     EtcdClient& operator=(const EtcdClient&) = delete;
 
     using Reply = Result<std::string, EtcdFailure>;
+    using Ask = std::function<Reply(const std::string& path, const std::string& body)>;
     // path: "kv/range". body: JSON.
     Reply ask(const std::string& path, const std::string& body);
     // The endpoint that the last request was sent to, and how often that was another one than before.

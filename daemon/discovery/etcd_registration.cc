@@ -46,9 +46,8 @@ EtcdRegistration::EtcdRegistration(const EtcdAccess& access, const std::string& 
       key_(keys + member_.name),
       weight_(member_.weight),
       client_(hurried(access, member_.ttl_s)),
-      others_(client_, keys_, key_, [this](const std::string& path, const std::string& body) { return ask(path, body); }),
-      lists_(access.url.lists(), access.url.lists() + member_.name,
-             [this](const std::string& path, const std::string& body) { return ask(path, body); }),
+      others_(client_, keys_, key_, asks()),
+      lists_(access.url.lists(), member_.name, asks()),
       right_(items_.former_incarnation != 0, items_.strict),
       history_(member_.ttl_s * registration_second_ns) {
     if (show_right_ == nullptr) return;
@@ -110,6 +109,10 @@ uint32_t EtcdRegistration::step() {
     }
     const uint32_t third_ms = uint32_t(std::min<int64_t>(lease_.ttl_s, member_.ttl_s)) * 1000 / 3;
     return lease_.id == 0 ? 0 : third_ms;
+}
+
+EtcdClient::Ask EtcdRegistration::asks() {
+    return [this](const std::string& path, const std::string& body) { return ask(path, body); };
 }
 
 EtcdClient::Reply EtcdRegistration::ask(const std::string& path, const std::string& body) {

@@ -107,6 +107,7 @@ class EtcdRegistration {
     enum class Gone : uint8_t { registration, weight };
     void drop_items(Gone former);
     EtcdClient::Reply ask(const std::string& path, const std::string& body);
+    EtcdClient::Ask asks();
     void revoke();
     bool failed(const EtcdFailure& failure);
     uint32_t retry_ms() const;

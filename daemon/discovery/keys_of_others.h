@@ -21,9 +21,8 @@ namespace farcached::daemon {
 
 class KeysOfOthers {
   public:
-    using Ask = std::function<EtcdClient::Reply(const std::string& path, const std::string& body)>;
     // keys: the prefix of all records. own: the key of this node's. The client outlives this; `ask` asks by it.
-    KeysOfOthers(EtcdClient& client, const std::string& keys, const std::string& own, Ask ask)
+    KeysOfOthers(EtcdClient& client, const std::string& keys, const std::string& own, EtcdClient::Ask ask)
         : client_(client), keys_(keys), own_(own), ask_(std::move(ask)) {}
     KeysOfOthers(const KeysOfOthers&) = delete;
     KeysOfOthers& operator=(const KeysOfOthers&) = delete;
@@ -44,7 +43,7 @@ class KeysOfOthers {
 
     EtcdClient& client_;
     const std::string keys_, own_;
-    const Ask ask_;
+    const EtcdClient::Ask ask_;
     int64_t since_ = 0;
     bool seen_ = false;
     bool knows_begin_ = false;  // etcd has answered for since_

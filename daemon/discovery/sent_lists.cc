@@ -2,12 +2,11 @@
 #include "daemon/discovery/sent_lists.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 #include <variant>
 
 #include "base/limits.h"
 #include "daemon/discovery/etcd_messages.h"
+#include "daemon/discovery/json_fields.h"
 
 namespace farcached::daemon {
 
@@ -17,11 +16,9 @@ constexpr size_t epoch_bytes_max = 20;
 
 // 0: it is none.
 uint64_t epoch_of(const EtcdKey& key, int64_t revision) {
-    uint64_t epoch = 0;
-    const char* const end = key.value.data() + key.value.size();
-    const auto read = std::from_chars(key.value.data(), end, epoch);
-    const bool is_number = !key.too_long && read.ec == std::errc() && read.ptr == end;
-    return is_number && epoch <= uint64_t(revision) ? epoch : 0;
+    const std::optional<JsonFields> number = JsonFields::parse(key.value);
+    const int64_t epoch = number.has_value() ? number->whole("").value_or(0) : 0;
+    return epoch > 0 && epoch <= revision ? uint64_t(epoch) : 0;
 }
 
 }  // namespace

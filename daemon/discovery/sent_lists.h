@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,9 +19,9 @@ namespace farcached::daemon {
 
 class SentLists {
   public:
-    using Ask = std::function<EtcdClient::Reply(const std::string& path, const std::string& body)>;
-    // keys: the prefix of all nodes' keys. own: the key of this node.
-    SentLists(const std::string& keys, const std::string& own, Ask ask) : keys_(keys), own_(own), ask_(std::move(ask)) {}
+    // keys: the prefix of all nodes' keys; this node's name follows it.
+    SentLists(const std::string& keys, const std::string& name, EtcdClient::Ask ask)
+        : keys_(keys), own_(keys + name), ask_(std::move(ask)) {}
     SentLists(const SentLists&) = delete;
     SentLists& operator=(const SentLists&) = delete;
 
@@ -33,7 +32,7 @@ class SentLists {
 
   private:
     const std::string keys_, own_;
-    const Ask ask_;
+    const EtcdClient::Ask ask_;
     uint64_t written_ = 0;  // as read() has found this node's key; 0: no epoch
     int64_t revision_ = 0, lease_ = 0;  // of that key; 0: none
 };

@@ -62,7 +62,7 @@ class ListEpoch {
         began_ = revision;
         other_ = revision - (revision != 0);
         oldest_ = known_ = 0;
-        received_.store(0, std::memory_order_release);
+        received_ = 0;
         forget_changes(revision);
         epoch_.store(revision, std::memory_order_release);
         note_horizon();
@@ -72,7 +72,7 @@ class ListEpoch {
     // others before (E2, E5); else deleted() follows.
     bool kept(uint64_t epoch, std::shared_ptr<const protocol::KeptKeys> keys) {
         std::lock_guard hold(lock_);
-        received_.store(std::max(epoch, received()), std::memory_order_release);
+        received_ = std::max(received_, epoch);
         const bool is_known = keys != nullptr && has_deleted_ && is_last(*keys);
         if (is_known && keys->first) {
             known_ = std::max(known_, epoch);
@@ -106,7 +106,10 @@ class ListEpoch {
     // Up to that epoch proxies have sent their lists, or the node has registered since, or refuses what is earlier.
     uint64_t known_to() const { return horizon_.load(std::memory_order_acquire); }
     // The newest epoch at which a proxy has sent its list since the node registered; 0: none.
-    uint64_t received() const { return received_.load(std::memory_order_acquire); }
+    uint64_t received() const {
+        std::lock_guard hold(lock_);
+        return received_;
+    }
 
     // E4. named: as in is_old().
     bool has_had_keys_since(uint64_t named) const {
@@ -234,8 +237,8 @@ class ListEpoch {
     }
 
     std::atomic<uint64_t> epoch_{0}, horizon_{0};  // horizon_: requests of no later epoch may be of another list
-    std::atomic<uint64_t> received_{0};
     mutable std::mutex lock_;
+    uint64_t received_ = 0;
     uint64_t record_ = 0;
     std::shared_ptr<const protocol::OwnedKeys> own_;  // without copies; nullptr: not known (E3)
     std::vector<OwnList> own_lists_;                  // without copies, each different one, with the newest epoch of it

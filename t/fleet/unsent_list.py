@@ -5,7 +5,6 @@ is in use, and refuses that (daemon/farnode/unsent_lists.h)."""
 import contextlib
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 import hosted  # noqa: E402
@@ -68,6 +67,20 @@ def nodes_of(proxy):
     return {key: [route["node"]] + ([route["copy"]] if "copy" in route else []) for key, route in routes.items()}
 
 
+def until_looked(proxy, node, times):
+    """Until the node has asked etcd so often, from now on. Each time its right begins anew."""
+    last, count = None, 0
+
+    def renewals():
+        nonlocal last, count
+        left = int(proxy.stats("node " + node)["right_left_ms"])
+        count += last is not None and left > last
+        last = left
+        return count
+    seen = until(renewals, lambda seen: seen >= times)
+    assert seen >= times, seen
+
+
 def stored(client, keys, value):
     return {until(lambda k=key: client.set(k, value), lambda said: said == "STORED") for key in keys}
 
@@ -86,7 +99,7 @@ def moves(copies, faults=None):
         for i, text in enumerate(NO_EPOCHS):
             fleet.etcd.put("/far/lists/x%d" % i, text)
         fleet.add("cd")
-        time.sleep(2 * TTL)
+        until_looked(fleet.p, "a", 4)
         tap.is_((gets(p, KEYS), p.set(KEYS[0], "one")), ({b"one"}, "STORED"),
                 title + "two nodes join; no farcached has that list, and the former one is served on")
         q_proxy = fleet.proxy("q", "abcd", "bcd")
@@ -96,7 +109,8 @@ def moves(copies, faults=None):
             tap.ok(moved and stored(q, moved, "two") == {"STORED"},
                    title + "one that starts without a connection to a stores keys that have moved from there", before, now)
             if faults is not None:
-                time.sleep(2 * TTL)
+                until_looked(q_proxy, "b", 2)  # so it has written which list it has
+                until_looked(fleet.p, "a", 4)
                 tap.ok(b"one" in gets(p, moved), title + "S17_UNSENT broken: by the former list their old values are read")
                 return
             tap.ok(until(lambda: REFUSES in fleet.nodes["a"].stderr(), bool), title + "a logs that it has not received their list")

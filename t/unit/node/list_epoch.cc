@@ -242,9 +242,9 @@ void unsent() {
     list.registered(10);
     list.kept(20, without_copies(true));
     tap::is(seen(list, 15), "--", "keys that have stayed are served for earlier lists");
-    tap::ok(!list.refuse_before(20) && !list.refuse_before(0), "a list that the node has received, or none, refuses nothing");
-    tap::ok(list.refuse_before(30) && list.newest() == 30 && list.known_to() == 30, "one that it has not received");
-    tap::is(seen(list, 29) + seen(list, 30) + seen(list, 0), "wr----", "refuses all requests of before");
+    tap::ok(!list.refuse_before(20) && !list.refuse_before(0), "the epoch of a received list refuses nothing");
+    tap::ok(list.refuse_before(30) && list.newest() == 30 && list.known_to() == 30, "that of another list does");
+    tap::is(seen(list, 29) + seen(list, 30) + seen(list, 0), "wr----", "no request of before is executed");
     tap::is(list.received(), uint64_t(20), "and does not count as received");
     tap::ok(!list.has_had_keys_since(29) && list.has_had_keys_since(30), "and the node may have had other keys then");
     tap::ok(list.kept(25, without_copies(true)) && list.newest() == 30, "a late list of before changes nothing");
